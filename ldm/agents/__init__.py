@@ -1,0 +1,55 @@
+"""Agents: one module each, all on the same Episode. Adding one is a module and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from ldm import registry
+from ldm.episode import Agent, Episode
+from ldm.llm import LLM
+from ldm.memory import Memory
+from ldm.reasoner import Reasoner
+
+AGENTS = {
+    "ldm": "ldm.agents.ldm:LdmAgent",
+    "random": "ldm.agents.random:RandomAgent",
+}
+GROUP = "ldm.agents"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What an agent may be built from. `needs` of its class says which it cannot do without."""
+
+    memory: Memory | None = None
+    reasoner: Reasoner | None = None
+    llm: LLM | None = None
+    seed: int = 0
+
+
+class AgentClass(Protocol):
+    """What a registered agent class offers beside `Agent` itself.
+
+    Options: a frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`).
+    needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
+    paper: where the agent comes from, for `ldm agents` and tables.
+    """
+
+    name: str
+    sees_reward: bool
+    needs: ClassVar[Sequence[str]]
+    paper: ClassVar[str]
+    Options: ClassVar[type[Any]]
+
+    def __call__(self, options: Any, resources: Resources) -> Agent: ...
+
+
+def load_agent(name: str) -> AgentClass:
+    """The agent class called `name` (built in, announced by a package, or module:Class)."""
+    found: AgentClass = registry.load(name, AGENTS, GROUP, "agent")
+    return found
+
+
+__all__ = ["AGENTS", "GROUP", "Agent", "AgentClass", "Episode", "Resources", "load_agent"]

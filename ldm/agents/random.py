@@ -1,0 +1,46 @@
+"""The floor of every table: an admissible action drawn uniformly at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldm.agents import Resources
+from ldm.episode import Episode
+from ldm.errors import LdmError
+from ldm.types import stable_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """budget: environment steps a trial may take."""
+
+    budget: int = 50
+
+
+class RandomAgent:
+    name = "random"
+    sees_reward = False
+    needs: ClassVar[Sequence[str]] = ()
+    paper: ClassVar[str] = "baseline"
+    Options = Options
+
+    def __init__(self, options: Options, resources: Resources) -> None:
+        self.options = options
+        self._seed = resources.seed
+
+    def budget(self, env: str) -> int:
+        return self.options.budget
+
+    def solve(self, episode: Episode) -> None:
+        generator = random.Random(stable_seed(self._seed, episode.task_id))
+        with episode.trial() as now:
+            while True:
+                if not now.admissible:
+                    raise LdmError(
+                        f"{episode.env_name} does not list admissible actions, so the random agent has no choice.",
+                        "Use another agent on it.",
+                    )
+                now = episode.act(generator.choice(now.admissible))

@@ -1,0 +1,35 @@
+"""Environments: one folder each. Adding one is a module and a line here."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+from ldm import registry
+from ldm.episode import Environment
+
+ENVS = {
+    "alfworld": "ldm.envs.alfworld:ALFWorld",
+}
+GROUP = "ldm.envs"
+
+
+class EnvironmentClass(Protocol):
+    """What a registered environment class offers beside `Environment` itself.
+
+    Options: a frozen dataclass of settings (`--set env.field=value`), picklable, all with defaults.
+    default_split: the split that `ldm eval` uses where none is named.
+    """
+
+    default_split: ClassVar[str]
+    Options: ClassVar[type[Any]]
+
+    def __call__(self, options: Any) -> Environment: ...
+
+
+def load_env(name: str) -> EnvironmentClass:
+    """The environment class called `name` (built in, announced by a package, or module:Class)."""
+    found: EnvironmentClass = registry.load(name, ENVS, GROUP, "environment")
+    return found
+
+
+__all__ = ["ENVS", "GROUP", "EnvironmentClass", "load_env"]

@@ -1,0 +1,292 @@
+"""Environment and Agent protocols, and the Episode that stands between them (design §2).
+
+An agent never holds the environment: it acts through an `Episode`, which records every step,
+counts invalid actions, enforces the budget and hides the reward from agents that did not declare
+that they see it.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+from ldm.errors import LdmError
+from ldm.types import Card, End, EpisodeResult, Note, Past, Step, Task, TimeStep, Trajectory, Usage
+
+#: A score this close to 1 is a success in every environment here.
+FULL_SCORE = 1.0 - 1e-9
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """A world in text. `tests/contract.py` states what every one must satisfy."""
+
+    card: Card
+
+    def protocol(self) -> Mapping[str, Any]:
+        """What makes scores comparable (design §7), as JSON values: version, data hash, dialect, …"""
+        ...
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """The tasks of a split in a fixed order. Raises LdmError where the split or data is missing."""
+        ...
+
+    def reset(self, task: Task) -> TimeStep:
+        """Start `task` afresh; the observation is the opening."""
+        ...
+
+    def step(self, action: str) -> TimeStep:
+        """Carry out `action`. An invalid one changes nothing and answers with valid=False."""
+        ...
+
+    def localize(self, text: str) -> str:
+        """`text` of a record (an action or observation) in the words of the present task.
+
+        Environments whose data come in several dialects translate here, so that a memory recorded
+        in one works in the other; all others return `text` itself.
+        """
+        ...
+
+    def fork(self) -> Environment:
+        """An independent copy in the same state. Raises ForkUnsupported where that is impossible."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the environment holds; closing twice is harmless."""
+        ...
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Something that solves tasks. `sees_reward` is shown in every table."""
+
+    name: str
+    sees_reward: bool
+
+    def budget(self, env: str) -> int:
+        """How many environment and think steps a trial in environment `env` may take."""
+        ...
+
+    def solve(self, episode: Episode) -> None:
+        """Work on the episode's task, in one or more trials."""
+        ...
+
+
+class EpisodeOver(Exception):
+    """Unwinds an agent when its trial ends; absorbed by `Episode.trial`."""
+
+    def __init__(self, end: End) -> None:
+        super().__init__(end)
+        self.end = end
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A finished trial: what was done, and why it ended. `open_end` marks one still running."""
+
+    trajectory: Trajectory
+    end: End
+
+
+class Episode:
+    """One agent at one task: the only way in which agents touch an environment."""
+
+    def __init__(self, env: Environment, task: Task, *, budget: int, sees_reward: bool) -> None:
+        """budget: steps per trial, at least 1."""
+        if budget < 1:
+            raise LdmError(f"A budget of {budget} steps leaves nothing to do.", "Use at least 1.")
+        self.goal = task.goal
+        self.env_name = task.env
+        self.kind = task.kind
+        self.card = env.card
+        self.budget = budget
+        self.usage = Usage()
+        self._env = env
+        self._task = task
+        self._sees_reward = sees_reward
+        self._trials: list[Trial] = []
+        self._submitted: int | None = None
+        self._notes: list[Note] = []
+        self._opening = ""
+        self._steps: list[Step] | None = None
+        self._now = TimeStep("")
+        self._score = 0.0
+
+    @property
+    def task_id(self) -> str:
+        """For seeding and for records; an agent must not decide by it."""
+        return self._task.id
+
+    @property
+    def trials(self) -> int:
+        """Trials started so far."""
+        return len(self._trials) + (self._steps is not None)
+
+    @property
+    def now(self) -> TimeStep:
+        """The present observation, without the reward unless the agent may see it."""
+        return self._seen(self._now)
+
+    @property
+    def past(self) -> Past:
+        """(o_1, a_1) … (o_{τ-1}, a_{τ-1}) of the running trial; think steps are skipped."""
+        if self._steps is None:
+            return ()
+        acted = [s for s in self._steps if s.action]
+        observations = [self._opening, *(s.observation for s in acted)]
+        return tuple(zip(observations, (s.action for s in acted), strict=False))
+
+    @property
+    def steps_left(self) -> int:
+        return self.budget - len(self._steps or ())
+
+    @contextmanager
+    def trial(self) -> Iterator[TimeStep]:
+        """A fresh start of the task; yields the opening and absorbs EpisodeOver.
+
+        Leaving the block before the task has ended counts as giving up.
+        """
+        if self._steps is not None:
+            raise RuntimeError("a trial is already running")
+        self._now = self._env.reset(self._task)
+        self._opening = self._now.observation
+        self._steps = []
+        self._score = self._now.reward
+        end: End = "gave_up"
+        try:
+            yield self.now
+        except EpisodeOver as over:
+            end = over.end
+        except BaseException:
+            end = "error"
+            raise
+        finally:
+            self._trials.append(Trial(self._trajectory(), end))
+            self._steps = None
+
+    def act(
+        self, action: str, *, thought: str = "", recalls: Sequence[tuple[str, float]] = ()
+    ) -> TimeStep:
+        """Carry out `action`; raises EpisodeOver when that ends the task or spends the budget."""
+        steps = self._running()
+        answer = self._env.step(action)
+        steps.append(
+            Step(
+                action=action,
+                observation=answer.observation,
+                reward=answer.reward,
+                thought=thought,
+                valid=answer.valid,
+                recalls=tuple(recalls),
+            )
+        )
+        self._score += answer.reward
+        self._now = answer
+        if answer.done:
+            raise EpisodeOver("done")
+        self._spend()
+        return self.now
+
+    def think(self, thought: str) -> TimeStep:
+        """Record a thought; it takes a step of the budget and does not touch the environment."""
+        self._running().append(Step(action="", observation="", thought=thought))
+        self._spend()
+        return self.now
+
+    def note(self, kind: str, **data: Any) -> None:
+        """Put something into the record: a plan, a reflection, a tree. Values must fit JSON."""
+        self._notes.append(Note(kind, self.trials - 1, data))
+
+    def spent(self, usage: Usage) -> None:
+        """Add the cost of a model call to the episode's account."""
+        self.usage = self.usage + usage
+
+    def localize(self, text: str) -> str:
+        """`text` of a record in the words of the present task (`Environment.localize`)."""
+        return self._env.localize(text)
+
+    def trajectory(self, trial: int) -> Trajectory:
+        """A finished trial by its index. Rewards are hidden unless the agent may see them."""
+        found = self._trials[trial].trajectory
+        if self._sees_reward:
+            return found
+        steps = tuple(replace(step, reward=0.0) for step in found.steps)
+        return replace(found, steps=steps, score=0.0, success=False)
+
+    def submit(self, trial: int) -> None:
+        """Say which trial stands; without a call it is the last one."""
+        if not 0 <= trial < len(self._trials):
+            raise IndexError(f"trial {trial} of {len(self._trials)}")
+        self._submitted = trial
+
+    def _seen(self, step: TimeStep) -> TimeStep:
+        return step if self._sees_reward else replace(step, reward=0.0)
+
+    def _running(self) -> list[Step]:
+        if self._steps is None:
+            raise RuntimeError("act and think need a running trial: use `with episode.trial():`")
+        if len(self._steps) >= self.budget or self._now.done:
+            # An agent that caught EpisodeOver and carries on is unwound again.
+            raise EpisodeOver("done" if self._now.done else "budget")
+        return self._steps
+
+    def _spend(self) -> None:
+        if self.steps_left <= 0:
+            raise EpisodeOver("budget")
+
+    def _trajectory(self) -> Trajectory:
+        score = min(1.0, max(0.0, self._score))
+        return Trajectory(
+            task=self._task,
+            opening=self._opening,
+            steps=tuple(self._steps or ()),
+            score=score,
+            success=score >= FULL_SCORE,
+            origin="agent",
+        )
+
+    def _result(self, agent: str, seconds: float, error: str) -> EpisodeResult:
+        acted = [s for trial in self._trials for s in trial.trajectory.steps if s.action]
+        submitted = len(self._trials) - 1 if self._submitted is None else self._submitted
+        stands = self._trials[submitted] if self._trials else None
+        end: End = "error" if error else stands.end if stands else "gave_up"
+        return EpisodeResult(
+            task=self._task,
+            agent=agent,
+            trials=len(self._trials),
+            submitted=submitted,
+            end=end,
+            score=stands.trajectory.score if stands else 0.0,
+            success=bool(stands and stands.trajectory.success and not error),
+            env_steps=len(acted),
+            invalid=sum(not s.valid for s in acted),
+            usage=self.usage,
+            seconds=round(seconds, 3),
+            error=error,
+            notes=tuple(self._notes),
+        )
+
+
+def run_episode(
+    env: Environment, agent: Agent, task: Task
+) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
+    """Let `agent` solve `task`; the result and the trajectories of all trials, in their order.
+
+    A failure inside the agent or the environment is data: end="error" with the traceback. Only
+    KeyboardInterrupt and SystemExit pass through.
+    """
+    started = time.perf_counter()
+    episode = Episode(
+        env, task, budget=agent.budget(task.env), sees_reward=agent.sees_reward
+    )
+    error = ""
+    try:
+        agent.solve(episode)
+    except Exception:  # one broken episode must not lose the others (design §8)
+        error = traceback.format_exc()
+    result = episode._result(agent.name, time.perf_counter() - started, error)
+    return result, tuple(trial.trajectory for trial in episode._trials)

@@ -1,0 +1,51 @@
+"""The errors that a user can do something about.
+
+Bad model output is never an error: it is data, an invalid action that is counted (design §8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class LdmError(Exception):
+    """A problem with what the user gave, with its remedy.
+
+    The message is one or two plain sentences; `remedy` says what to do next. The command line
+    prints both and exits with status 1.
+    """
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".strip()
+
+
+class RecordError(LdmError):
+    """A record that does not fit its schema; the message starts with file:line:field."""
+
+
+class MemoryStoreError(LdmError):
+    """A memory that cannot be opened, read or written."""
+
+
+class LeakageError(LdmError):
+    """The memory holds tuples that come from tasks about to be evaluated (design §7)."""
+
+    def __init__(self, sources: Sequence[str], remedy: str) -> None:
+        shown = ", ".join(sources[:5]) + (", …" if len(sources) > 5 else "")
+        super().__init__(
+            f"{len(sources)} evaluated task(s) are also sources of the memory: {shown}", remedy
+        )
+        self.sources = tuple(sources)
+
+
+class ForkUnsupported(LdmError):
+    """The environment cannot copy its state; callers replay from reset instead."""
+
+
+class ReplayDivergence(LdmError):
+    """Replaying recorded actions gave another observation than the recorded one."""

@@ -1,0 +1,1 @@
+"""Evaluation: plans, statistics and the report (design §7)."""

@@ -1,0 +1,1 @@
+"""Refinement: tree exploration that adds high-reward tuples to the memory (design §5)."""

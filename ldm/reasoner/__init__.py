@@ -1,0 +1,104 @@
+"""What LDM² asks a language model for, as functions (design §3). Two implementations:
+`OfflineReasoner`, which needs no model service, and a prompted one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ldm.types import History, Past, Proposal, Recall
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """A partition of n items into named types (LDM² Eq. 7–8).
+
+    names: one per type, unique.
+    assignment: for each of the n items the index of its type.
+    """
+
+    names: tuple[str, ...]
+    assignment: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeView:
+    """A type as `classify_*` sees it: its name, a few members, and its centroid (dimension,)."""
+
+    name: str
+    examples: tuple[str, ...]
+    centroid: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a decision is made from: goal g, history h_τ, observation o_τ.
+
+    admissible: the actions that are possible now, None where unknown or not shown.
+    """
+
+    goal: str
+    history: History
+    observation: str
+    admissible: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A decision process as `choose` sees it: no reward, and nothing on why it ended.
+
+    confidences: one per action.
+    """
+
+    opening: str
+    steps: tuple[tuple[str, str], ...]
+    confidences: tuple[float, ...]
+
+
+class Reasoner(Protocol):
+    """LDM²'s questions. All are pure: the same arguments give the same answer."""
+
+    name: str
+
+    def assess(self, goal: str, past: Past, observation: str) -> str:
+        """The sub-goals of `goal`, each marked complete or incomplete (Evaluation)."""
+        ...
+
+    def summarize(self, goal: str, past: Past, observation: str) -> str:
+        """The past in one short paragraph: searched, found, held, done (Summarization, Eq. 6)."""
+        ...
+
+    def cluster_goals(self, goals: Sequence[str]) -> Clustering:
+        """High-level types of distinct goals, of about equal size (Cluster, Eq. 7)."""
+        ...
+
+    def cluster_observations(self, observations: Sequence[str]) -> Clustering:
+        """High-level types of distinct observations, of about equal size (Cluster, Eq. 8)."""
+        ...
+
+    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        """The index of the type that `goal` belongs to (Index, Eq. 3)."""
+        ...
+
+    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        """The index of the type that `observation` belongs to (Index, Eq. 3)."""
+        ...
+
+    def act(self, state: State, recalls: Sequence[Recall]) -> Proposal:
+        """The next action, imitating the recalled tuples (Action, Eq. 2)."""
+        ...
+
+    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Proposal, ...]:
+        """Up to `z` distinct actions, most confident first, confidences summing to 1 (Eq. 9)."""
+        ...
+
+    def compare(self, best: Process, ground: Process) -> int:
+        """The index of the key step where the better process departs from the ground one (Eq. 10)."""
+        ...
+
+    def choose(self, processes: Sequence[Process]) -> int:
+        """The index of the best of several decision processes (Eq. 5)."""
+        ...

@@ -1,0 +1,170 @@
+"""The only JSONL codec: one record a line, checked on the way in (design §7).
+
+Dataclasses of `ldm.types` are parsed strictly by pydantic, so a wrong type, a missing or a
+misspelt field is reported as file:line:field. The same definitions give the published JSON Schemas.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from ldm.errors import LdmError, RecordError
+from ldm.types import EpisodeResult, StateActionTuple, Task, Trajectory
+
+T = TypeVar("T")
+
+#: The records that users meet, by the name under which their schema is published.
+SCHEMAS: dict[str, type[Any]] = {
+    "trajectory": Trajectory,
+    "tuple": StateActionTuple,
+    "episode": EpisodeResult,
+    "task": Task,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why one line of a file is not a record."""
+
+    file: str
+    line: int
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}"
+        return f"{where}:{self.field}: {self.message}" if self.field else f"{where}: {self.message}"
+
+
+@cache
+def _adapter(record_type: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(record_type)
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a record named in SCHEMAS."""
+    found = _adapter(SCHEMAS[name]).json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+def dumps(record: object) -> str:
+    """One line of JSON without a newline: the same bytes for equal records."""
+    return _adapter(type(record)).dump_json(record).decode()
+
+
+def loads(text: str, record_type: type[T], *, file: str = "<text>", line: int = 1) -> T:
+    """The record in `text`. Raises RecordError that names file, line and field."""
+    found = _parse(text, record_type, file, line)
+    if isinstance(found, Problem):
+        raise RecordError(str(found), "Correct that line; `ldm validate` lists all such lines.")
+    return found
+
+
+def scan(path: Path, record_type: type[T]) -> Iterator[T | Problem]:
+    """Every line of a JSONL file (gzip by its .gz ending) as a record or as what is wrong with it.
+
+    Blank lines are skipped. Raises LdmError where the file itself cannot be read.
+    """
+    for number, text in numbered_lines(path):
+        yield _parse(text, record_type, str(path), number)
+
+
+def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T]:
+    """All records of a file; raises RecordError at the first bad line.
+
+    torn_tail: drop a last line without a newline, which a killed writer leaves behind.
+    """
+    lines = list(numbered_lines(path))
+    if torn_tail and lines and not _ends_with_newline(path):
+        lines.pop()
+    return [loads(text, record_type, file=str(path), line=number) for number, text in lines]
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number from 1, text) of every non-blank line, read as UTF-8."""
+    try:
+        with _open_text(path) as file:
+            for number, text in enumerate(file, start=1):
+                if text.strip():
+                    yield number, text
+    except UnicodeDecodeError as error:
+        raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
+    except OSError as error:  # includes a broken gzip stream
+        raise LdmError(f"{path} cannot be read: {error}.", "Check the path and its permissions.") from error
+
+
+def write(path: Path, records: Iterable[object]) -> int:
+    """Replace `path` by these records, all or nothing; returns their number."""
+    count = 0
+    with replacing(path) as file:
+        for record in records:
+            file.write(dumps(record) + "\n")
+            count += 1
+    return count
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[str]]:
+    """A text file (gzip for .gz) that takes the place of `path` only once it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as raw:
+            # A fixed time in the gzip header keeps equal content equal bytes.
+            packed = gzip.GzipFile("", "wb", 9, raw, mtime=0) if path.suffix == ".gz" else raw
+            with io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as file:  # type: ignore[type-var]
+                yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def append(file: IO[str], record: object) -> None:
+    """Write one line and flush it, so that a killed process loses at most the line at hand."""
+    file.write(dumps(record) + "\n")
+    file.flush()
+
+
+def _open_text(path: Path) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        if file.tell() == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _parse(text: str, record_type: type[T], file: str, line: int) -> T | Problem:
+    try:
+        return _adapter(record_type).validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        return Problem(file, line, field, first["msg"])
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in a file. Raises LdmError that names file and line."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise LdmError(f"{path}:{error.lineno}: {error.msg}.", "The file is damaged.") from error
+    except OSError as error:
+        raise LdmError(f"{path} cannot be read: {error}.", "Check the path.") from error

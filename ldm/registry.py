@@ -1,0 +1,44 @@
+"""Names → classes, looked up lazily: built-in dicts, entry points, or "package.module:Class".
+
+Nothing is imported until a name is used, so `ldm --help` loads no simulator and no model.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Any
+
+from ldm.errors import LdmError
+
+
+def names(builtin: Mapping[str, str], group: str) -> dict[str, str]:
+    """All known names with their dotted paths: `builtin` and what installed packages announce."""
+    announced = {point.name: point.value for point in entry_points(group=group)}
+    return dict(sorted({**announced, **builtin}.items()))
+
+
+def load(name: str, builtin: Mapping[str, str], group: str, what: str) -> Any:
+    """The object that `name` stands for; `what` ("environment", "agent") is used in messages.
+
+    Raises LdmError where the name is unknown or its module or attribute cannot be imported.
+    """
+    known = names(builtin, group)
+    target = name if ":" in name else known.get(name)
+    if target is None:
+        close = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise LdmError(
+            f"There is no {what} {name!r}.",
+            f"{hint}Known: {', '.join(known)}; or name your own as package.module:Class.",
+        )
+    module_name, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise LdmError(
+            f"The {what} {name!r} ({target}) cannot be imported: {error}.",
+            "Check the spelling and that its package is installed in this environment.",
+        ) from error

@@ -1,0 +1,289 @@
+"""The values that flow through the package: small, frozen, standard library only (design §2).
+
+A trajectory is written o_1, a_1, o_2, a_2, …: `Trajectory.opening` is o_1 and each `Step` holds an
+action together with the observation that followed it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
+
+Origin = Literal["human", "expert", "agent", "explored"]
+End = Literal["done", "budget", "gave_up", "error"]
+ORIGINS: tuple[str, ...] = get_args(Origin)
+
+# Read by pydantic (in records.py) where a dataclass is parsed: a misspelt field is an error.
+_RECORD = {"extra": "forbid"}
+
+
+def stable_hash(*parts: object, length: int = 16) -> str:
+    """A hexadecimal digest of JSON-serialisable `parts`, the same in every process and on every machine."""
+    canonical = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:length]
+
+
+def stable_seed(*parts: object) -> int:
+    """A 63-bit random seed that depends on `parts` and on nothing else."""
+    return int(stable_hash(*parts), 16) >> 1
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One thing to do in one environment.
+
+    id: unique within the environment, e.g. "valid_seen/pick_…-301/trial_T2019…".
+    split: "train", "valid_seen", …
+    goal: the instruction in words.
+    kind: the task type, e.g. "heat"; memories are batched within a kind.
+    source: what a memory and an evaluation must not share (design §7): the game in ALFWorld, the
+        product in WebShop. Empty means the id itself.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    id: str
+    env: str
+    split: str
+    goal: str
+    kind: str
+    source: str = ""
+
+    @property
+    def leak_key(self) -> str:
+        """What the leakage gate compares."""
+        return self.source or self.id
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStep:
+    """What an environment answers to `reset` and `step`.
+
+    reward: what the last action earned; an episode's score is their sum, in [0, 1].
+    admissible: the actions that are possible now, None where the environment cannot list them.
+    valid: whether the last action was one the environment understood and could carry out.
+    """
+
+    observation: str
+    reward: float = 0.0
+    done: bool = False
+    admissible: tuple[str, ...] | None = None
+    valid: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An action and the observation that followed. A think step has action "" and no observation.
+
+    recalls: ids and similarities of the tuples that prompted the action.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    action: str
+    observation: str
+    reward: float = 0.0
+    thought: str = ""
+    valid: bool = True
+    recalls: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One attempt at one task, from o_1 (`opening`) to its end."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    task: Task
+    opening: str
+    steps: tuple[Step, ...]
+    score: float
+    success: bool
+    origin: Origin
+
+    @property
+    def id(self) -> str:
+        """Depends on what was done and seen, not on where or when it was recorded."""
+        return stable_hash(
+            self.task.env,
+            self.task.id,
+            self.origin,
+            self.opening,
+            [(s.action, s.observation) for s in self.steps],
+        )
+
+    def states(self) -> Iterable[tuple[Past, str, Step]]:
+        """The (past, present observation, step) of each environment action; think steps are skipped."""
+        past: list[tuple[str, str]] = []
+        observation = self.opening
+        for step in self.steps:
+            if not step.action:
+                continue
+            yield tuple(past), observation, step
+            past.append((observation, step.action))
+            observation = step.observation
+
+
+#: (o_1, a_1), …, (o_{τ-1}, a_{τ-1}): what was seen and done before the present observation o_τ.
+Past = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """h_τ of LDM² §3.1: what happened before the present observation.
+
+    assessment: the sub-goals of the goal, each complete or not (the paper's Evaluation prompt).
+    summary: the past in one short paragraph (Eq. 6, the paper's Summarization prompt).
+    past: the pairs (o_1, a_1) … (o_{τ-1}, a_{τ-1}) themselves; long observations are shortened.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    assessment: str = ""
+    summary: str = ""
+    past: Past = ()
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        return tuple(action for _, action in self.past)
+
+
+@dataclass(frozen=True, slots=True)
+class StateActionTuple:
+    """⟨goal, history, observation → action⟩ with its provenance (LDM² Eq. 1).
+
+    step: index of the action among the trajectory's environment actions, from 0.
+    generation: the memory generation that this tuple came with; 0 is the formed memory.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    goal: str
+    history: History
+    observation: str
+    action: str
+    kind: str
+    env: str
+    split: str
+    task_id: str
+    source: str
+    trajectory_id: str
+    step: int
+    origin: Origin
+    generation: int = 0
+
+    @property
+    def id(self) -> str:
+        """Content and provenance, without the generation: adding a tuple again changes nothing."""
+        return stable_hash(
+            self.env,
+            self.task_id,
+            self.trajectory_id,
+            self.step,
+            self.origin,
+            self.goal,
+            self.observation,
+            self.action,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """A tuple that retrieval found, and where.
+
+    similarity: mean cosine of goal and observation, rounded; higher is nearer.
+    fallback: "" where the cell (goal type, observation type) held it, else the wider scope that
+        was searched because the cell was empty: "goal type" or "batch".
+    """
+
+    tuple: StateActionTuple
+    similarity: float
+    batch: str
+    goal_type: str
+    observation_type: str
+    fallback: Literal["", "goal type", "batch"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An action with the confidence (in [0, 1]) that it is the one to take."""
+
+    action: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the model calls of an episode or a run cost, in calls and tokens."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something an agent wants in the record beside its actions: a plan, a reflection, a tree."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    kind: str
+    trial: int
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """How one agent fared on one task.
+
+    trials: how many fresh starts it took; `submitted` is the index of the one that stands.
+    end: why the submitted trial ended.
+    env_steps, invalid: environment actions and those that were invalid, over all trials.
+    seconds: wall time; the only field that differs between two runs with the same seed.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    task: Task
+    agent: str
+    trials: int
+    submitted: int
+    end: End
+    score: float
+    success: bool
+    env_steps: int
+    invalid: int
+    usage: Usage
+    seconds: float
+    error: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """An environment's knowledge in words, for any agent's prompt.
+
+    actions: the action grammar, one form a line, with what it does.
+    skills: higher-level abilities built from actions (ADaPT's Table 1).
+    kinds: task type → one sentence on what it asks for.
+    """
+
+    name: str
+    rules: str
+    actions: tuple[str, ...]
+    skills: tuple[str, ...] = ()
+    kinds: dict[str, str] = field(default_factory=dict)
