@@ -1,10 +1,11 @@
 """Two tiny environments for tests, in memory and without dependencies.
 
-`ToyEnv` (`--env tests.toy:ToyEnv`): a shed with numbered shelves, fruit, a sink and a basket. It lists
-admissible actions, can be forked, and has two kinds of task in two splits. `expert(task)` solves it.
+`ToyEnv` (`--env tests.toy:ToyEnv`): a shed with numbered shelves, fruit, a sink and a basket. It
+lists admissible actions, can be forked, and has two kinds of task in two splits. `expert(task)`
+solves it.
 
-`EchoEnv` (`--env tests.toy:EchoEnv`): say words backwards. It lists no admissible actions, cannot be
-forked and gives partial scores.
+`EchoEnv` (`--env tests.toy:EchoEnv`): say words backwards. It lists no admissible actions, cannot
+be forked and gives partial scores.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from ldm.types import Card, Step, Task, TimeStep, Trajectory, stable_seed
 SPLITS = ("train", "test")
 KINDS = ("fetch", "wash")
 FRUIT = ("apple", "pear", "plum", "fig", "lemon", "quince")
+SHELVES = 3
+CHANCES = 3
 NOTHING = "Nothing happens."
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ToyOptions:
     """tasks: how many a split has. shelves: how many to search. delay: seconds that a step takes.
 
     broken: the environment raises at the first step of the task with this id.
@@ -34,7 +37,7 @@ class Options:
     """
 
     tasks: int = 12
-    shelves: int = 3
+    shelves: int = SHELVES
     delay: float = 0.0
     broken: str = ""
     dialect: str = "plain"
@@ -42,14 +45,14 @@ class Options:
 
 class ToyEnv:
     default_split: ClassVar[str] = "test"
-    Options = Options
+    Options = ToyOptions
 
-    def __init__(self, options: Options | None = None) -> None:
-        self.options = options or Options()
+    def __init__(self, options: ToyOptions | None = None) -> None:
+        self.options = options or ToyOptions()
         self.closed = 0
         self.card = Card(
             name="toy",
-            rules="Fruit lies on shelves. You hold one fruit at a time. The sink washes what you hold.",
+            rules="Fruit lies on shelves. You hold one fruit at a time. The sink washes it.",
             actions=(
                 "go to PLACE",
                 "take FRUIT from SHELF",
@@ -128,8 +131,12 @@ class ToyEnv:
         self.closed += 1
 
     def _wins(self) -> bool:
-        assert self._task is not None
-        return self._held == _wanted(self._task) and (self._task.kind == "fetch" or self._washed)
+        task = self._task
+        return (
+            task is not None
+            and self._held == _wanted(task)
+            and (task.kind == "fetch" or self._washed)
+        )
 
     def _admissible(self) -> tuple[str, ...]:
         if self._done:
@@ -148,7 +155,7 @@ class ToyEnv:
         return TimeStep(text, reward, self._done, self._admissible(), valid)
 
 
-def expert(task: Task, shelves: int = Options.shelves) -> tuple[str, ...]:
+def expert(task: Task, shelves: int = SHELVES) -> tuple[str, ...]:
     """Actions that solve `task`: search shelf by shelf, take, wash where asked, put."""
     wanted, plan = _wanted(task), []
     for shelf, fruit in _layout(task, shelves).items():
@@ -176,7 +183,9 @@ def record(
     return Trajectory(task, opening, tuple(steps), score, score == 1.0, origin)
 
 
-def expert_trajectories(split: str = "train", options: Options | None = None) -> list[Trajectory]:
+def expert_trajectories(
+    split: str = "train", options: ToyOptions | None = None
+) -> list[Trajectory]:
     """The expert's trajectory of every task of a split."""
     env = ToyEnv(options)
     return [record(env, task, expert(task, env.options.shelves)) for task in env.tasks(split)]
@@ -218,7 +227,7 @@ class EchoEnv:
         self.options = options or EchoOptions()
         self.card = Card(
             name="echo",
-            rules="You are asked for words, one after the other. The third wrong answer is the last.",
+            rules="You are asked for words, one by one. The third wrong answer is the last.",
             actions=("say WORD", "stop"),
             kinds={"backwards": "say each word backwards"},
         )
@@ -254,7 +263,7 @@ class EchoEnv:
             return TimeStep("Pardon?", valid=False)
         if action.removeprefix("say ") != self._words[0][::-1]:
             self._wrong += 1
-            self._over = self._wrong == 3
+            self._over = self._wrong == CHANCES
             return TimeStep(f"No. The word is {self._words[0]}.", done=self._over)
         self._words.pop(0)
         self._over = not self._words
