@@ -1,0 +1,58 @@
+"""What all tests share: where the development data lie, and that nothing reaches the network."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of development data ($LDM_SHARED_DATA or ../shared/data); skips where it is absent."""
+    named = os.environ.get("LDM_SHARED_DATA")
+    found = Path(named) if named else CHECKOUT.parent / "shared" / "data"
+    if not found.is_dir():
+        pytest.skip(f"the development data are not at {found}; LDM_SHARED_DATA names another place")
+    return found
+
+
+def _is_local(address: Any) -> bool:
+    """Whether a socket address stays on this machine: a Unix socket or a loopback address."""
+    if not isinstance(address, tuple):
+        return True
+    host = str(address[0])
+    if host in ("", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_network() -> Iterator[None]:
+    """Connecting to anything but loopback raises, whatever the library that tries."""
+    patch = pytest.MonkeyPatch()
+
+    def guarded(method: str) -> None:
+        original = getattr(socket.socket, method)
+
+        def connect(self: socket.socket, address: Any) -> Any:
+            if not _is_local(address):
+                raise RuntimeError(f"a test tried to reach the network: {address}")
+            return original(self, address)
+
+        patch.setattr(socket.socket, method, connect)
+
+    guarded("connect")
+    guarded("connect_ex")
+    yield
+    patch.undo()
