@@ -80,6 +80,35 @@ def scan(path: Path, record_type: type[T]) -> Iterator[T | Problem]:
         yield _parse(text, record_type, str(path), number)
 
 
+def problems(path: Path, record_type: type[Any]) -> Iterator[Problem]:
+    """Everything that is wrong in a JSONL file: all fields of a line, not only the first."""
+    for number, text in numbered_lines(path):
+        yield from _problems(text, record_type, str(path), number)
+
+
+def detect(path: Path) -> str:
+    """The name in SCHEMAS of the records in a file, told by the fields of its first JSON object.
+
+    Raises LdmError where the file cannot be read or holds nothing that looks like a record.
+    """
+    for _, text in numbered_lines(path):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            known = {name: set(schema(name)["properties"]) for name in SCHEMAS}
+            alike = {name: len(f & set(value)) / len(f | set(value)) for name, f in known.items()}
+            best = max(alike, key=alike.__getitem__)
+            if alike[best] >= 0.5:
+                return best
+            break
+    raise LdmError(
+        f"{path} does not look like {', '.join(SCHEMAS)} records.",
+        "Name the record with --type, or convert a file of another format with `ldm import`.",
+    )
+
+
 def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T]:
     """All records of a file; raises RecordError at the first bad line.
 
@@ -155,9 +184,22 @@ def _parse(text: str, record_type: type[T], file: str, line: int) -> T | Problem
     try:
         return _adapter(record_type).validate_json(text, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        return Problem(file, line, field, first["msg"])
+        return _named(error, file, line)[0]
+
+
+def _problems(text: str, record_type: type[Any], file: str, line: int) -> list[Problem]:
+    try:
+        _adapter(record_type).validate_json(text, strict=True)
+    except ValidationError as error:
+        return _named(error, file, line)
+    return []
+
+
+def _named(error: ValidationError, file: str, line: int) -> list[Problem]:
+    return [
+        Problem(file, line, ".".join(str(part) for part in one["loc"]), one["msg"])
+        for one in error.errors(include_url=False)
+    ]
 
 
 def read_json(path: Path) -> Any:

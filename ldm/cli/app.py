@@ -1,0 +1,122 @@
+"""The `ldm` command: what it consists of, and what the user sees when something goes wrong.
+
+Command modules import everything heavy inside their functions, so that `ldm --help` and shell
+completion answer at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from ldm.cli.catalog import agents, envs
+from ldm.cli.validate import schema, validate
+from ldm.errors import LdmError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="ldm",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help and errors as written: brackets are no markup
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
+Examples:
+  ldm doctor                                    what is installed, found and configured
+  ldm build-memory data/                        trajectories below data/ → .ldm/memory
+  ldm memory search "heat an egg" "You see a fridge 1."
+  ldm eval --env alfworld --split valid_seen --agent ldm
+""",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from ldm import __version__
+
+        typer.echo(f"ldm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def ldm(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Human experience as memory for language-model agents.
+
+    Recorded trajectories become a memory of state-action tuples; agents that recall from it, and
+    agents that do not, are evaluated on the same environments. Set LDM_DEBUG=1 to see the
+    traceback of an error.
+    """
+
+
+app.command("validate")(validate)
+app.command("schema")(schema)
+app.command("agents")(agents)
+app.command("envs")(envs)
+
+
+def main() -> None:
+    """Run the command line; whatever happens, the user gets a plain message and an exit status.
+
+    0: done. 1: an error that the message explains. 2: wrong usage. 130: interrupted.
+    """
+    try:
+        try:
+            app(prog_name="ldm")
+        except SystemExit as finished:
+            if finished.code == INTERRUPTED:
+                _complain("Interrupted.")
+            sys.stdout.flush()
+            raise
+    except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        _complain("Interrupted.")
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        if os.environ.get("LDM_DEBUG") == "1":
+            raise
+        _complain(*_explain(error))
+        sys.exit(1)
+
+
+def _explain(error: Exception) -> tuple[str, str]:
+    """What went wrong and what to do about it, in words for users."""
+    match error:
+        case LdmError():
+            return f"Error: {error.message}", error.remedy
+        case MemoryError():
+            return "Error: there is not enough memory.", "Use fewer --workers or less data."
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            where = f" while writing {error.filename}" if error.filename else ""
+            return f"Error: the disk is full{where}.", "Free some space and run it again."
+        case OSError():
+            return f"Error: {error}.", "Check the path and its permissions."
+        case ImportError():
+            return f"Error: {error}.", _import_remedy()
+    kind = type(error).__name__
+    return f"Error inside ldm: {kind}: {error}", "Run it again with LDM_DEBUG=1 and report that."
+
+
+def _import_remedy() -> str:
+    from ldm.cli.doctor import module_clash
+
+    return module_clash() or "`ldm doctor` shows what is installed and how to install the rest."
+
+
+def _complain(message: str, remedy: str = "") -> None:
+    print(message, file=sys.stderr)
+    if remedy:
+        print(remedy, file=sys.stderr)

@@ -1,0 +1,99 @@
+"""`ldm agents` and `ldm envs`: what there is, built in or announced by installed packages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Annotated, Any
+
+import typer
+
+from ldm import registry
+from ldm.errors import LdmError
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def agents(as_json: AsJson = False) -> None:
+    """List the agents: where each comes from, what it needs, its options and their defaults."""
+    from ldm.agents import AGENTS, GROUP, load_agent
+
+    def describe(found: Any) -> dict[str, Any]:
+        return {
+            "paper": found.paper,
+            "needs": list(found.needs),
+            "sees_reward": found.sees_reward,
+        }
+
+    _print(_entries(AGENTS, GROUP, load_agent, describe), as_json)
+
+
+def envs(as_json: AsJson = False) -> None:
+    """List the environments: what each is, its default split, its options and their defaults."""
+    from ldm.envs import ENVS, GROUP, load_env
+
+    def describe(found: Any) -> dict[str, Any]:
+        return {"default_split": found.default_split}
+
+    _print(_entries(ENVS, GROUP, load_env, describe), as_json)
+
+
+def _entries(
+    builtin: Mapping[str, str],
+    group: str,
+    load: Callable[[str], Any],
+    describe: Callable[[Any], dict[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """Name → its description; one that cannot be loaded says why and hides no other."""
+    entries: dict[str, dict[str, Any]] = {}
+    for name, target in registry.names(builtin, group).items():
+        try:
+            found = load(name)
+            entries[name] = {
+                "is": _first_line(found),
+                **describe(found),
+                "options": _defaults(found.Options),
+                "class": target,
+            }
+        except (LdmError, AttributeError) as error:
+            entries[name] = {"unusable": str(error), "class": target}
+    return entries
+
+
+def _first_line(found: Any) -> str:
+    text = found.__doc__ or ""
+    return text.strip().partition("\n")[0]
+
+
+def _defaults(options: type[Any]) -> dict[str, Any]:
+    """Option → default as a JSON value; whatever JSON does not know is shown as text."""
+    shown = {}
+    for field in fields(options):
+        value = field.default
+        if field.default_factory is not MISSING:
+            value = field.default_factory()
+        shown[field.name] = value if isinstance(value, str | int | float | None) else str(value)
+    return shown
+
+
+def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(entries, ensure_ascii=False))
+        return
+    for name, entry in entries.items():
+        typer.echo(f"{name}" + (f": {entry['is']}" if entry.get("is") else ""))
+        for key, value in entry.items():
+            if key != "is" and value not in ({}, [], ""):
+                typer.echo(f"  {key.replace('_', ' ')}: {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case dict():
+            return ", ".join(f"{key}={item}" for key, item in value.items())
+        case list():
+            return ", ".join(map(str, value))
+        case bool():
+            return "yes" if value else "no"
+    return str(value)

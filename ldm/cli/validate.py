@@ -1,0 +1,83 @@
+"""`ldm validate` and `ldm schema`: are these files the records that they should be?"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ldm.errors import LdmError
+
+
+class RecordName(StrEnum):
+    """The records with a published schema (`records.SCHEMAS`)."""
+
+    trajectory = "trajectory"
+    tuple = "tuple"
+    episode = "episode"
+    task = "task"
+
+
+def validate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL, or JSONL.gz")],
+    record: Annotated[
+        RecordName | None,
+        typer.Option("--type", help="What the records are; told by their fields if left out."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check JSONL files against their schema; print file:line:field for every problem.
+
+    \b
+    Examples:
+      ldm validate data/trajectories/alfworld/train.jsonl
+      ldm validate --type episode runs/*/episodes.jsonl
+    """
+    reports = [_check(file, record) for file in files]
+    failed = any(report["problems"] for report in reports)
+    if as_json:
+        typer.echo(json.dumps({"ok": not failed, "files": reports}, ensure_ascii=False))
+    else:
+        for report in reports:
+            for problem in report["problems"]:
+                typer.echo(problem["text"])
+            if not report["problems"]:
+                typer.echo(f"{report['file']}: {report['records']} {report['type']} records, ok")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
+    """What `validate` has to say about one file; a file that cannot be read is one problem."""
+    from ldm import records
+
+    report: dict[str, Any] = {"file": str(file), "type": "", "records": 0, "problems": []}
+    found: list[dict[str, Any]] = report["problems"]
+    try:
+        name = record.value if record else records.detect(file)
+        report["type"] = name
+        for problem in records.problems(file, records.SCHEMAS[name]):
+            place = {"line": problem.line, "field": problem.field, "message": problem.message}
+            found.append({**place, "text": str(problem)})
+        bad = {problem["line"] for problem in found}
+        report["records"] = sum(1 for _ in records.numbered_lines(file)) - len(bad)
+    except LdmError as error:
+        found.append({"line": None, "field": "", "message": error.message, "text": str(error)})
+    return report
+
+
+def schema(
+    name: Annotated[RecordName, typer.Argument(help="Which record.")],
+) -> None:
+    """Print the JSON Schema (draft 2020-12) of a record.
+
+    \b
+    Example:
+      ldm schema trajectory > trajectory.json
+    """
+    from ldm import records
+
+    typer.echo(json.dumps(records.schema(name.value), indent=2))
