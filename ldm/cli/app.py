@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from ldm.cli.catalog import agents, envs
+from ldm.cli.doctor import doctor, module_clash
 from ldm.cli.validate import schema, validate
 from ldm.errors import LdmError
 
@@ -60,6 +61,7 @@ def ldm(
     """
 
 
+app.command("doctor")(doctor)
 app.command("validate")(validate)
 app.command("schema")(schema)
 app.command("agents")(agents)
@@ -71,6 +73,9 @@ def main() -> None:
 
     0: done. 1: an error that the message explains. 2: wrong usage. 130: interrupted.
     """
+    # So that `--env my_module:MyEnv` finds a module in the working directory; last, so that it
+    # hides nothing that is installed.
+    sys.path.append(os.getcwd())
     try:
         try:
             app(prog_name="ldm")
@@ -111,8 +116,6 @@ def _explain(error: Exception) -> tuple[str, str]:
 
 
 def _import_remedy() -> str:
-    from ldm.cli.doctor import module_clash
-
     return module_clash() or "`ldm doctor` shows what is installed and how to install the rest."
 
 

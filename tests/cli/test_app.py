@@ -1,0 +1,161 @@
+"""Whatever happens, the user gets a plain message, a remedy and the right exit status."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from typing import NoReturn
+
+import pytest
+
+from ldm import __version__
+from ldm.cli import app as module
+from ldm.errors import LdmError
+from tests.cli.conftest import Run
+
+HEAVY = {"torch", "sentence_transformers", "chromadb", "sklearn", "spacy", "textworld", "polars"}
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Let every command raise `error`."""
+
+    def broken(**_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(module, "app", broken)
+
+
+def test_version_is_printed(run: Run) -> None:
+    assert run("--version").out == f"ldm {__version__}\n"
+
+
+def test_help_shows_examples_as_they_are_written(run: Run) -> None:
+    outcome = run("--help")
+    assert outcome.code == 0
+    assert "\n    ldm doctor " in outcome.out
+
+
+@pytest.mark.parametrize("args", [["nope"], ["validate"], ["schema", "nope"], ["--nope"]])
+def test_wrong_usage_has_status_2(run: Run, args: list[str]) -> None:
+    outcome = run(*args)
+    assert outcome.code == 2
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (LdmError("The lamp is out.", "Light it."), "Error: The lamp is out.\nLight it.\n"),
+        (MemoryError(), "Error: there is not enough memory.\n"),
+        (OSError(errno.ENOSPC, "No space left on device", "a.jsonl"), "disk is full while writing"),
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full.\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "x"), "Permission denied: 'x'"),
+        (ImportError("No module named 'textworld'"), "`ldm doctor`"),
+        (TypeError("three"), "Error inside ldm: TypeError: three\nRun it again with LDM_DEBUG=1"),
+    ],
+)
+def test_errors_are_explained_without_a_traceback(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+) -> None:
+    fail_with(monkeypatch, error)
+    outcome = run()
+    assert outcome.code == 1
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
+    assert not outcome.out
+
+
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, TypeError("three"))
+    monkeypatch.setenv("LDM_DEBUG", "1")
+    with pytest.raises(TypeError, match="three"):
+        module.main()
+
+
+def test_an_interrupt_takes_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, KeyboardInterrupt())
+    outcome = run()
+    assert (outcome.code, outcome.err) == (130, "Interrupted.\n")
+
+
+def test_an_interrupt_inside_a_command_takes_one_line() -> None:
+    program = "import time, ldm.cli.app as a\n"
+    program += "a.app.command('wait')(lambda: (print('ready', flush=True), time.sleep(60)))\n"
+    program += "import sys; sys.argv = ['ldm', 'wait']; a.main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "Interrupted.\n")
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "ldm.cli", "schema", "tuple"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert done.stderr == ""
+    assert done.returncode == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_behind_standard_output_is_reported() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ldm.cli", "schema", "tuple"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: the disk is full.\n")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import ldm",
+        "import ldm.cli.app; import sys; sys.argv = ['ldm', '--help']; ldm.cli.app.main()",
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_used(program: str) -> None:
+    program = (
+        "import atexit, sys\n"
+        + (f"atexit.register(lambda: print('heavy:', *sorted({HEAVY!r} & set(sys.modules))))\n")
+        + program
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1].strip() == "heavy:"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete(run: Run, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    outcome = run("--show-completion", shell)
+    assert outcome.code == 0
+    assert "_LDM_COMPLETE" in outcome.out
+
+
+def test_an_environment_may_lie_in_the_working_directory(
+    run: Run,
+) -> None:
+    run("--version")
+    assert sys.path[-1] == os.getcwd()
