@@ -42,6 +42,10 @@ class LeakageError(LdmError):
         )
         self.sources = tuple(sources)
 
+    def __reduce__(self) -> tuple[type[LeakageError], tuple[tuple[str, ...], str]]:
+        # Exceptions of worker processes are pickled; the default would pass the message as sources.
+        return type(self), (self.sources, self.remedy)
+
 
 class ForkUnsupported(LdmError):
     """The environment cannot copy its state; callers replay from reset instead."""
@@ -49,3 +53,11 @@ class ForkUnsupported(LdmError):
 
 class ReplayDivergence(LdmError):
     """Replaying recorded actions gave another observation than the recorded one."""
+
+
+class Interrupted(LdmError):
+    """The user stopped the run (Ctrl-C or SIGTERM); what was recorded is kept."""
+
+
+class WorkerDied(LdmError):
+    """A worker process was killed or ran out of memory; what was recorded is kept."""

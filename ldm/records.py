@@ -6,10 +6,12 @@ misspelt field is reported as file:line:field. The same definitions give the pub
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,8 +49,12 @@ class Problem:
         return f"{where}:{self.field}: {self.message}" if self.field else f"{where}: {self.message}"
 
 
+def _adapter(record_type: Any) -> TypeAdapter[Any]:
+    return _cached_adapter(record_type)
+
+
 @cache
-def _adapter(record_type: type[T]) -> TypeAdapter[T]:
+def _cached_adapter(record_type: Any) -> TypeAdapter[Any]:
     return TypeAdapter(record_type)
 
 
@@ -63,7 +69,7 @@ def dumps(record: object) -> str:
     return _adapter(type(record)).dump_json(record).decode()
 
 
-def loads(text: str, record_type: type[T], *, file: str = "<text>", line: int = 1) -> T:
+def loads(text: str | bytes, record_type: type[T], *, file: str = "<text>", line: int = 1) -> T:
     """The record in `text`. Raises RecordError that names file, line and field."""
     found = _parse(text, record_type, file, line)
     if isinstance(found, Problem):
@@ -76,8 +82,8 @@ def scan(path: Path, record_type: type[T]) -> Iterator[T | Problem]:
 
     Blank lines are skipped. Raises LdmError where the file itself cannot be read.
     """
-    for number, text in numbered_lines(path):
-        yield _parse(text, record_type, str(path), number)
+    for number, line in _lines(path):
+        yield _parse(line, record_type, str(path), number)
 
 
 def problems(path: Path, record_type: type[Any]) -> Iterator[Problem]:
@@ -114,23 +120,40 @@ def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T
 
     torn_tail: drop a last line without a newline, which a killed writer leaves behind.
     """
-    lines = list(numbered_lines(path))
-    if torn_tail and lines and not _ends_with_newline(path):
-        lines.pop()
-    return [loads(text, record_type, file=str(path), line=number) for number, text in lines]
+    found = []
+    for number, line in _lines(path):
+        if torn_tail and not line.endswith(b"\n"):
+            break
+        found.append(loads(line, record_type, file=str(path), line=number))
+    return found
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, text) of every non-blank line, read as UTF-8."""
+    for number, line in _lines(path):
+        try:
+            yield number, line.decode()
+        except UnicodeDecodeError as error:
+            raise LdmError(
+                f"{path}:{number} is not UTF-8 text: {error.reason}.", "Save it as UTF-8."
+            ) from error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, bytes) of every non-blank line, without a byte order mark.
+
+    Bytes, because a line that was torn within a character is still no reason to fail.
+    """
     try:
-        with _open_text(path) as file:
-            for number, text in enumerate(file, start=1):
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 if text.strip():
                     yield number, text
-    except UnicodeDecodeError as error:
-        raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
-    except OSError as error:  # includes a broken gzip stream
-        raise LdmError(f"{path} cannot be read: {error}.", "Check the path and its permissions.") from error
+    except (OSError, EOFError, zlib.error) as error:  # a torn gzip stream is an EOFError
+        raise LdmError(
+            f"{path} cannot be read: {error}.", "Check the path and its permissions."
+        ) from error
 
 
 def write(path: Path, records: Iterable[object]) -> int:
@@ -152,7 +175,7 @@ def replacing(path: Path) -> Iterator[IO[str]]:
         with temporary.open("wb") as raw:
             # A fixed time in the gzip header keeps equal content equal bytes.
             packed = gzip.GzipFile("", "wb", 9, raw, mtime=0) if path.suffix == ".gz" else raw
-            with io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as file:  # type: ignore[type-var]
+            with io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as file:
                 yield file
         temporary.replace(path)
     finally:
@@ -165,26 +188,12 @@ def append(file: IO[str], record: object) -> None:
     file.flush()
 
 
-def _open_text(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
-
-
-def _ends_with_newline(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        if file.tell() == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
-
-
-def _parse(text: str, record_type: type[T], file: str, line: int) -> T | Problem:
+def _parse(text: str | bytes, record_type: type[T], file: str, line: int) -> T | Problem:
     try:
-        return _adapter(record_type).validate_json(text, strict=True)
+        record: T = _adapter(record_type).validate_json(text, strict=True)
     except ValidationError as error:
         return _named(error, file, line)[0]
+    return record
 
 
 def _problems(text: str, record_type: type[Any], file: str, line: int) -> list[Problem]:
