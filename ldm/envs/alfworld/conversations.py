@@ -1,0 +1,92 @@
+"""Expert episodes told as conversations: {"game": …, "conversations": [{"from", "value"}, …]}.
+
+The first human message is the game's introduction; then the expert's action and the engine's answer
+alternate. All end in success with the last action, whose answer was not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ldm.envs.alfworld import texts
+from ldm.envs.alfworld.games import ENV, kind_of
+from ldm.records import Problem
+from ldm.types import Step, Task, Trajectory
+
+_SPEAKERS = ("human", "gpt")
+
+
+class _Wrong(Exception):
+    """A field that is not as the format has it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def detect(line: Mapping[str, Any]) -> bool:
+    """Whether a JSON object looks like such a conversation."""
+    return "game" in line and "conversations" in line
+
+
+def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
+    """The trajectory that a line tells, or what is wrong with it.
+
+    The opening is the one that `ALFWorld.reset` gives for the same game. The last action earns the
+    reward 1; an answer that was not recorded is "".
+    """
+    try:
+        return _trajectory(line)
+    except _Wrong as wrong:
+        return Problem(file, number, wrong.field, str(wrong))
+
+
+def _trajectory(line: Mapping[str, Any]) -> Trajectory:
+    said = _messages(line.get("conversations"))
+    opening = texts.opening(said[0])
+    task = _task(line.get("game"), texts.goal_of(opening))
+    actions = [text.strip() for text in said[1::2]]
+    answers = [texts.observation(text) for text in said[2::2]]
+    if len(answers) < len(actions):
+        answers.append("")
+    last = len(actions) - 1
+    steps = tuple(
+        Step(action, answer, reward=float(i == last), valid=answer != texts.NOTHING)
+        for i, (action, answer) in enumerate(zip(actions, answers, strict=True))
+    )
+    return Trajectory(task, opening, steps, score=1.0, success=True, origin="expert")
+
+
+def _task(game: object, goal: str) -> Task:
+    if not isinstance(game, str):
+        raise _Wrong("game", "missing or not a text")
+    if game.count("/") != 2:
+        raise _Wrong("game", f"not of the form split/task/trial: {game!r}")
+    kind = kind_of(game)
+    if not kind:
+        raise _Wrong("game", f"unknown task kind in the folder name {game.split('/')[1]!r}")
+    if not goal:
+        raise _Wrong("conversations.0.value", f"has no line {texts.TASK!r}")
+    return Task(id=game, env=ENV, split=game.split("/")[0], goal=goal, kind=kind)
+
+
+def _messages(conversation: object) -> list[str]:
+    """The texts of a conversation, human first, speakers in turn, with at least one action."""
+    if not isinstance(conversation, Sequence) or isinstance(conversation, str):
+        raise _Wrong("conversations", "missing or not a list")
+    said = []
+    for i, message in enumerate(conversation):
+        where = f"conversations.{i}"
+        if not isinstance(message, Mapping):
+            raise _Wrong(where, "not an object with from and value")
+        expected = _SPEAKERS[i % 2]
+        if message.get("from") != expected:
+            raise _Wrong(f"{where}.from", f"should be {expected!r}, as speakers take turns")
+        text = message.get("value")
+        if not isinstance(text, str) or not text.strip():
+            raise _Wrong(f"{where}.value", "missing, empty or not a text")
+        said.append(text)
+    if len(said) < 2:
+        raise _Wrong("conversations", "has no action")
+    return said

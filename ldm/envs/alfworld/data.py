@@ -1,0 +1,100 @@
+"""The official games on disk: what is there, and how to fetch them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ldm.envs.alfworld.games import (
+    KINDS,
+    OFFICIAL_SPLITS,
+    Skipped,
+    data_root,
+    scan_split,
+)
+from ldm.envs.download import Progress, fetch, unpack
+from ldm.records import Problem
+
+#: Games that the published runners play, by split (ALFWorld, arXiv 2010.03768, Table 1).
+PUBLISHED = {"train": 3553, "valid_seen": 140, "valid_unseen": 134}
+
+#: All games of the three splits, in the new grammar; nothing else is needed to play.
+URL = "https://github.com/alfworld/alfworld/releases/download/0.4.2/json_2.1.3_tw-pddl.zip"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a data folder holds.
+
+    counts: split → kind → games that can be played; only splits that are there.
+    skipped: split → reason → games that the published set leaves out.
+    """
+
+    root: Path
+    counts: Mapping[str, Mapping[str, int]]
+    skipped: Mapping[str, Mapping[str, int]]
+    problems: tuple[Problem, ...]
+
+    def total(self, split: str) -> int:
+        return sum(self.counts.get(split, {}).values())
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {
+            "env": "alfworld",
+            "path": str(self.root),
+            "splits": {
+                split: {
+                    "games": self.total(split),
+                    "published": PUBLISHED[split],
+                    "kinds": dict(kinds),
+                    "skipped": dict(self.skipped[split]),
+                }
+                for split, kinds in self.counts.items()
+            },
+            "problems": [
+                {"file": p.file, "line": p.line, "field": p.field, "message": p.message}
+                for p in self.problems
+            ],
+        }
+
+
+def check(path: Path) -> Report:
+    """Read every game file below `path`. Raises LdmError where none of the splits is there."""
+    root = data_root(path)
+    counts: dict[str, dict[str, int]] = {}
+    skipped: dict[str, dict[str, int]] = {}
+    problems: list[Problem] = []
+    for split in OFFICIAL_SPLITS:
+        if not (root / split).is_dir():
+            continue
+        kinds: Counter[str] = Counter()
+        reasons: Counter[str] = Counter()
+        for game in scan_split(root, split):
+            if isinstance(game, Problem):
+                problems.append(game)
+            elif isinstance(game, Skipped):
+                reasons[game.reason] += 1
+            else:
+                kinds[game.kind] += 1
+        counts[split] = {kind: kinds[kind] for kind in KINDS.values()}
+        skipped[split] = dict(sorted(reasons.items()))
+    return Report(root, counts, skipped, tuple(problems))
+
+
+def get(
+    destination: Path, *, url: str = URL, sha256: str = "", progress: Progress | None = None
+) -> str:
+    """Download the official archive and unpack it below `destination`; returns its SHA-256.
+
+    An interrupted download goes on where it stopped. The archive is removed once it is unpacked.
+    Raises LdmError where the download, the checksum or the archive is bad.
+    """
+    archive = destination / url.rsplit("/", 1)[-1].split("?", 1)[0]
+    digest = fetch(url, archive, sha256=sha256, progress=progress)
+    unpack(archive, destination, progress=progress)
+    archive.unlink()
+    return digest

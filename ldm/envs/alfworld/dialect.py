@@ -1,0 +1,37 @@
+"""The two verbs of ALFWorld: games before 0.4 say "put X in/on Y", later ones "move X to Y".
+
+Agents and memories built on one silently fail on the other, so both are understood everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+Dialect = Literal["put", "move"]
+DIALECTS: tuple[str, ...] = get_args(Dialect)
+
+# "mug 1", or "(object)" in the list of commands that the new grammar's `help` prints.
+_THING = r"(?:[a-z]+ \d+|\([a-z]+\))"
+_FORMS = {
+    "put": (rf"\bput (the )?({_THING}) in/on (the )?({_THING})", r"put \1\2 in/on \3\4"),
+    "move": (rf"\bmove (the )?({_THING}) to (the )?({_THING})", r"move \1\2 to \3\4"),
+}
+_TEMPLATE = re.compile(r"action\s+PutObject\s*\{\s*template\s*::\s*\"(\w+) ")
+
+
+def translate(text: str, dialect: Dialect) -> str:
+    """`text` (an action or an observation) with placing told in the verb of `dialect`."""
+    other = "move" if dialect == "put" else "put"
+    return re.sub(_FORMS[other][0], _FORMS[dialect][1], text)
+
+
+def dialect_of(grammar: str) -> Dialect:
+    """The dialect of a game, from its grammar. Raises ValueError where the grammar has neither."""
+    found = _TEMPLATE.search(grammar)
+    verb = found.group(1) if found else ""
+    if verb == "put":
+        return "put"
+    if verb == "move":
+        return "move"
+    raise ValueError(f"the grammar places objects with the verb {verb!r}, neither put nor move")

@@ -1,0 +1,38 @@
+"""What ALFWorld needs from an engine; the official one is in `official.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ldm.envs.alfworld.games import Game
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """A moment of a game.
+
+    feedback: the engine's answer to the last command, or its introduction, word for word.
+    commands: the admissible commands, sorted, in the game's own grammar.
+    won: whether the game's goal holds.
+    """
+
+    feedback: str
+    commands: tuple[str, ...]
+    won: bool
+
+
+class Engine(Protocol):
+    """Plays one game at a time."""
+
+    def start(self, game: Game) -> EngineState:
+        """Begin `game` from its start, whether or not it was played before."""
+        ...
+
+    def step(self, command: str) -> EngineState:
+        """Carry out an admissible command of the state that `start` or `step` gave last."""
+        ...
+
+    def close(self) -> None:
+        """Give back libraries and files; closing twice is harmless."""
+        ...

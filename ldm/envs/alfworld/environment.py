@@ -1,0 +1,206 @@
+"""The ALFWorld environment: tasks, texts, dialect and validity, around an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from ldm.envs.alfworld import texts
+from ldm.envs.alfworld.card import CARD
+from ldm.envs.alfworld.dialect import DIALECTS, Dialect, translate
+from ldm.envs.alfworld.engine import Engine, EngineState
+from ldm.envs.alfworld.games import (
+    ENV,
+    FILE,
+    OFFICIAL_SPLITS,
+    OWN_SPLITS,
+    Game,
+    Skipped,
+    data_root,
+    own_games,
+    read_game,
+    scan_split,
+)
+from ldm.envs.alfworld.official import OfficialEngine
+from ldm.errors import ForkUnsupported, LdmError
+from ldm.records import Problem
+from ldm.types import Task, TimeStep, stable_hash
+
+#: Grows when the same game gives other texts than before.
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class ALFWorldOptions:
+    """Settings of ALFWorld.
+
+    data: the folder that holds json_2.1.1 (or that folder itself); not needed for our own splits.
+    dialect: "game" speaks as the game's grammar does; "put" and "move" make every game speak so.
+        Actions in the other verb are understood in any case.
+    admissible: show the admissible actions.
+    """
+
+    data: str | None = None
+    dialect: Literal["game", "put", "move"] = "game"
+    admissible: bool = True
+
+
+class ALFWorld:
+    """Household tasks in text (Shridhar et al., arXiv 2010.03768).
+
+    Texts are as the published runners give them: without the banner, and without the sentence on
+    where the agent has arrived. Reward 1 when the engine says won, which ends the task.
+    """
+
+    default_split: ClassVar[str] = "valid_seen"
+    Options = ALFWorldOptions
+
+    def __init__(self, options: ALFWorldOptions | None = None) -> None:
+        """Raises LdmError where an option has an impossible value."""
+        self.options = options or ALFWorldOptions()
+        if self.options.dialect not in ("game", *DIALECTS):
+            raise LdmError(
+                f"ALFWorld has no dialect {self.options.dialect!r}.", "Use game, put or move."
+            )
+        self.card = CARD
+        self._engine: Engine = OfficialEngine()
+        self._own: dict[str, Game] = {}
+        self._listed: dict[str, tuple[Task, ...]] = {}
+        self._digests: dict[str, str] = {}
+        self._game: Game | None = None
+        self._now: EngineState | None = None
+
+    def protocol(self) -> Mapping[str, Any]:
+        """What makes scores comparable: texts, dialect, the content of the splits listed so far."""
+        return {
+            "environment": ENV,
+            "version": VERSION,
+            "observation": "text",
+            "dialect": self.options.dialect,
+            "admissible": self.options.admissible,
+            "data": dict(sorted(self._digests.items())),
+        }
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """The tasks of a split, sorted by id, without those that the published set leaves out.
+
+        Raises LdmError for an unknown split, missing data or a damaged game file.
+        """
+        if split not in self._listed:
+            games = list(self._own_split(split) if split in OWN_SPLITS else self._official(split))
+            self._listed[split] = tuple(task for task, _ in games)
+            self._digests[split] = stable_hash([(task.id, digest) for task, digest in games])
+        return self._listed[split]
+
+    def reset(self, task: Task) -> TimeStep:
+        """Start `task`; the observation is the room and, on the next line, the task."""
+        self._now = None
+        if self._game is None or self._game.id != task.id:
+            self._game = self._find(task)
+        self._now = self._engine.start(self._game)
+        return self._answer(texts.opening(self._now.feedback))
+
+    def step(self, action: str) -> TimeStep:
+        """Carry out an admissible action, in either dialect; any other gets "Nothing happens."."""
+        if self._game is None or self._now is None or self._now.won:
+            raise RuntimeError("no task is running: call reset first")
+        command = translate(action.strip(), self._game.dialect)
+        if command not in self._now.commands:
+            return self._answer(texts.NOTHING, valid=False)
+        self._now = self._engine.step(command)
+        return self._answer(texts.observation(self._now.feedback))
+
+    def localize(self, text: str) -> str:
+        """`text` in the dialect of the present game, or in the one that the options demand."""
+        dialect = self._dialect()
+        return translate(text, dialect) if dialect else text
+
+    def fork(self) -> ALFWorld:
+        raise ForkUnsupported(
+            "ALFWorld's engine cannot copy its state.", "Replay the actions from reset instead."
+        )
+
+    def close(self) -> None:
+        self._engine.close()
+        self._game = self._now = None
+
+    def _dialect(self) -> Dialect | None:
+        if self.options.dialect != "game":
+            return self.options.dialect
+        return self._game.dialect if self._game else None
+
+    def _answer(self, observation: str, *, valid: bool = True) -> TimeStep:
+        assert self._now is not None  # noqa: S101 - set by both callers
+        won = self._now.won
+        return TimeStep(
+            observation=self.localize(observation),
+            reward=1.0 if won else 0.0,
+            done=won,
+            admissible=self._shown(self._now.commands),
+            valid=valid,
+        )
+
+    def _shown(self, commands: tuple[str, ...]) -> tuple[str, ...] | None:
+        if not self.options.admissible:
+            return None
+        if self.options.dialect == "game":
+            return commands
+        return tuple(self.localize(command) for command in commands)
+
+    def _own_split(self, split: str) -> list[tuple[Task, str]]:
+        games = own_games(split)
+        self._own.update((game.id, game) for game in games)
+        return [(game.task, game.digest) for game in games]
+
+    def _official(self, split: str) -> list[tuple[Task, str]]:
+        root = self._root(split)
+        found = []
+        for game in scan_split(root, split):
+            if isinstance(game, Problem):
+                raise _damaged(game)
+            if not isinstance(game, Skipped):
+                found.append((game.task, game.digest))
+        if not found:
+            raise LdmError(
+                f"{root / split} holds no game that can be played.",
+                "See what is there with: ldm data check alfworld PATH.",
+            )
+        return found
+
+    def _find(self, task: Task) -> Game:
+        split = task.id.split("/", 1)[0]
+        if split in OWN_SPLITS:
+            if task.id not in self._own:
+                self._own_split(split)
+            if task.id not in self._own:
+                raise LdmError(f"ALFWorld has no task {task.id!r}.", f"List them: split {split}.")
+            return self._own[task.id]
+        file = self._root(split) / task.id / FILE
+        if not file.is_file():
+            raise LdmError(
+                f"The game of task {task.id!r} is not at {file}.", "Check the data path."
+            )
+        game = read_game(file, task.id)
+        if isinstance(game, Problem):
+            raise _damaged(game)
+        if isinstance(game, Skipped):
+            raise LdmError(f"{file} is not played: {game.reason}.", "Choose another task.")
+        return game
+
+    def _root(self, split: str) -> Path:
+        if split not in OFFICIAL_SPLITS:
+            known = ", ".join((*OFFICIAL_SPLITS, *OWN_SPLITS))
+            raise LdmError(f"ALFWorld has no split {split!r}.", f"Known splits: {known}.")
+        if not self.options.data:
+            raise LdmError(
+                f"ALFWorld's split {split!r} needs the official games, and no data path is set.",
+                "Set ALFWORLD_DATA to the folder that holds json_2.1.1 (fetch it with: ldm data "
+                "get alfworld), or use the split demo_test, which ships with the package.",
+            )
+        return data_root(Path(self.options.data))
+
+
+def _damaged(problem: Problem) -> LdmError:
+    return LdmError(f"{problem}.", "List all such files with: ldm data check alfworld PATH.")

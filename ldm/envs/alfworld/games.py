@@ -1,0 +1,205 @@
+"""Where games come from: the official folders, and the small ones that ship with the package.
+
+An official game is `<data>/json_2.1.1/<split>/<task>/<trial>/game.tw-pddl`, a JSON object with the
+keys pddl_domain, grammar, pddl_problem and solvable. Our own are lines of `games/<split>.jsonl.gz`,
+which hold only what differs; domain and grammar are those of the installed alfworld package.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ldm.envs.alfworld.dialect import Dialect, dialect_of
+from ldm.envs.alfworld.texts import TASK, goal_of
+from ldm.errors import LdmError
+from ldm.records import Problem
+from ldm.types import Task, stable_hash
+
+ENV = "alfworld"
+FOLDER = "json_2.1.1"
+FILE = "game.tw-pddl"
+OFFICIAL_SPLITS = ("train", "valid_seen", "valid_unseen")
+OWN_SPLITS = ("demo_train", "demo_test")
+KINDS = {
+    "pick_and_place_simple": "pick",
+    "look_at_obj_in_light": "look",
+    "pick_clean_then_place_in_recep": "clean",
+    "pick_heat_then_place_in_recep": "heat",
+    "pick_cool_then_place_in_recep": "cool",
+    "pick_two_obj_and_place": "pick2",
+}
+INSTALL = 'Install the engine: pip install "ldm[alfworld]".'
+
+_TASK_RULE = re.compile(rf'"({TASK}(?:[^"\\]|\\.)*)"')
+_UNKNOWN_GOAL = "UNKNOWN GOAL."
+
+
+@dataclass(frozen=True)
+class Game:
+    """One game: its name, and the three texts that an engine plays.
+
+    id: "<split>/<task folder>/<trial folder>".
+    kind: one of the values of KINDS.
+    """
+
+    id: str
+    kind: str
+    domain: str
+    grammar: str
+    problem: str
+
+    @cached_property
+    def goal(self) -> str:
+        """The task as the game prints it; "" where the grammar has none."""
+        found = _TASK_RULE.search(self.grammar)
+        return goal_of(json.loads(f'"{found.group(1)}"')) if found else ""
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        return dialect_of(self.grammar)
+
+    @property
+    def digest(self) -> str:
+        """Changes with anything that an engine plays."""
+        return stable_hash(self.domain, self.grammar, self.problem)
+
+    @property
+    def task(self) -> Task:
+        return Task(self.id, ENV, self.id.split("/", 1)[0], self.goal, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A game file that the published set leaves out, and why."""
+
+    file: Path
+    reason: str
+
+
+def kind_of(game_id: str) -> str:
+    """The kind of a game from its task folder's name; "" where it is none of the six."""
+    folder = game_id.split("/")[1] if "/" in game_id else game_id
+    return KINDS.get(folder.split("-", 1)[0], "")
+
+
+def data_root(path: Path) -> Path:
+    """The folder that holds the splits: `path` itself or its json_2.1.1. Raises LdmError."""
+    for root in (path / FOLDER, path):
+        if any((root / split).is_dir() for split in OFFICIAL_SPLITS):
+            return root
+    there = "has no" if path.is_dir() else "does not exist, so there is no"
+    raise LdmError(
+        f"{path} {there} {FOLDER}/train, valid_seen or valid_unseen.",
+        "Name the folder that holds json_2.1.1, or fetch the games: ldm data get alfworld.",
+    )
+
+
+def scan_split(root: Path, split: str) -> Iterator[Game | Skipped | Problem]:
+    """Every game file of an official split, sorted by name, as a game or as what hinders it."""
+    for file in sorted((root / split).glob(f"*/*/{FILE}")):
+        game_id = file.parent.relative_to(root).as_posix()
+        yield read_game(file, game_id)
+
+
+def read_game(file: Path, game_id: str) -> Game | Skipped | Problem:
+    """The game in `file`, or why it is not one to play."""
+    if "movable" in game_id:
+        return Skipped(file, "movable receptacle")
+    if "Sliced" in game_id:
+        return Skipped(file, "sliced object")
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        return Problem(str(file), error.lineno, "", f"not JSON: {error.msg}")
+    except (OSError, UnicodeDecodeError) as error:
+        return Problem(str(file), 1, "", f"cannot be read: {error}")
+    if not isinstance(data, dict):
+        return Problem(str(file), 1, "", "not a JSON object")
+    return _game_from(data, file, game_id)
+
+
+def _game_from(data: dict[str, Any], file: Path, game_id: str) -> Game | Skipped | Problem:
+    for key in ("pddl_domain", "grammar", "pddl_problem"):
+        if not isinstance(data.get(key), str):
+            return Problem(str(file), 1, key, "not a text" if key in data else "missing")
+    if "solvable" not in data:
+        return Problem(str(file), 1, "solvable", "missing, so the published set skips the game")
+    if not data["solvable"]:
+        return Skipped(file, "unsolvable")
+    kind = kind_of(game_id)
+    if not kind:
+        return Problem(str(file), 1, "", f"unknown task kind in the folder name {file.parts[-3]!r}")
+    game = Game(game_id, kind, data["pddl_domain"], data["grammar"], data["pddl_problem"])
+    flaw = _flaw(game)
+    return Problem(str(file), 1, "grammar", flaw) if flaw else game
+
+
+def _flaw(game: Game) -> str:
+    """What a game's grammar lacks, found when listing rather than when playing."""
+    if not game.goal:
+        return f"has no line {TASK!r}"
+    try:
+        dialect_of(game.grammar)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def package_file(package: str, name: str) -> Path:
+    """A file inside an installed package, which is not imported. Raises LdmError if missing."""
+    spec = importlib.util.find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    if not folders:
+        raise LdmError(f"The package {package!r} is not installed.", INSTALL)
+    return Path(folders[0]) / name
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The domain and the grammar, without a task, that the alfworld package ships."""
+
+    domain: str
+    grammar: str
+
+    def with_task(self, goal: str) -> str:
+        """The grammar whose introduction ends with `goal`."""
+        return self.grammar.replace(_UNKNOWN_GOAL, json.dumps(goal)[1:-1])
+
+
+def installed_rules() -> Rules:
+    """The rules of the installed alfworld package. Raises LdmError where it is missing."""
+    folder = package_file("alfworld", "data")
+    return Rules(
+        (folder / "alfred.pddl").read_text(encoding="utf-8"),
+        (folder / "alfred.twl2").read_text(encoding="utf-8"),
+    )
+
+
+def own_games(split: str) -> list[Game]:
+    """The games of one of OWN_SPLITS, sorted by id."""
+    rules = installed_rules()
+    packed = (Path(__file__).parent / "games" / f"{split}.jsonl.gz").read_bytes()
+    lines = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
+    return [own_game(rules, line["id"], line["goal"], line["problem"]) for line in lines]
+
+
+def own_game(rules: Rules, game_id: str, goal: str, problem: str) -> Game:
+    """A game of ours from its parts."""
+    return Game(game_id, kind_of(game_id), rules.domain, rules.with_task(goal), problem)
+
+
+def pack(games: list[Game]) -> bytes:
+    """The compact file of own games, the same bytes for the same games."""
+    lines = (
+        json.dumps({"id": game.id, "goal": game.goal, "problem": game.problem}) + "\n"
+        for game in sorted(games, key=lambda game: game.id)
+    )
+    return gzip.compress("".join(lines).encode(), mtime=0)

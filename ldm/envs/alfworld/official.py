@@ -1,0 +1,106 @@
+"""The official engine: TextWorld's PDDL environment on the Fast Downward library."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ldm.envs.alfworld.engine import EngineState
+from ldm.envs.alfworld.games import INSTALL, Game
+from ldm.envs.alfworld.texts import entity_names
+from ldm.errors import LdmError
+
+
+class OfficialEngine:
+    """Plays games with textworld 1.7.0; a state cannot be copied."""
+
+    def __init__(self) -> None:
+        self._env: Any = None
+        self._playing = ""
+
+    def start(self, game: Game) -> EngineState:
+        """Begin `game`. Raises LdmError where the packages are missing or cannot load it."""
+        if self._env is None:
+            self._env = _new_env()
+        with _own_arguments():
+            try:
+                if game.digest != self._playing:
+                    self._playing = ""
+                    self._env.load(_as_data(game))
+                    self._playing = game.digest
+                state = self._env.reset()
+            except Exception as error:  # whatever the parsers of the engine raise
+                raise LdmError(
+                    f"The engine cannot load the game {game.id}: {type(error).__name__}: {error}",
+                    "Look for damaged files with: ldm data check alfworld PATH.",
+                ) from error
+        return _state(state)
+
+    def step(self, command: str) -> EngineState:
+        state, _, _ = self._env.step(command)
+        return _state(state)
+
+    def close(self) -> None:
+        if self._env is not None:
+            importlib.import_module("fast_downward").close_lib(self._env.downward_lib)
+            self._env = None
+            self._playing = ""
+
+
+def _state(state: Any) -> EngineState:
+    return EngineState(state.feedback, tuple(state["admissible_commands"]), bool(state["won"]))
+
+
+def _as_data(game: Game) -> dict[str, str]:
+    return {
+        "pddl_domain": game.domain,
+        "grammar": game.grammar,
+        "pddl_problem": game.problem,
+    }
+
+
+@contextmanager
+def _own_arguments() -> Iterator[None]:
+    """Restore sys.argv, which Fast Downward's translator replaces."""
+    arguments = sys.argv
+    try:
+        yield
+    finally:
+        sys.argv = arguments
+
+
+def _new_env() -> Any:
+    """An environment of TextWorld that gives things their readable names.
+
+    `load` and `reset` of the original each translate the problem; here `load` only reads the game,
+    which halves the time to the first observation.
+    """
+    try:
+        pddl = importlib.import_module("textworld.envs.pddl.pddl")
+        core = importlib.import_module("textworld.core")
+        importlib.import_module("fast_downward")
+    except ImportError as error:
+        raise LdmError(f"ALFWorld's engine is not installed: {error}.", INSTALL) from error
+
+    class NamedPddlEnv(pddl.PddlEnv):  # type: ignore[misc, name-defined]
+        def load(self, data: dict[str, str]) -> None:
+            self._game_file = None
+            self._game_data = data
+            self.walkthrough = None
+            self._logic = pddl.pddl_logic.GameLogic(
+                domain=data["pddl_domain"], grammar=data["grammar"]
+            )
+            self._named: Any = None
+
+        @property
+        def _entity_infos(self) -> Any:
+            if self._named is None:
+                self._named = self._get_entity_infos()
+                for name, readable in entity_names(self._named).items():
+                    self._named[name].name = readable
+            return self._named
+
+    return NamedPddlEnv(core.EnvInfos(won=True, admissible_commands=True))

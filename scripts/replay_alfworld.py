@@ -1,0 +1,96 @@
+"""Replay recorded expert episodes in the real engine, and start every game; print the figures.
+
+    python scripts/replay_alfworld.py ../shared/data/alfworld [--workers 2] [--episodes N] [--games]
+
+Exit status 1 if any observation or end differs, or any game does not start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from joblib import Parallel, delayed
+
+from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
+from ldm.envs.alfworld.conversations import parse
+from ldm.envs.alfworld.replay import Difference, replay
+from ldm.errors import LdmError
+from ldm.types import Task, Trajectory
+
+
+def episodes(file: Path) -> list[Trajectory]:
+    """The episodes of a file; problems end the script."""
+    found = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        parsed = parse(json.loads(line), str(file), number)
+        if not isinstance(parsed, Trajectory):
+            sys.exit(str(parsed))
+        found.append(parsed)
+    return found
+
+
+def replay_some(data: str, some: Sequence[Trajectory]) -> list[Difference]:
+    """One worker's share of the episodes."""
+    env = ALFWorld(ALFWorldOptions(data=data))
+    found = [difference for trajectory in some for difference in replay(env, trajectory)]
+    env.close()
+    return found
+
+
+def start_some(data: str, tasks: Sequence[Task]) -> list[str]:
+    """One worker's share of the games; what went wrong."""
+    env = ALFWorld(ALFWorldOptions(data=data))
+    found = []
+    for task in tasks:
+        try:
+            opening = env.reset(task).observation
+        except LdmError as error:
+            found.append(f"{task.id}: {error}")
+            continue
+        if not opening.endswith(f"\nYour task is to: {task.goal}"):
+            found.append(f"{task.id}: strange opening {opening!r}")
+    env.close()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("data", help="the folder with json_2.1.1 and replay_episodes.jsonl")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--episodes", type=int, default=0, help="only so many; 0: all")
+    parser.add_argument("--games", action="store_true", help="also start every game of the data")
+    arguments = parser.parse_args()
+    pool = Parallel(n_jobs=arguments.workers)
+
+    began = time.perf_counter()
+    recorded = episodes(Path(arguments.data) / "replay_episodes.jsonl")
+    recorded = recorded[: arguments.episodes or None]
+    shares = [recorded[i :: arguments.workers] for i in range(arguments.workers)]
+    differences = sum(pool(delayed(replay_some)(arguments.data, s) for s in shares), [])
+    steps = sum(len(trajectory.steps) for trajectory in recorded)
+    seconds = time.perf_counter() - began
+    print(
+        f"episodes {len(recorded)}, steps {steps}, differences {len(differences)}, {seconds:.0f} s"
+    )
+    for difference in differences[:20]:
+        print(difference)
+    failures: list[str] = []
+    if arguments.games:
+        began = time.perf_counter()
+        env = ALFWorld(ALFWorldOptions(data=arguments.data))
+        tasks = [*env.tasks("train"), *env.tasks("valid_seen")]
+        games = [tasks[i :: arguments.workers] for i in range(arguments.workers)]
+        failures = sum(pool(delayed(start_some)(arguments.data, s) for s in games), [])
+        seconds = time.perf_counter() - began
+        print(f"games {len(tasks)}, started {len(tasks) - len(failures)}, {seconds:.0f} s")
+        print("\n".join(failures[:20]))
+    sys.exit(bool(differences or failures))
+
+
+if __name__ == "__main__":
+    main()
