@@ -186,19 +186,22 @@ def _data() -> Iterator[Check]:
 
 
 def _alfworld_data() -> Check:
-    name, remedy = (
-        "ALFWORLD_DATA",
-        "Set it to the folder that holds json_2.1.1; `ldm data get alfworld` downloads it.",
-    )
+    from ldm.envs.alfworld.games import FILE, OFFICIAL_SPLITS, data_root
+
+    name = "ALFWORLD_DATA"
+    remedy = "Set it to the folder that holds json_2.1.1; `ldm data get alfworld` downloads it."
     value = os.environ.get(name)
     if not value:
         return Check("Data", name, "missing", "not set", remedy)
-    splits = sorted(path for path in Path(value, "json_2.1.1").glob("*") if path.is_dir())
-    counts = {split.name: sum(1 for _ in split.glob("*/*/game.tw-pddl")) for split in splits}
-    if not any(counts.values()):
-        return Check("Data", name, "missing", f"no games below {value}/json_2.1.1", remedy)
+    try:
+        root = data_root(Path(value))
+    except LdmError as error:
+        return Check("Data", name, "missing", error.message, remedy)
+    counts = {
+        split: sum(1 for _ in (root / split).glob(f"*/*/{FILE}")) for split in OFFICIAL_SPLITS
+    }
     shown = ", ".join(f"{split} {count}" for split, count in counts.items())
-    return Check("Data", name, "ok", f"{value}: games {shown}")
+    return Check("Data", name, "ok", f"{root}; game files: {shown}")
 
 
 def _memory(location: str) -> Iterator[Check]:

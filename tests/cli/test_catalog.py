@@ -1,0 +1,48 @@
+"""`ldm agents` and `ldm envs` list what there is and hide nothing that is broken."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ldm import agents, envs
+from tests.cli.conftest import Run
+
+
+def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
+    outcome = run("agents", "--json")
+    assert outcome.code == 0
+    listed = json.loads(outcome.out)
+    assert set(agents.AGENTS) <= set(listed)
+    assert listed["random"]["paper"] == "baseline"
+    assert listed["random"]["options"] == {"budget": 50}
+    assert all("unusable" not in entry for entry in listed.values())
+
+
+def test_environments_are_listed_with_their_defaults(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(envs.ENVS, "toy", "tests.toy:ToyEnv")
+    listed = json.loads(run("envs", "--json").out)
+    assert listed["toy"]["default_split"] == "test"
+    assert listed["toy"]["options"]["shelves"] == 3
+    assert "unusable" not in listed["alfworld"]
+
+
+def test_the_list_reads_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(envs, "ENVS", {"toy": "tests.toy:ToyEnv"})
+    out = run("envs").out
+    assert out.startswith("toy")
+    assert "  default split: test\n" in out
+    assert "  options: tasks=12, shelves=3, delay=0.0, broken=, dialect=plain\n" in out
+
+
+def test_one_that_cannot_be_loaded_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(agents.AGENTS, "absent", "tests.absent:Agent")
+    monkeypatch.setitem(agents.AGENTS, "odd", "tests.toy:EchoEnv")
+    outcome = run("agents")
+    assert outcome.code == 0
+    assert "absent\n  unusable: The agent 'absent'" in outcome.out
+    assert "odd\n  unusable: " in outcome.out
+    assert "random" in outcome.out

@@ -1,0 +1,165 @@
+"""`ldm doctor` says what is there, what is not and what to do, and keeps secrets."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ldm
+from ldm import embed
+from ldm.cli import doctor
+from tests.cli.conftest import Run
+
+SECRET = "sk-planted-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working directory and no settings, whatever machine the tests run on."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("ALFWORLD_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def checks(run: Run, *args: object) -> dict[str, dict[str, Any]]:
+    outcome = run("doctor", "--json", *args)
+    return {check["name"]: check for check in json.loads(outcome.out)["checks"]}
+
+
+def test_everything_needed_is_found_and_the_rest_has_a_remedy(run: Run) -> None:
+    outcome = run("doctor")
+    assert outcome.code == 0, outcome.out
+    assert f"{ldm.__version__} in " in outcome.out
+    for section in ("Installed", "Embedder", "Data", "Model service", "Memory"):
+        assert f"\n{section}\n" in f"\n{outcome.out}"
+
+
+def test_whatever_is_not_ok_has_a_remedy(run: Run) -> None:
+    found = checks(run)
+    assert {check["status"] for check in found.values()} == {"ok", "missing"}
+    assert all(check["remedy"] for check in found.values() if check["status"] != "ok")
+    assert found["torch"]["status"] == found["chromadb"]["status"] == "ok"
+    assert found[embed.DEFAULT]["detail"].startswith("SHA-256 matches")
+    assert "build-memory" in found[".ldm/memory"]["remedy"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_the_key_is_never_shown(
+    run: Run, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"https://me:{SECRET}@models.test:8000/v1?key={SECRET}")
+    outcome = run("doctor", *flags)
+    assert SECRET not in outcome.out + outcome.err
+    assert "https://models.test:8000/v1" in outcome.out
+    assert "set (not shown)" in outcome.out
+
+
+@pytest.mark.parametrize("value", ["nonsense", f"http://[{SECRET}", f"http://host:{SECRET}/v1"])
+def test_a_base_url_that_is_none_is_not_repeated(
+    run: Run, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", value)
+    outcome = run("doctor")
+    assert "set, but not a URL" in outcome.out
+    assert SECRET not in outcome.out
+
+
+def test_a_key_alone_means_the_default_service(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    assert checks(run)["OPENAI_BASE_URL"]["status"] == "ok"
+
+
+def test_games_are_counted_per_split(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for trial in ("a", "b"):
+        folder = tmp_path / "json_2.1.1" / "valid_seen" / "task" / trial
+        folder.mkdir(parents=True)
+        (folder / "game.tw-pddl").touch()
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    check = checks(run)["ALFWORLD_DATA"]
+    assert check["status"] == "ok"
+    assert "train 0, valid_seen 2, valid_unseen 0" in check["detail"]
+
+
+def test_a_wrong_data_folder_is_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "absent"))
+    check = checks(run)["ALFWORLD_DATA"]
+    assert check["status"] == "missing"
+    assert "absent" in check["detail"]
+
+
+def test_trajectories_in_the_working_directory_are_found(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "data" / "trajectories" / "toy" / "train.jsonl"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert checks(run)["trajectories"]["detail"] == "data/trajectories/toy/train.jsonl"
+
+
+def test_a_missing_package_names_its_extra(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.version
+
+    def version(name: str) -> str:
+        if name in ("textworld", "chromadb"):
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    outcome = run("doctor", "--json")
+    found = {check["name"]: check for check in json.loads(outcome.out)["checks"]}
+    assert found["textworld"]["status"] == "missing"
+    assert "ldm[alfworld]" in found["textworld"]["remedy"]
+    assert found["chromadb"]["status"] == "problem"
+    assert outcome.code == 1
+
+
+def test_a_broken_torch_is_a_problem(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert checks(run)["torch"]["status"] == "problem"
+
+
+@pytest.mark.parametrize(("digest", "status"), [("0" * 64, "problem"), (None, "missing")])
+def test_the_embedder_is_checked_by_its_digest(
+    run: Run, monkeypatch: pytest.MonkeyPatch, digest: str | None, status: str
+) -> None:
+    monkeypatch.setattr(embed, "sha256_of_bundled_model", lambda: digest)
+    assert checks(run)[embed.DEFAULT]["status"] == status
+
+
+def test_another_distribution_with_a_module_ldm_is_a_clash(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        metadata, "packages_distributions", lambda: {"ldm": ["ldm", "latent-diffusion"]}
+    )
+    outcome = run("doctor")
+    assert outcome.code == 1
+    assert "latent-diffusion also installs a module `ldm`" in outcome.out
+    assert "separate virtual environments" in outcome.out
+
+
+def test_an_import_error_is_explained_by_the_clash(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"ldm": ["latent-diffusion"]})
+    monkeypatch.delattr(ldm, "__version__")
+    outcome = run("--version")
+    assert outcome.code == 1
+    assert "latent-diffusion also installs a module `ldm`" in outcome.err
+
+
+def test_a_foreign_module_ldm_is_told_by_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = types.ModuleType("ldm")
+    foreign.__path__ = ["/somewhere/ldm"]
+    monkeypatch.setitem(sys.modules, "ldm", foreign)
+    monkeypatch.setattr(metadata, "packages_distributions", dict)
+    assert "/somewhere/ldm is another project's" in doctor.module_clash()

@@ -1,0 +1,144 @@
+"""`ldm validate` names every problem as file:line:field; `ldm schema` prints what it checks by."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ldm import records
+from ldm.types import Trajectory
+from tests.cli.conftest import Run
+from tests.toy import expert_trajectories
+
+DOCS = Path(__file__).parents[2] / "docs" / "schemas"
+
+
+@pytest.fixture
+def trajectories() -> list[Trajectory]:
+    return expert_trajectories()[:3]
+
+
+@pytest.fixture
+def file(tmp_path: Path, trajectories: list[Trajectory]) -> Path:
+    path = tmp_path / "episodes.jsonl"
+    records.write(path, trajectories)
+    return path
+
+
+def change(file: Path, line: int, **fields: Any) -> None:
+    """Set fields of the record on a line, counted from 1; None removes a field."""
+    lines = file.read_text().splitlines()
+    record = json.loads(lines[line - 1])
+    for name, value in fields.items():
+        record[name] = value
+        if value is None:
+            del record[name]
+    lines[line - 1] = json.dumps(record)
+    file.write_text("\n".join(lines) + "\n")
+
+
+def test_a_good_file_is_counted_and_its_type_told(run: Run, file: Path) -> None:
+    outcome = run("validate", file)
+    assert (outcome.code, outcome.out) == (0, f"{file}: 3 trajectory records, ok\n")
+
+
+def test_a_compressed_file_is_read_too(run: Run, file: Path) -> None:
+    packed = file.with_name("episodes.jsonl.gz")
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert run("validate", packed).out == f"{packed}: 3 trajectory records, ok\n"
+
+
+def test_every_problem_of_every_line_is_named(run: Run, file: Path) -> None:
+    change(file, 1, score="high", origin="alien")
+    change(file, 3, opening=None)
+    outcome = run("validate", file)
+    assert outcome.code == 1
+    places = [line.split(": ")[0] for line in outcome.out.splitlines()]
+    assert places == [f"{file}:1:score", f"{file}:1:origin", f"{file}:3:opening"]
+
+
+def test_fields_inside_fields_are_named(run: Run, file: Path) -> None:
+    change(file, 2, task={"id": "x", "env": "toy", "split": "train", "goal": 1, "kind": "wash"})
+    assert f"{file}:2:task.goal: " in run("validate", file).out
+
+
+def test_a_line_that_is_no_json_is_named(run: Run, file: Path) -> None:
+    file.write_text(file.read_text() + '{"task": \n')
+    outcome = run("validate", file)
+    assert outcome.code == 1
+    assert outcome.out.startswith(f"{file}:4: Invalid JSON")
+
+
+def test_the_type_can_be_given(run: Run, file: Path) -> None:
+    outcome = run("validate", "--type", "task", file)
+    assert outcome.code == 1
+    assert f"{file}:1:goal: Field required" in outcome.out
+
+
+def test_one_bad_file_does_not_hide_another(run: Run, file: Path, tmp_path: Path) -> None:
+    outcome = run("validate", tmp_path / "absent.jsonl", file)
+    assert outcome.code == 1
+    assert "absent.jsonl cannot be read" in outcome.out
+    assert f"{file}: 3 trajectory records, ok" in outcome.out
+
+
+@pytest.mark.parametrize("content", ["", "[1, 2]\n", '{"conversations": []}\n', "hello\n"])
+def test_something_else_is_not_guessed(run: Run, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text(content)
+    outcome = run("validate", path)
+    assert outcome.code == 1
+    assert "does not look like" in outcome.out
+    assert "--type" in outcome.out
+
+
+def test_binary_content_is_reported(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_bytes(b"\xff\xfe\x00")
+    outcome = run("validate", path)
+    assert outcome.code == 1
+    assert "is not UTF-8 text" in outcome.out
+
+
+def test_the_report_can_be_read_by_a_program(run: Run, file: Path) -> None:
+    change(file, 1, score="high")
+    outcome = run("validate", "--json", file)
+    assert outcome.code == 1
+    report = json.loads(outcome.out)
+    assert report["ok"] is False
+    (entry,) = report["files"]
+    assert (entry["file"], entry["type"], entry["records"]) == (str(file), "trajectory", 2)
+    (problem,) = entry["problems"]
+    assert (problem["line"], problem["field"]) == (1, "score")
+
+
+def test_records_fit_the_published_schema(run: Run, trajectories: list[Trajectory]) -> None:
+    schema = json.loads(run("schema", "trajectory").out)
+    for trajectory in trajectories:
+        jsonschema.validate(json.loads(records.dumps(trajectory)), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"task": {}}, schema)
+
+
+@pytest.mark.parametrize("name", records.SCHEMAS)
+def test_the_schemas_in_the_documentation_are_current(run: Run, name: str) -> None:
+    printed = run("schema", name).out
+    assert (DOCS / f"{name}.json").read_text() == printed, f"run `ldm schema {name}` again"
+
+
+def test_no_schema_is_left_over() -> None:
+    assert {path.stem for path in DOCS.glob("*.json")} == set(records.SCHEMAS)
+
+
+def test_an_incomplete_tuple_is_still_told_from_a_task(tmp_path: Path) -> None:
+    path = tmp_path / "tuples.jsonl"
+    path.write_text(
+        '{"goal": "g", "history": {}, "observation": "o", "action": "a", "kind": "k", "env": "e",'
+        ' "split": "train", "task_id": "t", "source": "s", "trajectory_id": "x", "step": 0}\n'
+    )
+    assert records.detect(path) == "tuple"

@@ -1,0 +1,153 @@
+"""What is built and installed is whole: the wheel runs, and the frame's files agree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ldm import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, object]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built with what is installed: nothing is downloaded."""
+    out = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    (built,) = out.glob("ldm-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin directory of a fresh environment with the wheel; dependencies come from outside."""
+    home = tmp_path_factory.mktemp("venv")
+    venv.create(home, with_pip=False)
+    python = home / "bin" / "python"
+    (site,) = home.glob("lib/python*/site-packages")
+    # A path in a .pth file is only searched, so this checkout's own editable install stays out.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    pip = [sys.executable, "-m", "pip", "--python", python, "-q", "install"]
+    subprocess.run([*pip, "--no-index", "--no-deps", wheel], check=True, capture_output=True)
+    return home / "bin"
+
+
+def clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def test_the_wheel_runs(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [installed / "ldm", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=clean_environment(),
+        cwd=tmp_path,
+    )
+    assert done.stdout == f"ldm {__version__}\n"
+
+
+def test_the_wheel_prints_the_published_schemas(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [installed / "ldm", "schema", "trajectory"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=clean_environment(),
+        cwd=tmp_path,
+    )
+    assert done.stdout == (ROOT / "docs" / "schemas" / "trajectory.json").read_text()
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "ldm"], capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("this is not a git checkout")
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("ldm/")}
+    assert set(listed.stdout.split()) <= packed
+    assert "ldm/py.typed" in packed
+    assert not [name for name in packed if "__pycache__" in name or name.startswith("ldm/tests")]
+
+
+def test_the_wheel_carries_its_licence(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_constraints_are_exact_and_cover_every_dependency(project: dict[str, object]) -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    pinned = {name.lower().replace("_", "-") for name in pins}
+    assert pins["torch"] == "2.13.0"
+    extras = project["optional-dependencies"]
+    assert isinstance(extras, dict)
+    assert isinstance(project["dependencies"], list)
+    wanted = [*project["dependencies"], *(name for extra in extras.values() for name in extra)]
+    names = {requirement_name(text) for text in wanted}
+    assert names - {"ldm"} <= pinned
+    assert {"hatchling", "editables"} <= pinned
+
+
+def test_doctor_looks_at_what_the_project_depends_on(project: dict[str, object]) -> None:
+    from ldm.cli.doctor import EXTRAS, REQUIRED
+
+    extras = project["optional-dependencies"]
+    assert isinstance(extras, dict)
+    assert isinstance(project["dependencies"], list)
+    assert {requirement_name(text) for text in project["dependencies"]} == set(REQUIRED)
+    for extra, names in EXTRAS.items():
+        assert {requirement_name(text) for text in extras[extra]} == set(names)
+    assert set(extras) - {"all", "dev"} == set(EXTRAS)
+
+
+def test_the_citation_names_the_version_and_the_papers() -> None:
+    text = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {__version__}\n" in text
+    for paper in ("2312.08402", "2311.05772", "2305.15064", "2302.01560"):
+        assert f"arXiv:{paper}" in text
+
+
+def test_make_knows_the_targets_of_the_readme() -> None:
+    done = subprocess.run(
+        ["make", "-n", "-C", ROOT, "setup", "test", "demo", "clean"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "pytest" in done.stdout
+    assert "build-memory" in done.stdout
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().splitlines()[-1] == "make test"
+    assert "\nmake test" in (ROOT / "README.md").read_text()
+
+
+def requirement_name(requirement: str) -> str:
+    """The name in a requirement such as "chromadb>=1.5" or "ldm[alfworld]"."""
+    for mark in "[<>=!~; ":
+        requirement = requirement.partition(mark)[0]
+    return requirement.lower().replace("_", "-")
