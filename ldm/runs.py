@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,12 +178,15 @@ def create(runs: Path, subject: Sequence[str], manifest: Manifest) -> Run:
         started=now.isoformat(timespec="seconds"),
     )
     directory, temporary = runs / name, runs / f".{name}.tmp"
-    with writing(directory):
-        temporary.mkdir(parents=True)
-        pretty = json.dumps(json.loads(records.dumps(full)), indent=2, ensure_ascii=False)
-        (temporary / MANIFEST).write_text(pretty + "\n", encoding="utf-8")
-        (temporary / PARTS).mkdir()
-        temporary.rename(directory)
+    pretty = json.dumps(json.loads(records.dumps(full)), indent=2, ensure_ascii=False)
+    try:
+        with writing(directory):
+            temporary.mkdir(parents=True)
+            (temporary / MANIFEST).write_text(pretty + "\n", encoding="utf-8")
+            (temporary / PARTS).mkdir()
+            temporary.rename(directory)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
     return Run(directory, full)
 
 

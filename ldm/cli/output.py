@@ -1,0 +1,87 @@
+"""How commands print: tables, lines, progress bars and JSON.
+
+Results go to standard output; everything else, progress included, to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+#: Wide enough for every table where the output is no terminal: nothing is cut off in a file.
+FILE_WIDTH = 160
+
+
+class Advance(Protocol):
+    """Moves a progress bar on by one, with a short word on how it goes."""
+
+    def __call__(self, note: str = "") -> None: ...
+
+
+def say(line: str, *, error: bool = True) -> None:
+    """Print a line; to standard error unless `error` is False."""
+    print(line, file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on one line of standard output."""
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, error: bool = False
+) -> None:
+    """Print a table: the first column to the left, the others to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(Text(column), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _console(error=error).print(table)
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Advance]:
+    """A progress bar on standard error; nothing at all where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda note="": None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=_console(error=True)) as bar:
+        task = bar.add_task(label, total=total, note="")
+
+        def advance(note: str = "") -> None:
+            bar.update(task, advance=1, note=note)
+
+        yield advance
+
+
+def _console(*, error: bool) -> Any:
+    from rich.console import Console
+
+    stream = sys.stderr if error else sys.stdout
+    width = None if stream.isatty() else FILE_WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)

@@ -1,0 +1,145 @@
+"""From names and settings to environments and agents; the place that names concrete classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from ldm.errors import LdmError
+
+if TYPE_CHECKING:
+    from ldm.agents import AgentClass
+    from ldm.episode import Agent, Environment
+    from ldm.eval import EvaluationPlan
+    from ldm.memory import Memory
+
+DEFAULT_MEMORY = ".ldm/memory"
+ENV_PREFIX = "env."
+
+Settings = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What an environment and an agent are built from; a call builds them, in any process.
+
+    env_options, agent_options: (field, value as written) of their Options.
+    memory: where the memory lies. generation, embedder: None for the newest, and for the memory's.
+    """
+
+    env: str
+    agent: str
+    env_options: Settings = ()
+    agent_options: Settings = ()
+    memory: str = DEFAULT_MEMORY
+    generation: int | None = None
+    embedder: str | None = None
+    seed: int = 0
+
+    @classmethod
+    def of(cls, plan: EvaluationPlan) -> Wiring:
+        """The wiring that a plan describes."""
+        return cls(**{field.name: getattr(plan, field.name) for field in fields(cls)})
+
+    def __call__(self) -> tuple[Environment, Agent]:
+        """Raises LdmError where a name, an option, data or the memory does not fit."""
+        from ldm.agents import Resources
+
+        env, found, options = self.environment(), self.agent_class(), self.options()
+        if "llm" in found.needs:
+            raise LdmError(
+                f"The agent {self.agent} needs a model service, and none is configured.",
+                "Use an agent that works without one: `ldm agents` lists what each needs.",
+            )
+        memory = reasoner = None
+        if set(found.needs) & {"memory", "reasoner"}:
+            from ldm.embed import load_embedder
+            from ldm.reasoner.offline import OfflineReasoner
+
+            embedder = load_embedder(self.embedder)
+            reasoner = OfflineReasoner(embedder)
+            if "memory" in found.needs:
+                memory = self.open_memory(env.card.name, embedder)
+        return env, found(options, Resources(memory, reasoner, seed=self.seed))
+
+    def environment(self) -> Environment:
+        """The environment alone, for its tasks and protocol."""
+        from ldm.envs import load_env
+
+        found = load_env(self.env)
+        return found(override(found.Options, dict(self.env_options), f"environment {self.env}"))
+
+    def agent_class(self) -> AgentClass:
+        """The agent's class: what it needs, and whether it sees rewards."""
+        from ldm.agents import load_agent
+
+        return load_agent(self.agent)
+
+    def options(self) -> Any:
+        """The agent's Options."""
+        found = self.agent_class()
+        return override(found.Options, dict(self.agent_options), f"agent {self.agent}")
+
+    def open_memory(self, env: str, embedder: Any = None) -> Memory:
+        """The memory of `env`, at the generation asked for. Raises MemoryStoreError."""
+        from ldm.memory import Memory
+
+        return Memory.open(self.memory, env, generation=self.generation, embedder=embedder)
+
+
+def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:
+    """An `options` (a dataclass with defaults) with the fields named in `values` read as written.
+
+    owner: whose options these are, for messages. Tuples are written with commas, None as "none".
+    Raises LdmError for an unknown field and for a value that its type does not allow.
+    """
+    hints = get_type_hints(options)
+    known = [field.name for field in fields(options)]
+    for name in values:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            raise LdmError(
+                f"The {owner} has no option {name!r}.",
+                f"{hint}It has: {', '.join(known) or 'none'}.",
+            )
+    parsed = {name: _parsed(name, value, hints[name], owner) for name, value in values.items()}
+    try:
+        return options(**parsed)
+    except ValueError as error:
+        raise LdmError(f"The {owner} refuses its options: {error}.", "Change --set.") from error
+
+
+def _parsed(name: str, text: str, hint: Any, owner: str) -> Any:
+    from pydantic import TypeAdapter, ValidationError
+
+    value: Any = text
+    if text.lower() == "none" and type(None) in get_args(hint):
+        value = None
+    elif get_origin(hint) in (tuple, list, frozenset):
+        value = tuple(part.strip() for part in text.split(",") if part.strip())
+    try:
+        return TypeAdapter(hint).validate_python(value)
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"]
+        raise LdmError(
+            f"{name}={text} does not fit the {owner}: {message}.", f"Change --set {name}=…."
+        ) from error
+
+
+def settings(assignments: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """(agent options, environment options) of `--set NAME=VALUE` and `--set env.NAME=VALUE`."""
+    agent: dict[str, str] = {}
+    env: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise LdmError(f"--set {assignment} is not NAME=VALUE.", "For example --set k=7.")
+        name = name.strip()
+        if name.startswith(ENV_PREFIX):
+            env[name.removeprefix(ENV_PREFIX)] = value
+        else:
+            agent[name] = value
+    return agent, env

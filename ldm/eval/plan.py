@@ -1,0 +1,115 @@
+"""What an evaluation is determined by, which tasks it takes, and what it must not have seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+from ldm import records
+from ldm.errors import LdmError, LeakageError
+from ldm.types import Task, stable_hash
+
+Settings = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """One agent on tasks of one split; run.json holds it, so that a run can be resumed.
+
+    env, agent: names in the registries, or package.module:Class.
+    env_options, agent_options: (field, value as written) of their Options, sorted by field.
+    kinds, limit, tasks: which tasks, see `select`.
+    memory: where the memory lies. generation: None is the newest. embedder: None is the memory's.
+    seed: of everything that is drawn, the bootstrap included.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    env: str
+    split: str
+    agent: str
+    env_options: Settings = ()
+    agent_options: Settings = ()
+    kinds: tuple[str, ...] = ()
+    limit: int | None = None
+    tasks: tuple[str, ...] = ()
+    memory: str = ""
+    generation: int | None = None
+    embedder: str | None = None
+    seed: int = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """The plan as JSON values, for run.json."""
+        values: dict[str, Any] = json.loads(records.dumps(self))
+        return values
+
+    @classmethod
+    def from_arguments(cls, values: Mapping[str, Any], file: str) -> EvaluationPlan:
+        """The plan in run.json (`file`). Raises RecordError where it does not fit."""
+        return records.loads(json.dumps(values), cls, file=file)
+
+
+def select(
+    tasks: Sequence[Task],
+    *,
+    kinds: Sequence[str] = (),
+    limit: int | None = None,
+    ids: Sequence[str] = (),
+) -> tuple[Task, ...]:
+    """The tasks to evaluate, in the order of `tasks`.
+
+    kinds: only these task types. ids: only these tasks. limit: at most that many, an even share of
+    each kind; which ones depends on their ids alone, and a smaller limit takes a part of what a
+    larger one takes.
+    Raises LdmError where a kind or id is unknown, or where nothing is left.
+    """
+    _known("kind", kinds, {task.kind for task in tasks})
+    _known("task", ids, {task.id for task in tasks})
+    if limit is not None and limit < 1:
+        raise LdmError(f"A limit of {limit} leaves no task.", "Use at least 1.")
+    chosen = [
+        task
+        for task in tasks
+        if (not kinds or task.kind in kinds) and (not ids or task.id in set(ids))
+    ]
+    if not chosen:
+        raise LdmError("There is no task to evaluate.", "Choose another split, kind or task.")
+    if limit is None or limit >= len(chosen):
+        return tuple(chosen)
+    shares = {task.id for task in _even(chosen, limit)}
+    return tuple(task for task in chosen if task.id in shares)
+
+
+def _even(tasks: Sequence[Task], limit: int) -> list[Task]:
+    """`limit` tasks, dealt round the kinds like cards; within a kind in the order of a hash."""
+    hands: dict[str, list[Task]] = {}
+    for task in sorted(tasks, key=lambda task: stable_hash("limit", task.id)):
+        hands.setdefault(task.kind, []).append(task)
+    dealt = sorted(
+        ((place, kind, task) for kind, hand in hands.items() for place, task in enumerate(hand)),
+        key=lambda card: card[:2],
+    )
+    return [task for _, _, task in dealt[:limit]]
+
+
+def _known(what: str, asked: Sequence[str], known: set[str]) -> None:
+    for name in asked:
+        if name not in known:
+            close = get_close_matches(name, sorted(known), n=1)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            some = sorted(known)
+            shown = ", ".join(some[:8]) + (", …" if len(some) > 8 else "")
+            raise LdmError(f"The split has no {what} {name!r}.", f"{hint}It has: {shown}.")
+
+
+def check_leakage(memory_sources: Iterable[str], tasks: Iterable[Task]) -> None:
+    """Raise LeakageError where a task to be evaluated is a source of the memory (design §7)."""
+    evaluated = {task.leak_key for task in tasks}
+    leaked = sorted(evaluated.intersection(memory_sources))
+    if leaked:
+        raise LeakageError(
+            leaked, "Evaluate other tasks, or build a memory without these trajectories."
+        )

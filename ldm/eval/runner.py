@@ -1,0 +1,119 @@
+"""The runner: every task once, by as many processes as there are, into the run's files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from ldm import records
+from ldm.episode import Agent, Environment, run_episode
+from ldm.eval.statistics import Summary, summarize
+from ldm.runs import Run, carry_out, writing
+from ldm.types import EpisodeResult, Task, Trajectory
+
+EPISODES = "episodes.jsonl"
+TRAJECTORIES = "trajectories.jsonl"
+SUMMARY = "summary.json"
+
+
+class Wiring(Hashable, Protocol):
+    """Builds environment and agent, in whichever process needs them: a frozen, picklable value."""
+
+    def __call__(self) -> tuple[Environment, Agent]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A line of a part file: a task's place, its result and its trajectories, trials in order."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    index: int
+    result: EpisodeResult
+    trajectories: tuple[Trajectory, ...]
+
+
+class _Player:
+    def __init__(self, env: Environment, agent: Agent) -> None:
+        self._env = env
+        self._agent = agent
+
+    def __call__(self, item: tuple[int, Task]) -> Played:
+        index, task = item
+        result, trajectories = run_episode(self._env, self._agent, task)
+        return Played(index, result, trajectories)
+
+    def close(self) -> None:
+        self._env.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Play:
+    wiring: Wiring
+
+    def __call__(self) -> _Player:
+        return _Player(*self.wiring())
+
+
+def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, Any]:
+    """What makes scores on these tasks comparable: the environment's word, split and task ids."""
+    return {**env.protocol(), "split": split, "tasks": [task.id for task in tasks]}
+
+
+def evaluate(
+    run: Run,
+    wiring: Wiring,
+    tasks: Sequence[Task],
+    *,
+    workers: int = 1,
+    on_result: Callable[[EpisodeResult], None] = lambda _: None,
+) -> list[EpisodeResult]:
+    """The results of all `tasks` in their order, played now or recorded by an earlier attempt.
+
+    on_result: called with every result, recorded ones first.
+    Raises LdmError where another process works on the run, Interrupted, WorkerDied, and whatever
+    LdmError the wiring raises.
+    """
+    with run.lock():
+        if finished(run):
+            results = records.read(run.directory / EPISODES, EpisodeResult)
+            run.discard_parts()
+            for result in results:
+                on_result(result)
+        else:
+            played = carry_out(
+                run,
+                _Play(wiring),
+                list(enumerate(tasks)),
+                Played,
+                workers=workers,
+                on_result=lambda record: on_result(record.result),
+            )
+            results = _merge(run, played)
+        _summarize(run, results)
+    return results
+
+
+def finished(run: Run) -> bool:
+    """Whether all tasks are recorded and merged; episodes.jsonl appears last, and whole."""
+    return (run.directory / EPISODES).is_file()
+
+
+def _merge(run: Run, played: Sequence[Played]) -> list[EpisodeResult]:
+    with writing(run.directory):
+        trajectories = (t for record in played for t in record.trajectories)
+        records.write(run.directory / TRAJECTORIES, trajectories)
+        records.write(run.directory / EPISODES, (record.result for record in played))
+        run.discard_parts()
+    return [record.result for record in played]
+
+
+def _summarize(run: Run, results: Sequence[EpisodeResult]) -> Summary:
+    """Write summary.json, which is derived: it can be deleted and comes back with `--resume`."""
+    summary = summarize(results, seed=run.manifest.seeds.get("seed", 0))
+    path: Path = run.directory / SUMMARY
+    with writing(path):
+        records.write(path, [summary])
+    return summary

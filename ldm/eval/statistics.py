@@ -1,0 +1,163 @@
+"""Success rates with intervals, overall and by kind, and the difference of two agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ldm.errors import LdmError
+from ldm.types import EpisodeResult
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LEVEL = 0.95
+RESAMPLES = 10_000
+#: Numbers drawn at a time, so that 10,000 resamples of 7,000 tasks fit into memory.
+_BLOCK = 4_000_000
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Episodes taken together. Those that ended in an error count in `episodes` and `errors` only.
+
+    success_rate, mean_score: in [0, 1]; None where no episode counts.
+    interval: 95 % percentile bootstrap interval of the success rate, over tasks.
+    mean_steps: environment actions an episode, over all its trials. invalid: of these, in total.
+    trials, calls: trials and model calls an episode, on average.
+    seconds: wall time, in total.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    episodes: int
+    errors: int
+    success_rate: float | None
+    interval: Interval | None
+    mean_score: float | None
+    mean_steps: float | None
+    trials: float | None
+    calls: float | None
+    invalid: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run came to; derived from episodes.jsonl and written as summary.json."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    overall: Group
+    by_kind: dict[str, Group]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Success of the first minus that of the second agent, over `tasks` that both finished."""
+
+    mean: float
+    interval: Interval
+    tasks: int
+
+
+def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
+    """The 95 % percentile bootstrap interval of the mean of `values` (n,), n > 0.
+
+    The same values, in the same order, and seed give the same interval. Where all values are
+    equal it has no width (0 of n gives (0, 0)).
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK // len(sample))
+    means = [
+        sample[
+            generator.integers(0, len(sample), (min(block, RESAMPLES - start), len(sample)))
+        ].mean(axis=1)
+        for start in range(0, RESAMPLES, block)
+    ]
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
+    """One row an episode, in their order: what tables are made of."""
+    import polars as pl
+
+    schema = {
+        "task": pl.String,
+        "kind": pl.String,
+        "failed": pl.Boolean,
+        "success": pl.Float64,
+        "score": pl.Float64,
+        "steps": pl.Int64,
+        "invalid": pl.Int64,
+        "trials": pl.Int64,
+        "calls": pl.Int64,
+        "seconds": pl.Float64,
+    }
+    data = [
+        (
+            result.task.id,
+            result.task.kind,
+            result.end == "error",
+            float(result.success),
+            result.score,
+            result.env_steps,
+            result.invalid,
+            result.trials,
+            result.usage.calls,
+            result.seconds,
+        )
+        for result in results
+    ]
+    return pl.DataFrame(data, schema=schema, orient="row")
+
+
+def summarize(results: Sequence[EpisodeResult], *, seed: int = 0) -> Summary:
+    """Overall and by kind (in alphabetical order); `seed` is the bootstrap's."""
+    table = frame(results)
+    kinds = {str(key[0]): part for key, part in table.group_by("kind", maintain_order=True)}
+    return Summary(
+        overall=_group(table, seed),
+        by_kind={kind: _group(kinds[kind], seed) for kind in sorted(kinds)},
+    )
+
+
+def difference(
+    first: Sequence[EpisodeResult], second: Sequence[EpisodeResult], *, seed: int = 0
+) -> Difference:
+    """The paired difference in success, with its bootstrap interval over tasks.
+
+    Raises LdmError where no task was finished by both.
+    """
+    pairs = frame(first).join(frame(second), on="task", how="inner", maintain_order="left")
+    pairs = pairs.filter(~pairs["failed"] & ~pairs["failed_right"])
+    if pairs.is_empty():
+        raise LdmError("No task was finished in both runs.", "Compare runs on the same tasks.")
+    gains = (pairs["success"] - pairs["success_right"]).to_numpy()
+    return Difference(float(gains.mean()), bootstrap(gains, seed=seed), len(gains))
+
+
+def _group(table: pl.DataFrame, seed: int) -> Group:
+    counted = table.filter(~table["failed"])
+    means: Mapping[str, Any] = counted.mean().row(0, named=True)
+    interval = None if counted.is_empty() else bootstrap(counted["success"].to_numpy(), seed=seed)
+    return Group(
+        episodes=len(table),
+        errors=len(table) - len(counted),
+        success_rate=means["success"],
+        interval=interval,
+        mean_score=means["score"],
+        mean_steps=means["steps"],
+        trials=means["trials"],
+        calls=means["calls"],
+        invalid=int(counted["invalid"].sum()),
+        seconds=round(float(table["seconds"].sum()), 3),
+    )
