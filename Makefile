@@ -34,7 +34,8 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	@$(BIN)/ldm build-memory data/ --memory $(DEMO)/memory
-	@$(BIN)/ldm eval --env alfworld --split demo_test --agent ldm --control random --memory $(DEMO)/memory
+	@$(BIN)/ldm eval --env alfworld --split demo_test --agent ldm --control random \
+	  --memory $(DEMO)/memory --runs $(DEMO)/runs
 
 test: export OMP_NUM_THREADS := 1
 test: export TOKENIZERS_PARALLELISM := false

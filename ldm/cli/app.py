@@ -14,9 +14,11 @@ from typing import Annotated
 import typer
 
 from ldm.cli.catalog import agents, envs
+from ldm.cli.data import data_app
 from ldm.cli.doctor import doctor, module_clash
+from ldm.cli.evaluate import evaluate
 from ldm.cli.validate import schema, validate
-from ldm.errors import LdmError
+from ldm.errors import Interrupted, LdmError
 
 INTERRUPTED = 130
 
@@ -25,7 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help and errors as written: brackets are no markup
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 Examples:
   ldm doctor                                    what is installed, found and configured
@@ -61,11 +63,13 @@ def ldm(
     """
 
 
-app.command("doctor")(doctor)
-app.command("validate")(validate)
-app.command("schema")(schema)
-app.command("agents")(agents)
-app.command("envs")(envs)
+app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
+app.command("agents", short_help="List the agents and their options.")(agents)
+app.command("envs", short_help="List the environments and their options.")(envs)
+app.add_typer(data_app, name="data")
+app.command("validate", short_help="Check JSONL files against their schema.")(validate)
+app.command("schema", short_help="Print the JSON Schema of a record.")(schema)
+app.command("doctor", short_help="Show what is installed, found and configured.")(doctor)
 
 
 def main() -> None:
@@ -94,12 +98,14 @@ def main() -> None:
         if os.environ.get("LDM_DEBUG") == "1":
             raise
         _complain(*_explain(error))
-        sys.exit(1)
+        sys.exit(INTERRUPTED if isinstance(error, Interrupted) else 1)
 
 
 def _explain(error: Exception) -> tuple[str, str]:
     """What went wrong and what to do about it, in words for users."""
     match error:
+        case Interrupted():
+            return error.message, error.remedy
         case LdmError():
             return f"Error: {error.message}", error.remedy
         case MemoryError():

@@ -13,7 +13,7 @@ import pytest
 
 from ldm import __version__
 from ldm.cli import app as module
-from ldm.errors import LdmError
+from ldm.errors import Interrupted, LdmError
 from tests.cli.conftest import Run
 
 HEAVY = {"torch", "sentence_transformers", "chromadb", "sklearn", "spacy", "textworld", "polars"}
@@ -79,6 +79,13 @@ def test_an_interrupt_takes_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) 
     fail_with(monkeypatch, KeyboardInterrupt())
     outcome = run()
     assert (outcome.code, outcome.err) == (130, "Interrupted.\n")
+
+
+def test_an_interrupted_run_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, Interrupted("Stopped after 3 of 9.", "Go on with: ldm eval --resume x"))
+    outcome = run()
+    assert (outcome.code, outcome.out) == (130, "")
+    assert outcome.err == "Stopped after 3 of 9.\nGo on with: ldm eval --resume x\n"
 
 
 def test_an_interrupt_inside_a_command_takes_one_line() -> None:
