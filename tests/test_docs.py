@@ -1,0 +1,146 @@
+"""What the documentation shows works: commands parse or run, tutorials run, links lead on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from ldm.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TUTORIALS = ROOT / "docs" / "tutorials"
+
+BLOCK = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<info>.*)\n(?P<body>(?:.*\n)*?)^```$", re.M)
+INLINE = re.compile(r"`(ldm [^`{}…]+)`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
+
+
+def blocks(page: Path) -> Iterator[re.Match[str]]:
+    return BLOCK.finditer(page.read_text())
+
+
+def shown_commands() -> Iterator[tuple[str, str, bool]]:
+    """(file, command line, whether it is complete) of every `ldm …` in pages, code and help."""
+    for page in PAGES:
+        name = str(page.relative_to(ROOT))
+        for block in blocks(page):
+            for line in block["body"].splitlines():
+                if line.lstrip().startswith("ldm "):
+                    yield name, line.strip(), True
+        for found in INLINE.finditer(BLOCK.sub("", page.read_text())):
+            yield name, found[1], False
+    for file in sorted((ROOT / "ldm").rglob("*.py")):
+        name, text = str(file.relative_to(ROOT)), file.read_text()
+        for line in text.splitlines():
+            if file.parent.name == "cli" and line.startswith(("      ldm ", "  ldm ")):
+                yield name, line.split("   ")[0].strip() or line.strip(), True
+        for found in INLINE.finditer(text):
+            if "\n" not in found[1]:
+                yield name, found[1], False
+
+
+def problem(line: str, complete: bool) -> str:
+    """Why the command line would not parse, "" where it would."""
+    words = shlex.split(line, comments=True)[1:]
+    for end in (">", "|", "&&"):
+        words = words[: words.index(end)] if end in words else words
+    command: Any = typer.main.get_command(app)
+    path = "ldm"
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        name, *words = words
+        if name not in command.commands:
+            return f"{path} has no command {name}"
+        command, path = command.commands[name], f"{path} {name}"
+    if path == "ldm":  # only options are left: they act while they are read, so none is read here
+        known = {name for option in command.params for name in option.opts} | {"--help", "-h"}
+        return ", ".join(word for word in words if word.startswith("-") and word not in known)
+    if not words and not complete:
+        return ""
+    try:
+        command.make_context(path, words)
+    except typer.Exit:
+        return ""
+    except typer.TyperException as error:
+        found = str(getattr(error, "message", "")) or error.__class__.__name__
+        return "" if found.startswith("Missing") and not complete else found
+    return ""
+
+
+@pytest.mark.parametrize(("file", "line", "complete"), sorted(set(shown_commands())))
+def test_every_command_that_is_shown_exists(
+    file: str, line: str, complete: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # whatever reading an option may do, not at home
+    assert not problem(line, complete), f"{file}: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def shell(commands: str, directory: Path) -> str:
+    """Run a block as a user would, `ldm` and `python` being those of this environment."""
+    bin_directory = directory / ".bin"
+    bin_directory.mkdir(exist_ok=True)
+    for name, arguments in (("ldm", "-m ldm.cli "), ("python", "")):
+        script = bin_directory / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
+        script.chmod(0o755)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "ALFWORLD_"))}
+    path = f"{bin_directory}{os.pathsep}{os.environ['PATH']}"
+    python_path = f"{ROOT}{os.pathsep}{directory}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=directory,
+        env={**kept, "PATH": path, "PYTHONPATH": python_path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def write_files(page: Path, directory: Path) -> list[str]:
+    """Write the blocks with `title=FILE` to FILE; returns the names."""
+    names = []
+    for block in blocks(page):
+        title = re.search(r"title=(\S+)", block["info"])
+        if title:
+            (directory / title[1]).write_text(block["body"])
+            names.append(title[1])
+    return names
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    marked = [block for block in blocks(ROOT / "README.md") if block["mark"]]
+    assert marked
+    out = "".join(shell(block["body"], tmp_path) for block in marked)
+    assert "trajectory records, ok" in out
+    assert "demo_test" in out
+    (example,) = write_files(ROOT / "README.md", tmp_path)
+    assert "->" in shell(f"python {example}", tmp_path)
+
+
+def test_the_tutorials_run(tmp_path: Path) -> None:
+    for name in ("your-own-environment.md", "your-own-agent.md"):  # the second builds on the first
+        page = TUTORIALS / name
+        assert write_files(page, tmp_path)
+        commands = [block["body"] for block in blocks(page) if block["info"] == "bash"]
+        assert commands
+        out = "".join(shell(body, tmp_path) for body in commands)
+        assert "12" in out
