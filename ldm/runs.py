@@ -200,9 +200,14 @@ def open_run(name: str, runs: Path) -> Run:
         directory = runs / name
     path = directory / MANIFEST
     if not path.is_file():
-        known = [found.parent.name for found in sorted(runs.glob(f"*/{MANIFEST}"))]
-        close = get_close_matches(name, known, n=1) or known[-1:]
-        hint = f"Did you mean {runs / close[0]}?" if close else f"There are no runs in {runs}."
+        found = sorted(runs.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime)
+        known = [file.parent.name for file in found]
+        close = get_close_matches(name, known, n=1)
+        hint = f"There are no runs in {runs}."
+        if known:
+            hint = (
+                f"Did you mean {runs / close[0]}?" if close else f"The newest: {runs / known[-1]}."
+            )
         raise LdmError(f"{name} is not a run: it has no {MANIFEST}.", hint)
     version = records.read_json(path)
     if isinstance(version, dict) and version.get("schema_version", 0) > SCHEMA_VERSION:
@@ -282,6 +287,8 @@ def carry_out(
     on_result: called in this process with every record, old ones first.
     Raises Interrupted (Ctrl-C, SIGTERM) and WorkerDied with how to resume.
     """
+    with writing(run.parts):
+        run.parts.mkdir(exist_ok=True)
     found = {i: r for i, r in run.recorded(record_type).items() if i < len(items)}
     for index in sorted(found):
         on_result(found[index])
@@ -328,10 +335,8 @@ class _RecordingWorker(Generic[T, R]):
     def __call__(self, item: T) -> R:
         record = self._worker(item)
         part, self._part = self._part, self._new_part()
-        with writing(part):
-            self._parts.mkdir(exist_ok=True)
-            with part.open("a", encoding="utf-8", newline="\n") as file:
-                records.append(file, record)
+        with writing(part), part.open("a", encoding="utf-8", newline="\n") as file:
+            records.append(file, record)
         self._part = part  # only a file whose last line is whole is appended to
         return record
 
@@ -394,6 +399,8 @@ def _map_in_processes(
     ):
         # A worker that outgrew its memory is replaced by a fresh one, which builds anew.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
+        # Stopping early is what Ctrl-C asks for; what was done is recorded all the same.
+        warnings.filterwarnings("ignore", message=r"\d+ tasks ")
         pool = joblib.Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
         results = pool(task(build, item) for item in items)
         try:

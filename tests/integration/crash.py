@@ -1,0 +1,136 @@
+"""Kill a command at a random moment, resume it, and compare with an undisturbed run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ldm.types import stable_hash
+
+LDM = (sys.executable, "-m", "ldm.cli")
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A resumable command to be killed.
+
+    start, resume: the command line, given the directory it works in.
+    begun: whether there is something to resume in that directory.
+    digest: the outcome in that directory, without what may differ (times, ids of runs).
+    """
+
+    start: Callable[[Path], list[str]]
+    resume: Callable[[Path], list[str]]
+    begun: Callable[[Path], bool]
+    digest: Callable[[Path], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One attempt. moment: seconds from the first trace on disk to the kill.
+
+    group: whether the whole process group was killed or the first process alone.
+    finished: the command was done before it could be killed.
+    """
+
+    moment: float
+    group: bool
+    finished: bool
+    same: bool
+
+
+def kill_and_resume(command: Command, directory: Path, *, kills: int, seed: int = 0) -> list[Kill]:
+    """`kills` attempts, each killed at a random moment of its work and then resumed to its end.
+
+    Every second attempt kills the first process alone and resumes at once, while its workers may
+    still be alive.
+    """
+    generator = random.Random(seed)
+    whole = directory / "whole"
+    whole.mkdir()
+    duration = _watched(command, whole, None, group=True)[0]
+    expected = command.digest(whole)
+    attempts = []
+    for number in range(kills):
+        place = directory / f"kill-{number}"
+        place.mkdir()
+        moment, group = generator.uniform(0, duration), number % 2 == 0
+        finished = _watched(command, place, moment, group=group)[1]
+        again = command.resume(place) if command.begun(place) else command.start(place)
+        subprocess.run(again, env=_environment(), capture_output=True, check=True)
+        attempts.append(Kill(moment, group, finished, command.digest(place) == expected))
+    return attempts
+
+
+def evaluation(*options: str) -> Command:
+    """`ldm eval` with these options, as something to be killed."""
+
+    def runs(place: Path) -> list[Path]:
+        return sorted(path.parent for path in place.glob("*/run.json"))
+
+    def digest(place: Path) -> str:
+        (run,) = runs(place)
+        episodes = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
+        for episode in episodes:
+            del episode["seconds"]
+        left = sorted(path.name for path in run.iterdir())
+        return stable_hash(episodes, (run / "trajectories.jsonl").read_text(), left)
+
+    return Command(
+        start=lambda place: [*LDM, "eval", *options, "--runs", str(place)],
+        resume=lambda place: [*LDM, "eval", "--resume", str(runs(place)[0]), *_workers(options)],
+        begun=lambda place: bool(runs(place)),
+        digest=digest,
+    )
+
+
+def _workers(options: tuple[str, ...]) -> list[str]:
+    at = options.index("--workers")
+    return list(options[at : at + 2])
+
+
+def _watched(
+    command: Command, place: Path, moment: float | None, *, group: bool
+) -> tuple[float, bool]:
+    """Run a command and kill it `moment` seconds after it has begun.
+
+    Returns how long it worked, in seconds, and whether it came to its end.
+    """
+    process = subprocess.Popen(
+        command.start(place),
+        env=_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    limit = time.monotonic() + PATIENCE
+    while not command.begun(place) and process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.002)
+    began = time.monotonic()
+    try:
+        process.wait(PATIENCE if moment is None else moment)
+    except subprocess.TimeoutExpired:
+        if group:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait()
+        return time.monotonic() - began, False
+    if process.returncode:
+        raise RuntimeError(f"{command.start(place)} failed with {process.returncode}")
+    return time.monotonic() - began, True
+
+
+def _environment() -> dict[str, Any]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

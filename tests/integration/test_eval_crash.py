@@ -1,0 +1,24 @@
+"""A killed evaluation loses nothing that it recorded and doubles nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.crash import evaluation, kill_and_resume
+
+TOY = (
+    *("--env", "tests.toy:ToyEnv", "--agent", "random", "--set", "budget=20"),
+    *("--set", "env.tasks=24", "--set", "env.delay=0.004"),
+)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
+    workers: int, tmp_path: Path
+) -> None:
+    command = evaluation(*TOY, "--workers", str(workers))
+    attempts = kill_and_resume(command, tmp_path, kills=3, seed=workers)
+    assert all(attempt.same for attempt in attempts), attempts
+    assert not all(attempt.finished for attempt in attempts)
