@@ -21,7 +21,7 @@ _RECORD = {"extra": "forbid"}
 
 
 def stable_hash(*parts: object, length: int = 16) -> str:
-    """A hexadecimal digest of JSON-serialisable `parts`, the same in every process and on every machine."""
+    """A hexadecimal digest of JSON-serialisable `parts`, the same in every process, anywhere."""
     canonical = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:length]
 
@@ -116,7 +116,7 @@ class Trajectory:
         )
 
     def states(self) -> Iterable[tuple[Past, str, Step]]:
-        """The (past, present observation, step) of each environment action; think steps are skipped."""
+        """(past, present observation, step) of each environment action; think steps are skipped."""
         past: list[tuple[str, str]] = []
         observation = self.opening
         for step in self.steps:

@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of development data ($LDM_SHARED_DATA or ../shared/data); skips where it is absent."""
+    """The development data ($LDM_SHARED_DATA or ../shared/data); skips where they are absent."""
     named = os.environ.get("LDM_SHARED_DATA")
     found = Path(named) if named else CHECKOUT.parent / "shared" / "data"
     if not found.is_dir():

@@ -45,8 +45,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site,) = home.glob("lib/python*/site-packages")
     # A path in a .pth file is only searched, so this checkout's own editable install stays out.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    pip = [sys.executable, "-m", "pip", "--python", python, "-q", "install"]
-    subprocess.run([*pip, "--no-index", "--no-deps", wheel], check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "-q", "install"]
+    subprocess.run([*pip, "--no-index", "--no-deps", str(wheel)], check=True, capture_output=True)
     return home / "bin"
 
 

@@ -1,5 +1,7 @@
-"""What LDM² asks a language model for, as functions (design §3). Two implementations:
-`OfflineReasoner`, which needs no model service, and a prompted one."""
+"""What LDM² asks a language model for, as functions (design §3).
+
+Two implementations: `OfflineReasoner`, which needs no model service, and a prompted one.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,7 @@ class Reasoner(Protocol):
         ...
 
     def compare(self, best: Process, ground: Process) -> int:
-        """The index of the key step where the better process departs from the ground one (Eq. 10)."""
+        """The index of the key step where the better process departs from the ground (Eq. 10)."""
         ...
 
     def choose(self, processes: Sequence[Process]) -> int:
