@@ -19,6 +19,8 @@ from ldm.types import Card, End, EpisodeResult, Note, Past, Step, Task, TimeStep
 
 #: A score this close to 1 is a success in every environment here.
 FULL_SCORE = 1.0 - 1e-9
+#: What an empty action is sent and recorded as: "" marks a think step, and no environment knows it.
+NO_ACTION = "(no action)"
 
 
 @runtime_checkable
@@ -28,11 +30,11 @@ class Environment(Protocol):
     card: Card
 
     def protocol(self) -> Mapping[str, Any]:
-        """What makes scores comparable (design §7), as JSON values: version, data hash, dialect, …"""
+        """What makes scores comparable (design §7), as JSON values: version, data hash, …"""
         ...
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The tasks of a split in a fixed order. Raises LdmError where the split or data is missing."""
+        """The tasks of a split in a fixed order. Raises LdmError where split or data is missing."""
         ...
 
     def reset(self, task: Task) -> TimeStep:
@@ -52,7 +54,7 @@ class Environment(Protocol):
         ...
 
     def fork(self) -> Environment:
-        """An independent copy in the same state. Raises ForkUnsupported where that is impossible."""
+        """An independent copy in the same state. Raises ForkUnsupported where there can be none."""
         ...
 
     def close(self) -> None:
@@ -171,8 +173,12 @@ class Episode:
     def act(
         self, action: str, *, thought: str = "", recalls: Sequence[tuple[str, float]] = ()
     ) -> TimeStep:
-        """Carry out `action`; raises EpisodeOver when that ends the task or spends the budget."""
+        """Carry out `action`; raises EpisodeOver when that ends the task or spends the budget.
+
+        An empty action is bad model output like any other: an invalid action, counted.
+        """
         steps = self._running()
+        action = action if action.strip() else NO_ACTION
         answer = self._env.step(action)
         steps.append(
             Step(
@@ -280,9 +286,7 @@ def run_episode(
     KeyboardInterrupt and SystemExit pass through.
     """
     started = time.perf_counter()
-    episode = Episode(
-        env, task, budget=agent.budget(task.env), sees_reward=agent.sees_reward
-    )
+    episode = Episode(env, task, budget=agent.budget(task.env), sees_reward=agent.sees_reward)
     error = ""
     try:
         agent.solve(episode)

@@ -14,7 +14,7 @@ from ldm.types import stable_seed
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RandomOptions:
     """budget: environment steps a trial may take."""
 
     budget: int = 50
@@ -25,9 +25,9 @@ class RandomAgent:
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ()
     paper: ClassVar[str] = "baseline"
-    Options = Options
+    Options: ClassVar[type[RandomOptions]] = RandomOptions
 
-    def __init__(self, options: Options, resources: Resources) -> None:
+    def __init__(self, options: RandomOptions, resources: Resources) -> None:
         self.options = options
         self._seed = resources.seed
 
@@ -40,7 +40,8 @@ class RandomAgent:
             while True:
                 if not now.admissible:
                     raise LdmError(
-                        f"{episode.env_name} does not list admissible actions, so the random agent has no choice.",
+                        f"{episode.env_name} does not list admissible actions, so the random agent "
+                        "has no choice.",
                         "Use another agent on it.",
                     )
                 now = episode.act(generator.choice(now.admissible))
