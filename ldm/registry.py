@@ -37,7 +37,7 @@ def load(name: str, builtin: Mapping[str, str], group: str, what: str) -> Any:
     module_name, _, attribute = target.partition(":")
     try:
         return getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:  # also of a bad name
         raise LdmError(
             f"The {what} {name!r} ({target}) cannot be imported: {error}.",
             "Check the spelling and that its package is installed in this environment.",

@@ -1,0 +1,309 @@
+"""The episode stands between agent and environment: it records, counts, limits and hides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from ldm.episode import NO_ACTION, Episode, EpisodeOver, run_episode
+from ldm.errors import LdmError
+from ldm.types import EpisodeResult, Trajectory, Usage
+from tests.toy import EchoEnv, ToyEnv, ToyOptions, expert
+
+
+@dataclass
+class Scripted:
+    """An agent that does what a function does."""
+
+    script: Callable[[Episode], None]
+    name: str = "scripted"
+    sees_reward: bool = False
+    steps: int = 10
+
+    def budget(self, env: str) -> int:
+        return self.steps
+
+    def solve(self, episode: Episode) -> None:
+        self.script(episode)
+
+
+def play(
+    script: Callable[[Episode], None],
+    *,
+    env: ToyEnv | EchoEnv | None = None,
+    steps: int = 10,
+    sees_reward: bool = False,
+) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
+    world = env or ToyEnv()
+    task = world.tasks("test")[0]
+    return run_episode(world, Scripted(script, sees_reward=sees_reward, steps=steps), task)
+
+
+def solving(episode: Episode) -> None:
+    task = next(t for t in ToyEnv().tasks("test") if t.id == episode.task_id)
+    with episode.trial():
+        for action in expert(task):
+            episode.act(action)
+
+
+def test_a_solved_task_is_a_success_and_everything_is_recorded() -> None:
+    result, (trajectory,) = play(solving)
+    task = ToyEnv().tasks("test")[0]
+    assert (result.end, result.success, result.score) == ("done", True, 1.0)
+    assert tuple(step.action for step in trajectory.steps) == expert(task)
+    assert result.env_steps == len(expert(task))
+    assert (result.invalid, result.trials, result.submitted) == (0, 1, 0)
+    assert trajectory.success
+    assert trajectory.origin == "agent"
+
+
+def test_the_budget_counts_thoughts_and_actions_and_ends_the_trial() -> None:
+    reached: list[int] = []
+
+    def script(episode: Episode) -> None:
+        with episode.trial():
+            while True:
+                assert episode.steps_left > 0
+                episode.think("hm")
+                episode.act("go to sink" if len(reached) % 2 else "go to shelf 1")
+                reached.append(episode.steps_left)
+
+    result, (trajectory,) = play(script, steps=5)
+    assert result.end == "budget"
+    assert len(trajectory.steps) == 5
+    assert result.env_steps == 2
+
+
+def test_a_budget_of_nothing_is_refused() -> None:
+    with pytest.raises(LdmError, match="budget of 0"):
+        play(solving, steps=0)
+
+
+def test_an_agent_that_catches_the_end_is_unwound_again() -> None:
+    def stubborn(episode: Episode) -> None:
+        with episode.trial():
+            while True:
+                try:
+                    episode.act("go to sink")
+                except EpisodeOver:
+                    episode.think("I go on all the same")
+
+    result, (trajectory,) = play(stubborn, steps=3)
+    assert result.end == "budget"
+    assert len(trajectory.steps) == 3
+
+
+def test_after_the_task_has_ended_nothing_more_happens() -> None:
+    def greedy(episode: Episode) -> None:
+        with episode.trial():
+            try:
+                for action in expert(ToyEnv().tasks("test")[0]):
+                    episode.act(action)
+            except EpisodeOver:
+                episode.act("go to sink")
+
+    result, (trajectory,) = play(greedy)
+    assert result.end == "done"
+    assert trajectory.steps[-1].action.startswith("put")
+
+
+def test_leaving_a_trial_early_is_giving_up() -> None:
+    def faint(episode: Episode) -> None:
+        with episode.trial():
+            episode.act("go to sink")
+
+    assert play(faint)[0].end == "gave_up"
+
+
+def test_an_agent_that_never_starts_gave_up() -> None:
+    result, trajectories = play(lambda episode: None)
+    assert (result.end, result.trials, result.success) == ("gave_up", 0, False)
+    assert trajectories == ()
+
+
+def test_each_trial_is_a_fresh_start_with_a_fresh_budget() -> None:
+    def twice(episode: Episode) -> None:
+        for _ in range(2):
+            with episode.trial() as now:
+                assert now.observation.startswith("You are in a shed")
+                assert episode.past == ()
+                assert episode.steps_left == 3
+                while True:
+                    episode.act("go to sink")
+
+    result, trajectories = play(twice, steps=3)
+    assert result.trials == len(trajectories) == 2
+    assert result.env_steps == 6
+    assert result.invalid == 4
+    assert trajectories[0] == trajectories[1]
+
+
+def test_two_trials_cannot_run_at_once() -> None:
+    def nested(episode: Episode) -> None:
+        with episode.trial(), episode.trial():
+            pass
+
+    assert "already running" in play(nested)[0].error
+
+
+def test_the_last_trial_stands_unless_another_is_submitted() -> None:
+    def first_of_two(episode: Episode) -> None:
+        solving(episode)
+        with episode.trial():
+            pass
+        episode.submit(0)
+
+    def last_of_two(episode: Episode) -> None:
+        solving(episode)
+        with episode.trial():
+            pass
+
+    assert play(first_of_two)[0].success
+    assert play(first_of_two)[0].submitted == 0
+    assert not play(last_of_two)[0].success
+    assert play(last_of_two)[0].end == "gave_up"
+
+
+@pytest.mark.parametrize("trial", [-1, 1])
+def test_only_a_finished_trial_can_be_submitted(trial: int) -> None:
+    def script(episode: Episode) -> None:
+        solving(episode)
+        episode.submit(trial)
+
+    assert "IndexError" in play(script)[0].error
+
+
+def test_the_past_pairs_what_was_seen_with_what_was_done() -> None:
+    pasts = []
+
+    def script(episode: Episode) -> None:
+        assert not episode.past
+        with episode.trial() as now:
+            opening = now.observation
+            episode.think("first the sink")
+            seen = episode.act("go to sink").observation
+            episode.act("go to shelf 1")
+            pasts.append(episode.past == ((opening, "go to sink"), (seen, "go to shelf 1")))
+
+    play(script)
+    assert pasts == [True]
+
+
+def test_an_invalid_action_is_counted_and_changes_nothing() -> None:
+    def script(episode: Episode) -> None:
+        with episode.trial() as before:
+            after = episode.act("fly")
+            assert not after.valid
+            assert after.admissible == before.admissible
+
+    result, (trajectory,) = play(script)
+    assert (result.invalid, result.env_steps) == (1, 1)
+    assert not trajectory.steps[0].valid
+
+
+@pytest.mark.parametrize("action", ["", "  \n"])
+def test_an_empty_action_is_an_invalid_action_and_no_thought(action: str) -> None:
+    def script(episode: Episode) -> None:
+        with episode.trial():
+            episode.act(action)
+
+    result, (trajectory,) = play(script)
+    assert (result.invalid, result.env_steps) == (1, 1)
+    assert trajectory.steps[0].action == NO_ACTION
+
+
+class TestRewards:
+    @pytest.mark.parametrize("sees_reward", [True, False])
+    def test_are_seen_only_by_agents_that_declare_it(self, sees_reward: bool) -> None:
+        seen: list[float] = []
+
+        def script(episode: Episode) -> None:
+            with episode.trial() as now:
+                word = now.observation.removeprefix("The word is ").removesuffix(".")
+                seen.append(episode.act(f"say {word[::-1]}").reward)
+                seen.append(episode.now.reward)
+            found = episode.trajectory(0)
+            seen.extend([found.score, found.steps[0].reward])
+
+        result, (trajectory,) = play(script, env=EchoEnv(), sees_reward=sees_reward)
+        assert seen == ([0.5] * 4 if sees_reward else [0.0] * 4)
+        assert result.score == trajectory.score == 0.5
+        assert not result.success
+
+    def test_an_agent_that_sees_none_does_not_see_whether_it_succeeded(self) -> None:
+        seen = []
+
+        def script(episode: Episode) -> None:
+            solving(episode)
+            seen.append(episode.trajectory(0).success)
+
+        assert play(script)[0].success
+        assert seen == [False]
+
+
+class TestErrors:
+    def test_a_failing_agent_is_data(self) -> None:
+        def broken(episode: Episode) -> None:
+            solving(episode)
+            raise ZeroDivisionError("oh")
+
+        result, trajectories = play(broken)
+        assert result.end == "error"
+        assert not result.success
+        assert "ZeroDivisionError: oh" in result.error
+        assert len(trajectories) == 1
+
+    def test_a_failing_environment_is_data_and_what_was_done_is_kept(self) -> None:
+        env = ToyEnv(ToyOptions(broken="test/fetch-0"))
+        result, (trajectory,) = play(solving, env=env)
+        assert result.end == "error"
+        assert "collapsed" in result.error
+        assert trajectory.steps == ()
+
+    def test_the_user_can_still_stop_the_program(self) -> None:
+        def stopped(episode: Episode) -> None:
+            with episode.trial():
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            play(stopped)
+
+    def test_acting_outside_a_trial_is_a_mistake_of_the_agent(self) -> None:
+        def script(episode: Episode) -> None:
+            episode.act("go to sink")
+
+        assert "running trial" in play(script)[0].error
+
+
+def test_notes_and_costs_go_into_the_record() -> None:
+    def script(episode: Episode) -> None:
+        with episode.trial():
+            episode.note("plan", steps=["a", "b"])
+            episode.spent(Usage(calls=1, prompt_tokens=7))
+            episode.spent(Usage(calls=1))
+
+    result, _ = play(script)
+    (note,) = result.notes
+    assert (note.kind, note.trial, note.data) == ("plan", 0, {"steps": ["a", "b"]})
+    assert result.usage == Usage(calls=2, prompt_tokens=7)
+
+
+def test_recalls_are_recorded_with_the_step_they_prompted() -> None:
+    def script(episode: Episode) -> None:
+        with episode.trial():
+            episode.act("go to sink", thought="wash first", recalls=[("id", 0.75)])
+
+    step = play(script)[1][0].steps[0]
+    assert step.recalls == (("id", 0.75),)
+    assert step.thought == "wash first"
+
+
+def test_an_episode_speaks_the_environments_dialect() -> None:
+    assert (
+        Episode(ToyEnv(), ToyEnv().tasks("test")[0], budget=1, sees_reward=False).localize(
+            "put X in Y"
+        )
+        == "put X in Y"
+    )

@@ -1,0 +1,62 @@
+"""Names stand for classes, and a wrong name is answered with the nearest right one."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from ldm import registry
+from ldm.errors import LdmError
+from tests.toy import ToyEnv
+
+BUILTIN = {"toy": "tests.toy:ToyEnv", "lost": "tests.nowhere:Lost", "odd": "tests.toy:Odd"}
+
+
+@pytest.fixture
+def announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        EntryPoint("echo", "tests.toy:EchoEnv", "ldm.envs"),
+        EntryPoint("toy", "tests.toy:EchoEnv", "ldm.envs"),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+
+
+def test_a_name_stands_for_a_class() -> None:
+    assert registry.load("toy", BUILTIN, "none", "environment") is ToyEnv
+
+
+def test_a_class_can_be_named_by_its_path() -> None:
+    assert registry.load("tests.toy:ToyEnv", {}, "none", "environment") is ToyEnv
+
+
+@pytest.mark.usefixtures("announced")
+def test_installed_packages_add_names_and_do_not_replace_ours() -> None:
+    assert registry.names(BUILTIN, "ldm.envs")["toy"] == "tests.toy:ToyEnv"
+    assert registry.load("echo", BUILTIN, "ldm.envs", "environment").__name__ == "EchoEnv"
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(LdmError, match="There is no environment 'toi'") as caught:
+        registry.load("toi", BUILTIN, "none", "environment")
+    assert "Did you mean 'toy'?" in caught.value.remedy
+    assert "lost, odd, toy" in caught.value.remedy
+
+
+def test_a_name_unlike_all_others_is_answered_with_all_of_them() -> None:
+    with pytest.raises(LdmError) as caught:
+        registry.load("zzz", BUILTIN, "none", "agent")
+    assert caught.value.remedy.startswith("Known: ")
+
+
+@pytest.mark.parametrize("name", ["lost", "odd", "tests.toy:None_", ":ToyEnv", ".toy:ToyEnv"])
+def test_what_cannot_be_imported_is_named(name: str) -> None:
+    with pytest.raises(LdmError, match="cannot be imported"):
+        registry.load(name, BUILTIN, "none", "environment")
+
+
+def test_listing_names_imports_nothing() -> None:
+    sys.modules.pop("tests.nowhere", None)
+    assert "lost" in registry.names(BUILTIN, "none")
+    assert "tests.nowhere" not in sys.modules

@@ -1,0 +1,96 @@
+"""The values that everything else is made of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+from ldm.types import (
+    History,
+    StateActionTuple,
+    Step,
+    Task,
+    Trajectory,
+    Usage,
+    stable_hash,
+    stable_seed,
+)
+
+TASK = Task("train/heat-1", "kitchen", "train", "heat an egg", "heat")
+STEPS = (
+    Step("open fridge", "You see an egg."),
+    Step("", "", thought="The egg is there."),
+    Step("take egg", "You hold an egg."),
+)
+TRAJECTORY = Trajectory(TASK, "You are in a kitchen.", STEPS, 0.0, False, "human")
+TUPLE = StateActionTuple(
+    goal="heat an egg",
+    history=History(past=(("You are in a kitchen.", "open fridge"),)),
+    observation="You see an egg.",
+    action="take egg",
+    kind="heat",
+    env="kitchen",
+    split="train",
+    task_id="train/heat-1",
+    source="game 1",
+    trajectory_id="t",
+    step=1,
+    origin="human",
+)
+
+
+class TestHashesAndSeeds:
+    def test_they_are_the_same_under_another_hash_seed(self) -> None:
+        code = "from ldm.types import stable_hash; print(stable_hash('a', {'b': [1, None]}))"
+        printed = {
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env={**os.environ, "PYTHONHASHSEED": seed},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.strip()
+            for seed in ("1", "2")
+        }
+        assert printed == {stable_hash("a", {"b": [1, None]})}
+
+    def test_they_depend_on_every_part_and_on_where_one_part_ends(self) -> None:
+        assert stable_hash("ab", "c") != stable_hash("a", "bc")
+        assert stable_seed(1, "task") != stable_seed(2, "task")
+        assert stable_hash({"a": 1, "b": 2}) == stable_hash({"b": 2, "a": 1})
+
+    def test_a_seed_has_63_bits(self) -> None:
+        assert all(0 <= stable_seed(number) < 2**63 for number in range(100))
+
+
+class TestTasks:
+    def test_the_leakage_gate_compares_the_source_where_there_is_one(self) -> None:
+        assert TASK.leak_key == "train/heat-1"
+        assert replace(TASK, source="product 7").leak_key == "product 7"
+
+
+class TestTrajectories:
+    def test_states_pair_each_action_with_what_was_seen_before_it(self) -> None:
+        first, second = TRAJECTORY.states()
+        assert first == ((), "You are in a kitchen.", STEPS[0])
+        assert second == ((("You are in a kitchen.", "open fridge"),), "You see an egg.", STEPS[2])
+
+    def test_the_id_depends_on_what_was_done_and_seen_only(self) -> None:
+        assert replace(TRAJECTORY, score=1.0, success=True).id == TRAJECTORY.id
+        assert replace(TRAJECTORY, steps=STEPS[:1]).id != TRAJECTORY.id
+        assert replace(TRAJECTORY, opening="You are in a hall.").id != TRAJECTORY.id
+
+
+class TestTuples:
+    def test_the_id_does_not_depend_on_the_generation(self) -> None:
+        assert replace(TUPLE, generation=3).id == TUPLE.id
+        assert replace(TUPLE, step=2).id != TUPLE.id
+
+    def test_a_history_knows_its_actions(self) -> None:
+        assert TUPLE.history.actions == ("open fridge",)
+
+
+def test_usage_adds_up() -> None:
+    assert Usage(1, 10, 5, 2) + Usage(2, 20, 0, 3) == Usage(3, 30, 5, 5)
