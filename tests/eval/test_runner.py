@@ -1,0 +1,126 @@
+"""The runner: every task once, whatever happens, and files that can be rebuilt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.agents import Resources
+from ldm.agents.random import RandomAgent, RandomOptions
+from ldm.episode import Agent, Environment
+from ldm.errors import LdmError
+from ldm.eval import evaluate, finished, protocol
+from ldm.eval.statistics import Summary
+from ldm.runs import Manifest, Run, create
+from ldm.types import EpisodeResult, Trajectory
+from tests.toy import ToyEnv, ToyOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ToyWiring:
+    """The random agent in the toy environment; `broken` as in ToyOptions."""
+
+    broken: str = ""
+    budget: int = 20
+    missing: bool = False
+
+    def __call__(self) -> tuple[Environment, Agent]:
+        if self.missing:
+            raise LdmError("There is no memory.", "Build one.")
+        agent = RandomAgent(RandomOptions(self.budget), Resources(seed=1))
+        return ToyEnv(ToyOptions(broken=self.broken)), agent
+
+
+TASKS = tuple(ToyEnv().tasks("test"))
+
+
+def new_run(place: Path) -> Run:
+    manifest = Manifest("eval", {}, protocol(ToyEnv(), "test", TASKS), seeds={"seed": 1})
+    return create(place, ("toy",), manifest)
+
+
+def without_time(results: list[EpisodeResult]) -> list[EpisodeResult]:
+    return [replace(result, seconds=0.0) for result in results]
+
+
+def test_results_and_trajectories_are_merged_in_task_order(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    results = evaluate(run, ToyWiring(), TASKS)
+    assert [result.task for result in results] == list(TASKS)
+    assert records.read(run.directory / "episodes.jsonl", EpisodeResult) == results
+    trajectories = records.read(run.directory / "trajectories.jsonl", Trajectory)
+    assert [trajectory.task for trajectory in trajectories] == list(TASKS)
+    assert not run.parts.exists()
+
+
+def test_one_and_two_workers_give_identical_files(tmp_path: Path) -> None:
+    alone, both = new_run(tmp_path), new_run(tmp_path)
+    first = evaluate(alone, ToyWiring(), TASKS, workers=1)
+    second = evaluate(both, ToyWiring(), TASKS, workers=2)
+    assert without_time(first) == without_time(second)
+    assert (alone.directory / "trajectories.jsonl").read_bytes() == (
+        both.directory / "trajectories.jsonl"
+    ).read_bytes()
+
+
+def test_a_broken_episode_is_recorded_and_loses_no_other(tmp_path: Path) -> None:
+    results = evaluate(new_run(tmp_path), ToyWiring(broken=TASKS[2].id), TASKS)
+    assert [result.end == "error" for result in results] == [n == 2 for n in range(len(TASKS))]
+    assert "collapsed" in results[2].error
+
+
+def test_the_budget_ends_every_episode(tmp_path: Path) -> None:
+    results = evaluate(new_run(tmp_path), ToyWiring(budget=3), TASKS)
+    assert all(result.env_steps <= 3 for result in results)
+    assert any(result.end == "budget" for result in results)
+
+
+def test_a_finished_run_is_read_and_not_played_again(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    results = evaluate(run, ToyWiring(), TASKS)
+    seen: list[EpisodeResult] = []
+    assert finished(run)
+    assert evaluate(run, ToyWiring(missing=True), TASKS, on_result=seen.append) == results
+    assert seen == results
+
+
+def test_the_summary_is_derived_and_comes_back(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    evaluate(run, ToyWiring(), TASKS)
+    path = run.directory / "summary.json"
+    before = path.read_bytes()
+    assert records.loads(before, Summary).overall.episodes == len(TASKS)
+    path.unlink()
+    evaluate(run, ToyWiring(), TASKS)
+    assert path.read_bytes() == before
+
+
+def test_part_files_that_a_kill_left_after_the_merge_are_cleared_away(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    evaluate(run, ToyWiring(), TASKS)
+    run.parts.mkdir()
+    (run.parts / "left.jsonl").write_text("torn")
+    evaluate(run, ToyWiring(), TASKS)
+    assert not run.parts.exists()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_cannot_be_built_is_the_users_to_know(workers: int, tmp_path: Path) -> None:
+    with pytest.raises(LdmError, match=r"no memory\. Build one\."):
+        evaluate(new_run(tmp_path), ToyWiring(missing=True), TASKS, workers=workers)
+
+
+def test_two_processes_cannot_play_the_same_run(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    with run.lock(), pytest.raises(LdmError, match="Another process"):
+        evaluate(run, ToyWiring(), TASKS)
+
+
+def test_the_protocol_says_what_makes_scores_comparable() -> None:
+    found = protocol(ToyEnv(ToyOptions(dialect="old")), "test", TASKS[:2])
+    assert found["dialect"] == "old"
+    assert found["split"] == "test"
+    assert found["tasks"] == [TASKS[0].id, TASKS[1].id]

@@ -1,0 +1,121 @@
+"""Success rates, intervals and differences against values that are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ldm.errors import LdmError
+from ldm.eval import bootstrap, difference, summarize
+from ldm.eval import statistics as module
+from ldm.types import EpisodeResult, Task, Usage
+
+
+def result(number: int, success: bool, kind: str = "heat", error: str = "") -> EpisodeResult:
+    return EpisodeResult(
+        task=Task(str(number), "house", "test", "a goal", kind),
+        agent="ldm",
+        trials=2,
+        submitted=1,
+        end="error" if error else "done" if success else "budget",
+        score=float(success),
+        success=success,
+        env_steps=10 + number,
+        invalid=1,
+        usage=Usage(calls=3),
+        seconds=0.5,
+        error=error,
+    )
+
+
+class TestTheBootstrap:
+    @pytest.mark.parametrize("value", [0.0, 1.0])
+    def test_equal_values_have_an_interval_without_width(self, value: float) -> None:
+        assert bootstrap([value] * 20) == (value, value)
+
+    def test_a_single_value_is_its_own_interval(self) -> None:
+        assert bootstrap([0.5]) == (0.5, 0.5)
+
+    def test_half_of_a_hundred_is_within_the_binomial_quantiles(self) -> None:
+        # Resampling 50 of 100 draws from Binomial(100, 0.5): its 2.5 % and 97.5 % are 40 and 60.
+        low, high = bootstrap([0.0, 1.0] * 50)
+        assert low == pytest.approx(0.40, abs=0.011)
+        assert high == pytest.approx(0.60, abs=0.011)
+
+    def test_it_narrows_with_the_root_of_the_number(self) -> None:
+        few, many = bootstrap([0.0, 1.0] * 25), bootstrap([0.0, 1.0] * 100)
+        assert (few[1] - few[0]) / (many[1] - many[0]) == pytest.approx(2.0, rel=0.1)
+
+    def test_the_same_seed_gives_the_same_interval(self) -> None:
+        values = np.random.default_rng(1).random(37)
+        assert bootstrap(values, seed=5) == bootstrap(values, seed=5)
+        assert bootstrap(values, seed=5) != bootstrap(values, seed=6)
+
+    def test_many_tasks_are_drawn_in_blocks_that_fit_into_memory(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        values = np.random.default_rng(1).random(50)
+        at_once = bootstrap(values)
+        monkeypatch.setattr(module, "_BLOCK", 50 * 999)
+        assert bootstrap(values) == pytest.approx(at_once, abs=0.01)
+
+
+class TestTheSummary:
+    def test_rates_are_over_the_episodes_without_an_error(self) -> None:
+        results = [
+            result(0, True),
+            result(1, False),
+            result(2, True, "cool"),
+            replace(result(3, False, "cool"), end="error", error="Traceback …"),
+        ]
+        summary = summarize(results)
+        assert summary.overall.episodes == 4
+        assert summary.overall.errors == 1
+        assert summary.overall.success_rate == pytest.approx(2 / 3)
+        assert summary.overall.mean_steps == pytest.approx(11.0)
+        assert summary.overall.invalid == 3
+        assert summary.overall.trials == 2.0
+        assert summary.overall.calls == 3.0
+        assert summary.overall.seconds == 2.0
+        assert list(summary.by_kind) == ["cool", "heat"]
+        assert summary.by_kind["cool"].success_rate == 1.0
+        assert summary.by_kind["cool"].interval == (1.0, 1.0)
+        assert summary.by_kind["heat"].success_rate == 0.5
+
+    def test_where_nothing_counts_there_is_no_rate(self) -> None:
+        overall = summarize([result(0, False, error="Traceback …")]).overall
+        assert (overall.episodes, overall.errors) == (1, 1)
+        assert overall.success_rate is None
+        assert overall.interval is None
+        assert overall.mean_steps is None
+
+    def test_of_nothing_is_empty(self) -> None:
+        summary = summarize([])
+        assert summary.overall.episodes == 0
+        assert summary.by_kind == {}
+
+    def test_is_the_same_every_time(self) -> None:
+        results = [result(number, number % 3 == 0) for number in range(30)]
+        assert summarize(results, seed=1) == summarize(results, seed=1)
+
+
+class TestDifferences:
+    def test_are_paired_by_task(self) -> None:
+        first = [result(number, True) for number in range(10)]
+        second = [result(number, number < 5) for number in reversed(range(10))]
+        found = difference(first, second)
+        assert found.mean == 0.5
+        assert found.tasks == 10
+        assert 0.1 <= found.interval[0] < 0.5 < found.interval[1] <= 0.9
+
+    def test_leave_out_tasks_that_either_failed_to_finish(self) -> None:
+        first = [result(0, True), result(1, True, error="Traceback …"), result(2, True)]
+        second = [result(0, False), result(1, True), result(3, True)]
+        found = difference(first, second)
+        assert (found.mean, found.tasks) == (1.0, 1)
+
+    def test_need_a_common_task(self) -> None:
+        with pytest.raises(LdmError, match="No task"):
+            difference([result(0, True)], [result(1, True)])
