@@ -1,0 +1,55 @@
+"""Agents for tests of `ldm eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ldm.agents import Resources
+from ldm.episode import Episode
+from tests.toy import ToyEnv, expert
+
+
+@dataclass(frozen=True, slots=True)
+class AdeptOptions:
+    """control: "none" gives up at once. trials: how often a task is tried."""
+
+    control: Literal["", "random", "none"] = ""
+    trials: int = 1
+
+
+class Adept:
+    """Knows the toy environment's expert by heart."""
+
+    name = "adept"
+    sees_reward = False
+    needs: ClassVar[Sequence[str]] = ()
+    paper: ClassVar[str] = "test"
+    Options: ClassVar[type[AdeptOptions]] = AdeptOptions
+
+    def __init__(self, options: AdeptOptions, resources: Resources) -> None:
+        self.options = options
+        self._plans = {task.id: expert(task) for task in ToyEnv().tasks("test")}
+
+    def budget(self, env: str) -> int:
+        return 20
+
+    def solve(self, episode: Episode) -> None:
+        plan = () if self.options.control else self._plans[episode.task_id]
+        for _ in range(self.options.trials):
+            with episode.trial():
+                for action in plan:
+                    episode.act(action)
+
+
+class Mindful(Adept):
+    """Needs a memory, which it opens and leaves alone."""
+
+    needs: ClassVar[Sequence[str]] = ("memory",)
+
+
+class Seeing(Adept):
+    """Declares that it sees rewards."""
+
+    sees_reward = True

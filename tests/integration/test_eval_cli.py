@@ -1,0 +1,285 @@
+"""`ldm eval` as users meet it: what it prints, records, resumes and refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ldm.memory
+from ldm import records
+from ldm.types import EpisodeResult
+from tests.cli.conftest import Run
+from tests.integration.crash import LDM, ROOT
+
+TOY = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1", "--set", "budget=20")
+ADEPT = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent", "tests.integration.agents:Adept")
+KEYS = [
+    *("env", "split", "agent", "episodes", "success_rate", "interval"),
+    *("by_kind", "mean_steps", "errors", "run"),
+]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Each test works in a directory of its own, without data of the user's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    return tmp_path
+
+
+def only_run(place: Path) -> Path:
+    (found,) = (place / "runs").iterdir()
+    return found
+
+
+class TestTheReport:
+    def test_gives_success_by_kind_with_intervals_and_where_the_files_are(self, run: Run) -> None:
+        outcome = run("eval", *ADEPT)
+        assert outcome.code == 0
+        for word in ("fetch", "wash", "all", "100.0 %", "95 % interval", "steps", "invalid"):
+            assert word in outcome.out
+        assert f"Files: runs/{only_run(Path() / '.').name}" in outcome.out
+
+    def test_says_what_the_agent_sees_and_how_often_it_tries(self, run: Run) -> None:
+        assert "one trial a task; it does not see rewards" in run("eval", *ADEPT).out
+        seeing = (*ADEPT[:-1], "tests.integration.agents:Seeing", "--set", "trials=2")
+        assert "2.0 trials a task: compare" in run("eval", *seeing).out
+
+    def test_json_is_one_object_on_standard_output(self, run: Run, place: Path) -> None:
+        outcome = run("eval", *ADEPT, "--json")
+        found = json.loads(outcome.out)
+        assert list(found) == KEYS
+        assert found["episodes"] == 12
+        assert found["success_rate"] == 1.0
+        assert found["interval"] == [1.0, 1.0]
+        assert found["by_kind"]["wash"]["episodes"] == 6
+        assert found["errors"] == 0
+        assert Path(found["run"]).resolve() == only_run(place)
+        assert "100.0 %" in outcome.err
+
+    def test_episodes_in_error_are_counted_and_shown_apart(self, run: Run) -> None:
+        outcome = run("eval", *ADEPT, "--set", "env.broken=test/wash-1", "--json")
+        found = json.loads(outcome.out)
+        assert (found["errors"], found["success_rate"]) == (1, 1.0)
+        assert "1 of 12 episodes ended in an error" in outcome.err
+        assert "the shed has collapsed" in outcome.err
+
+    def test_where_no_episode_counts_the_exit_status_says_so(self, run: Run) -> None:
+        outcome = run("eval", "--env", "tests.toy:EchoEnv", "--agent", "random", "--json")
+        assert outcome.code == 1
+        assert json.loads(outcome.out)["success_rate"] is None
+        assert "Every episode ended in an error" in outcome.err
+
+
+class TestChoosingTasks:
+    def test_limit_kinds_and_tasks_narrow_it_down(self, run: Run, place: Path) -> None:
+        (place / "ids").write_text("# chosen\ntest/wash-1\n\ntest/fetch-2\n")
+        for options, count in [
+            (("--limit", 4), 4),
+            (("--kinds", "wash"), 6),
+            (("--kinds", "wash,fetch", "--limit", 3), 3),
+            (("--tasks", "test/wash-1, test/fetch-2"), 2),
+            (("--tasks", "ids"), 2),
+            (("--split", "train", "--set", "env.tasks=5"), 5),
+        ]:
+            agent = ("--agent", "random") if "train" in options else ()
+            outcome = run("eval", *ADEPT, *agent, *options, "--json")
+            assert json.loads(outcome.out)["episodes"] == count, outcome.err
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (("--kinds", "wahs"), "Did you mean 'wash'?"),
+            (("--tasks", "test/wash-99"), "has no task 'test/wash-99'"),
+            (("--limit", "0"), "limit of 0"),
+            (("--split", "tset"), "no split 'tset'"),
+            (("--agent", "rnadom"), "Did you mean 'random'?"),
+            (("--env", "tests.toy:Toy"), "cannot be imported"),
+            (("--set", "budgt=3"), "Did you mean 'budget'?"),
+            (("--set", "budget=many"), "budget=many does not fit"),
+            (("--set", "budget=0"), "budget of 0"),
+            (("--set", "env.tasks=x"), "tasks=x does not fit the environment"),
+            (("--set", "budget"), "is not NAME=VALUE"),
+            (("--data", "somewhere"), "has no option 'data'"),
+            (("--control", "random"), "recalls no tuples"),
+            (("--resume", "nothing"), "is not a run"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_and_leaves_nothing(
+        self, options: Sequence[str], said: str, run: Run, place: Path
+    ) -> None:
+        outcome = run("eval", *TOY, *options)
+        assert outcome.code == 1
+        assert said in outcome.err
+        assert "Traceback" not in outcome.err
+        assert not list(place.glob("runs/*"))
+
+    def test_a_place_that_cannot_be_written_is_named(self, run: Run, place: Path) -> None:
+        (place / "runs").write_text("a file")
+        outcome = run("eval", *TOY)
+        assert outcome.code == 1
+        assert "cannot be written" in outcome.err
+
+    def test_a_read_only_place_is_named(self, run: Run, place: Path) -> None:
+        if os.geteuid() == 0:
+            pytest.skip("the superuser may write everywhere")
+        (place / "runs").mkdir(mode=0o500)
+        outcome = run("eval", *TOY)
+        assert "Permission denied" in outcome.err
+
+
+class TestResuming:
+    def test_takes_everything_from_the_run(self, run: Run, place: Path) -> None:
+        first = json.loads(run("eval", *TOY, "--seed", "7", "--limit", "6", "--json").out)
+        again = run("eval", "--resume", first["run"], "--json")
+        assert json.loads(again.out) == first
+        by_id = run("eval", "--resume", only_run(place).name, "--workers", "2", "--json")
+        assert json.loads(by_id.out) == first
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            ("--seed", "8"),
+            ("--limit", "3"),
+            ("--agent", "ldm"),
+            ("--set", "budget=21"),
+            ("--set", "env.tasks=3"),
+            ("--control", "none"),
+        ],
+    )
+    def test_refuses_an_option_that_contradicts_it(
+        self, options: Sequence[str], run: Run, place: Path
+    ) -> None:
+        run("eval", *TOY, "--seed", "7")
+        outcome = run("eval", "--resume", str(only_run(place)), *options)
+        assert outcome.code == 1
+        assert str(only_run(place)) in outcome.err
+
+    def test_accepts_the_options_it_was_started_with(self, run: Run, place: Path) -> None:
+        run("eval", *TOY, "--seed", "7")
+        assert run("eval", *TOY, "--seed", "7", "--resume", str(only_run(place))).code == 0
+
+    def test_refuses_where_the_tasks_have_changed(self, run: Run, place: Path) -> None:
+        run("eval", *TOY)
+        path = only_run(place) / "run.json"
+        path.write_text(path.read_text().replace('"dialect": "plain"', '"dialect": "old"'))
+        outcome = run("eval", "--resume", str(only_run(place)))
+        assert outcome.code == 1
+        assert "something has changed: dialect: 'old' and 'plain'" in outcome.err
+
+    def test_refuses_a_run_of_another_command(self, run: Run, place: Path) -> None:
+        run("eval", *TOY)
+        path = only_run(place) / "run.json"
+        path.write_text(path.read_text().replace('"command": "eval"', '"command": "refine"'))
+        outcome = run("eval", "--resume", str(only_run(place)))
+        assert "ldm refine --resume" in outcome.err
+
+    @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("workers", ["1", "2"])
+    def test_a_stopped_run_says_how_to_go_on_and_does(
+        self, stop: signal.Signals, workers: str, run: Run, place: Path
+    ) -> None:
+        slow = (*TOY, "--set", "env.delay=0.02", "--workers", workers)
+        process = subprocess.Popen(
+            [*LDM, "eval", *slow],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        limit = time.monotonic() + 60
+        while not list(place.glob("runs/*/parts/*")) and time.monotonic() < limit:
+            time.sleep(0.01)
+        os.killpg(process.pid, stop)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert "Stopped: " in said
+        assert "Traceback" not in said
+        resume = said.split("Go on with `ldm ")[1].split("`")[0].split()
+        outcome = run(*resume, "--json", "--workers", "1")
+        assert json.loads(outcome.out)["episodes"] == 12
+
+
+class TestControls:
+    def test_are_a_second_run_on_the_same_tasks(self, run: Run, place: Path) -> None:
+        outcome = run("eval", *ADEPT, "--control", "none", "--limit", "6")
+        assert outcome.code == 0
+        assert "Side by side" in outcome.out
+        assert "+100.0 points" in outcome.out
+        assert "the same 6 tasks" in outcome.out
+        first, second = sorted((place / "runs").iterdir())
+        tasks = [
+            [r.task.id for r in records.read(d / "episodes.jsonl", EpisodeResult)]
+            for d in (first, second)
+        ]
+        assert tasks[0] == tasks[1]
+
+    def test_are_in_the_json_object_and_come_back_when_it_is_resumed(self, run: Run) -> None:
+        found = json.loads(run("eval", *ADEPT, "--control", "random", "--json").out)
+        assert list(found) == [*KEYS, "control"]
+        assert found["control"]["success_rate"] == 0.0
+        again = json.loads(run("eval", "--resume", found["run"], "--json").out)
+        assert again == found
+
+
+@dataclass
+class FakeMemory:
+    """A memory with these sources."""
+
+    taken: frozenset[str]
+    generation: int = 2
+
+    def sources(self) -> frozenset[str]:
+        return self.taken
+
+
+class TestMemories:
+    MINDFUL = (*ADEPT[:-1], "tests.integration.agents:Mindful")
+
+    @pytest.fixture(autouse=True)
+    def remembering(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("ldm.cli.wiring.Wiring.__call__", self.without_embedder)
+        self.memory = FakeMemory(frozenset({"train/fetch-0"}))
+        monkeypatch.setattr(ldm.memory.Memory, "open", lambda *_, **__: self.memory, raising=False)
+        monkeypatch.setattr(
+            ldm.memory, "environments", lambda _: ("tests.toy:ToyEnv",), raising=False
+        )
+
+    @staticmethod
+    def without_embedder(wiring: Any) -> Any:
+        from ldm.agents import Resources
+
+        return wiring.environment(), wiring.agent_class()(wiring.options(), Resources())
+
+    def test_the_generation_that_was_evaluated_is_recorded(self, run: Run, place: Path) -> None:
+        assert run("eval", *self.MINDFUL).code == 0
+        values = json.loads((only_run(place) / "run.json").read_text())
+        assert values["arguments"]["plan"]["generation"] == 2
+
+    def test_a_source_of_the_memory_cannot_be_evaluated(self, run: Run, place: Path) -> None:
+        self.memory = FakeMemory(frozenset({"test/fetch-0"}))
+        outcome = run("eval", *self.MINDFUL)
+        assert outcome.code == 1
+        assert "test/fetch-0" in outcome.err
+        assert not list(place.glob("runs/*"))
+
+    def test_without_an_environment_every_one_with_a_memory_is_evaluated(self, run: Run) -> None:
+        outcome = run("eval", "--agent", "random", "--workers", "1", "--json")
+        assert json.loads(outcome.out)["env"] == "tests.toy:ToyEnv"
+
+    def test_where_there_is_no_memory_there_is_nothing_to_do(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ldm.memory, "environments", lambda _: (), raising=False)
+        outcome = run("eval")
+        assert outcome.code == 1
+        assert "ldm build-memory" in outcome.err
