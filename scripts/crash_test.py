@@ -1,0 +1,49 @@
+"""Kill a command at random moments, resume it, and compare with an undisturbed run.
+
+    python scripts/crash_test.py eval --kills 20
+
+Every second kill takes the first process alone, so that its workers outlive it for a moment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.integration.crash import Command, evaluation, kill_and_resume
+
+COMMANDS: dict[str, Command] = {
+    "eval": evaluation(
+        *("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "2"),
+        *("--set", "env.tasks=60", "--set", "env.delay=0.004"),
+    ),
+}
+
+
+def main() -> None:
+    """Print a line a kill; exit with 1 where an outcome differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=sorted(COMMANDS))
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        attempts = kill_and_resume(
+            COMMANDS[asked.command], Path(place), kills=asked.kills, seed=asked.seed
+        )
+    for number, attempt in enumerate(attempts, start=1):
+        killed = "finished before" if attempt.finished else "killed after"
+        whom = "all processes" if attempt.group else "the first process"
+        outcome = "identical" if attempt.same else "DIFFERENT"
+        print(f"{number:2}  {killed} {attempt.moment:5.2f} s, {whom:17}  {outcome}")
+    same = sum(attempt.same for attempt in attempts)
+    print(f"{same} of {len(attempts)} outcomes are identical to an undisturbed run's.")
+    sys.exit(same != len(attempts))
+
+
+if __name__ == "__main__":
+    main()
