@@ -312,6 +312,15 @@ def carry_out(
             f"{run.directory}.",
             f"Go on with `{run.resume_command}`, with fewer --workers if memory was short.",
         ) from error
+    except LdmError as error:  # a full disk, for example
+        recorded = len(run.recorded(record_type))
+        if not recorded:
+            raise
+        raise LdmError(
+            error.message,
+            f"{error.remedy} Then go on with `{run.resume_command}`: {recorded} of {len(items)} "
+            "are recorded.",
+        ) from error
     return [found[index] for index in range(len(items))]
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -231,15 +232,26 @@ class TestTheMap:
             carry_out(run, Squarer(), ITEMS, Square, workers=2, on_result=stop)
         assert values(carry_out(run, Squarer(), ITEMS, Square, workers=2)) == SQUARES
 
-    def test_a_full_disk_is_a_clear_message(
-        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("space", [0, 3])
+    def test_a_full_disk_is_a_clear_message_and_can_be_gone_on_from(
+        self, space: int, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full(*_: object) -> None:
-            raise OSError(28, "No space left on device")
+        append = records.append
+        written: list[object] = []
 
-        monkeypatch.setattr(records, "append", full)
-        with pytest.raises(LdmError, match="No space left on device"):
-            carry_out(run, Squarer(), ITEMS, Square, workers=1)
+        def full(file: IO[str], record: object) -> None:
+            if len(written) == space:
+                file.write('{"torn')
+                raise OSError(28, "No space left on device")
+            written.append(record)
+            append(file, record)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(records, "append", full)
+            with pytest.raises(LdmError, match="No space left on device") as caught:
+                carry_out(run, Squarer(), ITEMS, Square, workers=1)
+        assert ("3 of 12 are recorded" in caught.value.remedy) == (space == 3)
+        assert values(carry_out(run, Squarer(), ITEMS, Square, workers=1)) == SQUARES
 
 
 class TestResuming:

@@ -16,7 +16,7 @@ import typer
 from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
 from ldm.cli.doctor import doctor, module_clash
-from ldm.cli.evaluate import evaluate
+from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.validate import schema, validate
 from ldm.errors import Interrupted, LdmError
 
@@ -64,6 +64,7 @@ def ldm(
 
 
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
+app.command("compare", short_help="Compare finished evaluations.")(compare)
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)
 app.add_typer(data_app, name="data")

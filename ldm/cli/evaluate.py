@@ -219,14 +219,9 @@ def _created(plan: EvaluationPlan, runs: Path, protocol: dict[str, Any], compani
 
 def _resumed(name: str, runs: Path, asked: dict[str, Any], control: str | None) -> list[_Arm]:
     """The arms of a recorded run, after making sure that it would be the same evaluation."""
-    from ldm.eval import EvaluationPlan
-    from ldm.runs import MANIFEST, differences, open_run
+    from ldm.runs import differences
 
-    run = open_run(name, runs)
-    if run.manifest.command != "eval":
-        raise LdmError(f"{run.directory} is no evaluation.", f"Go on with `{run.resume_command}`.")
-    file = str(run.directory / MANIFEST)
-    plan = EvaluationPlan.from_arguments(run.manifest.arguments.get("plan", {}), file)
+    run, plan = _recorded(name, runs)
     _agree(plan, asked, str(run.directory))
     companion = run.manifest.arguments.get("companion", "")
     if control is not None and not companion:
@@ -244,6 +239,18 @@ def _resumed(name: str, runs: Path, asked: dict[str, Any], control: str | None) 
     return arms
 
 
+def _recorded(name: str, runs: Path) -> tuple[Run, EvaluationPlan]:
+    """A recorded evaluation and its plan."""
+    from ldm.eval import EvaluationPlan
+    from ldm.runs import MANIFEST, open_run
+
+    run = open_run(name, runs)
+    if run.manifest.command != "eval":
+        raise LdmError(f"{run.directory} is no evaluation.", f"Go on with `{run.resume_command}`.")
+    file = str(run.directory / MANIFEST)
+    return run, EvaluationPlan.from_arguments(run.manifest.arguments.get("plan", {}), file)
+
+
 def _agree(plan: EvaluationPlan, asked: dict[str, Any], name: str) -> None:
     """Raise LdmError where an option of the command line contradicts the recorded plan."""
     for option, value in asked.items():
@@ -258,7 +265,7 @@ def _agree(plan: EvaluationPlan, asked: dict[str, Any], name: str) -> None:
 
 
 def _play(arm: _Arm, workers: int) -> Report:
-    from ldm.eval import Report, evaluate, summarize
+    from ldm.eval import evaluate
 
     counted: list[bool] = []
 
@@ -277,20 +284,60 @@ def _play(arm: _Arm, workers: int) -> Report:
         if arm.fresh and not any(arm.run.parts.iterdir()):
             arm.run.remove()  # its agent could not be built
         raise
+    return _report(arm.plan, arm.run, results)
+
+
+def _report(plan: EvaluationPlan, run: Run, results: Sequence[EpisodeResult]) -> Report:
+    from ldm.eval import Report, summarize
+
     return Report(
-        env=arm.plan.env,
-        split=arm.plan.split,
-        agent=arm.plan.agent,
-        label=label,
-        sees_reward=wiring.agent_class().sees_reward,
-        directory=arm.run.directory,
-        summary=summarize(results, seed=arm.plan.seed),
+        env=plan.env,
+        split=plan.split,
+        label=_label(plan),
+        sees_reward=Wiring.of(plan).agent_class().sees_reward,
+        directory=run.directory,
+        summary=summarize(results, seed=plan.seed),
         results=tuple(results),
     )
 
 
+def compare(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")],
+    runs: Annotated[Path, typer.Option(help="Folder in which runs are recorded.")] = DEFAULT_RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare finished runs side by side, with the paired difference of the first to the others.
+
+    Runs whose protocols differ are refused, and the difference is named.
+
+    \b
+    Example:
+      ldm compare runs/RUN runs/OTHER
+    """
+    from ldm.eval import as_json as as_object
+    from ldm.eval import results
+    from ldm.runs import differences
+
+    if len(names) < 2:
+        raise LdmError("One run cannot be compared.", "Name two or more.")
+    found = [_recorded(name, runs) for name in names]
+    first = found[0][0]
+    for other, _ in found[1:]:
+        differing = differences(first.manifest.protocol, other.manifest.protocol)
+        if differing:
+            raise LdmError(
+                f"{first.directory} and {other.directory} cannot be compared. Their protocols "
+                f"differ: {'; '.join(differing)}.",
+                "Evaluate both in the same way.",
+            )
+    reports = [_report(plan, run, results(run)) for run, plan in found]
+    _side_by_side(reports, error=as_json)
+    if as_json:
+        output.print_json({"runs": [as_object(report) for report in reports]})
+
+
 def _show(groups: Sequence[Sequence[Report]], as_json: bool) -> None:
-    from ldm.eval.report import COLUMNS, as_json_group, comparison, gains, lines, rows
+    from ldm.eval.report import COLUMNS, as_json_group, lines, rows
 
     for reports in groups:
         for report in reports:
@@ -299,15 +346,21 @@ def _show(groups: Sequence[Sequence[Report]], as_json: bool) -> None:
             for line in lines(report):
                 output.say(line, error=as_json)
         if len(reports) > 1:
-            columns, table = comparison(reports)
-            output.print_table("Side by side", columns, table, error=as_json)
-            for line in gains(reports):
-                output.say(line, error=as_json)
+            _side_by_side(reports, error=as_json)
     if as_json:
         objects = [as_json_group(reports) for reports in groups]
         output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
     if not any(r.summary.overall.success_rate is not None for group in groups for r in group):
         raise LdmError("Every episode ended in an error.", "The first one is shown above.")
+
+
+def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:
+    from ldm.eval.report import comparison, gains
+
+    columns, table = comparison(reports)
+    output.print_table("Side by side", columns, table, error=error)
+    for line in gains(reports):
+        output.say(line, error=error)
 
 
 def _label(plan: EvaluationPlan) -> str:

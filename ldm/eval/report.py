@@ -20,7 +20,6 @@ class Report:
 
     env: str
     split: str
-    agent: str
     label: str
     sees_reward: bool
     directory: Path

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from ldm import records
 from ldm.episode import Agent, Environment, run_episode
+from ldm.errors import LdmError
 from ldm.eval.statistics import Summary, summarize
 from ldm.runs import Run, carry_out, writing
 from ldm.types import EpisodeResult, Task, Trajectory
@@ -78,9 +79,9 @@ def evaluate(
     """
     with run.lock():
         if finished(run):
-            results = records.read(run.directory / EPISODES, EpisodeResult)
+            found = results(run)
             run.discard_parts()
-            for result in results:
+            for result in found:
                 on_result(result)
         else:
             played = carry_out(
@@ -91,9 +92,16 @@ def evaluate(
                 workers=workers,
                 on_result=lambda record: on_result(record.result),
             )
-            results = _merge(run, played)
-        _summarize(run, results)
-    return results
+            found = _merge(run, played)
+        _summarize(run, found)
+    return found
+
+
+def results(run: Run) -> list[EpisodeResult]:
+    """The results of a finished run. Raises LdmError where it is not finished."""
+    if not finished(run):
+        raise LdmError(f"{run.directory} is not finished.", f"Go on with `{run.resume_command}`.")
+    return records.read(run.directory / EPISODES, EpisodeResult)
 
 
 def finished(run: Run) -> bool:

@@ -231,6 +231,37 @@ class TestControls:
         assert again == found
 
 
+class TestComparing:
+    def test_finished_runs_stand_side_by_side(self, run: Run) -> None:
+        first = json.loads(run("eval", *ADEPT, "--json").out)["run"]
+        second = json.loads(run("eval", *TOY, "--json").out)["run"]
+        outcome = run("compare", first, second)
+        assert outcome.code == 0
+        assert "on the same 12 tasks" in outcome.out
+        found = json.loads(run("compare", first, second, "--json").out)
+        assert [list(one) for one in found["runs"]] == [KEYS, KEYS]
+
+    def test_runs_with_another_protocol_are_refused_and_the_difference_named(
+        self, run: Run
+    ) -> None:
+        first = json.loads(run("eval", *TOY, "--json").out)["run"]
+        options = ("--set", "env.dialect=old", "--limit", "11")
+        second = json.loads(run("eval", *TOY, *options, "--json").out)["run"]
+        outcome = run("compare", first, second)
+        assert outcome.code == 1
+        assert "dialect: 'plain' and 'old'" in outcome.err
+        assert "tasks: 1 only in the first" in outcome.err
+
+    def test_an_unfinished_run_is_refused(self, run: Run) -> None:
+        first = json.loads(run("eval", *TOY, "--json").out)["run"]
+        (Path(first) / "episodes.jsonl").unlink()
+        outcome = run("compare", first, first)
+        assert f"ldm eval --resume {first}" in outcome.err
+
+    def test_one_run_is_not_enough(self, run: Run) -> None:
+        assert "One run" in run("compare", "runs/x").err
+
+
 @dataclass
 class FakeMemory:
     """A memory with these sources."""
