@@ -12,13 +12,14 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from joblib import Parallel, delayed
 
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.conversations import parse
-from ldm.envs.alfworld.replay import Difference, replay
+from ldm.envs.alfworld.replay import replay_official
 from ldm.errors import LdmError
 from ldm.types import Task, Trajectory
 
@@ -31,14 +32,6 @@ def episodes(file: Path) -> list[Trajectory]:
         if not isinstance(parsed, Trajectory):
             sys.exit(str(parsed))
         found.append(parsed)
-    return found
-
-
-def replay_some(data: str, some: Sequence[Trajectory]) -> list[Difference]:
-    """One worker's share of the episodes."""
-    env = ALFWorld(ALFWorldOptions(data=data))
-    found = [difference for trajectory in some for difference in replay(env, trajectory)]
-    env.close()
     return found
 
 
@@ -59,6 +52,7 @@ def start_some(data: str, tasks: Sequence[Task]) -> list[str]:
 
 
 def main() -> None:
+    """Parse the arguments, replay, start, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("data", help="the folder with json_2.1.1 and replay_episodes.jsonl")
     parser.add_argument("--workers", type=int, default=2)
@@ -71,7 +65,8 @@ def main() -> None:
     recorded = episodes(Path(arguments.data) / "replay_episodes.jsonl")
     recorded = recorded[: arguments.episodes or None]
     shares = [recorded[i :: arguments.workers] for i in range(arguments.workers)]
-    differences = sum(pool(delayed(replay_some)(arguments.data, s) for s in shares), [])
+    answers = pool(delayed(replay_official)(arguments.data, share) for share in shares)
+    differences = list(chain.from_iterable(answers))
     steps = sum(len(trajectory.steps) for trajectory in recorded)
     seconds = time.perf_counter() - began
     print(
@@ -85,7 +80,9 @@ def main() -> None:
         env = ALFWorld(ALFWorldOptions(data=arguments.data))
         tasks = [*env.tasks("train"), *env.tasks("valid_seen")]
         games = [tasks[i :: arguments.workers] for i in range(arguments.workers)]
-        failures = sum(pool(delayed(start_some)(arguments.data, s) for s in games), [])
+        failures = list(
+            chain.from_iterable(pool(delayed(start_some)(arguments.data, s) for s in games))
+        )
         seconds = time.perf_counter() - began
         print(f"games {len(tasks)}, started {len(tasks) - len(failures)}, {seconds:.0f} s")
         print("\n".join(failures[:20]))

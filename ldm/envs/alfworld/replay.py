@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ldm.envs.alfworld.environment import ALFWorld, ALFWorldOptions
 from ldm.episode import Environment
 from ldm.types import Trajectory
 
@@ -44,3 +45,12 @@ def replay(env: Environment, trajectory: Trajectory) -> Iterator[Difference]:
             yield Difference(name, number, f"valid: {step.valid}", f"valid: {now.valid}")
     if abs(score - trajectory.score) > 1e-9:
         yield Difference(name, len(acted), f"score {trajectory.score}", f"score {score}")
+
+
+def replay_official(data: str, trajectories: Sequence[Trajectory]) -> list[Difference]:
+    """The differences of all replays of official games below `data`; one worker's share of them."""
+    env = ALFWorld(ALFWorldOptions(data=data))
+    try:
+        return [difference for one in trajectories for difference in replay(env, one)]
+    finally:
+        env.close()

@@ -1,0 +1,206 @@
+"""Small households of our own: seeded games in the installed domain and grammar.
+
+They make the frame testable and show it at work without the official data: a dozen objects and
+places instead of a hundred, so that a game starts in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import random
+import runpy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ldm.envs.alfworld.games import KINDS, Game, installed_rules, own_game, package_file
+from ldm.envs.alfworld.rooms import (
+    CLEANABLE,
+    CONTAINERS,
+    COOLABLE,
+    HEATABLE,
+    LAMP,
+    OPENABLE,
+    PLACES,
+    ROOMS,
+    STATIONS,
+    Room,
+)
+from ldm.types import stable_seed
+
+_DISTRACTORS = (8, 11)
+_CHANGED = {"clean": CLEANABLE, "heat": HEATABLE, "cool": COOLABLE}
+_FOLDERS = {kind: folder for folder, kind in KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Household:
+    """A room with what is in it, and a task.
+
+    places: ids of receptacles, the type first. where: object id → receptacle id.
+    target: the type of place where the object goes, or the lamp.
+    """
+
+    number: int
+    kind: str
+    object: str
+    target: str
+    places: tuple[str, ...]
+    where: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """Task and trial folder, as the official games are named."""
+        parts = (self.object, "None", self.target, str(self.number))
+        return f"{_FOLDERS[self.kind]}-{'-'.join(parts)}/trial_1"
+
+
+def generate(split: str, per_kind: int, *, seed: int) -> list[Game]:
+    """`per_kind` games of each of the six kinds, no two with the same household, sorted by id."""
+    rules = installed_rules()
+    goals = runpy.run_path(str(package_file("alfworld", "gen/goal_library.py")))["gdict"]
+    games = []
+    for index in range(per_kind * len(KINDS)):
+        kind = list(KINDS.values())[index % len(KINDS)]
+        rng = random.Random(stable_seed("household", split, seed, index))
+        household = _furnish(rng, index + 1, kind)
+        text, goal = _goal(goals[_FOLDERS[kind]], household, rng)
+        problem = _problem(household, goal)
+        games.append(own_game(rules, f"{split}/{household.name}", text, problem))
+    return sorted(games, key=lambda game: game.id)
+
+
+def type_of(name: str) -> str:
+    """The type in an id: "Mug_bar_2" → "Mug", "Sink_bar_1_bar_SinkBasin" → "SinkBasin"."""
+    first, _, rest = name.partition("_bar_")
+    return rest.partition("_bar_")[2] or first
+
+
+def _furnish(rng: random.Random, number: int, kind: str) -> Household:
+    room = rng.choice([room for room in ROOMS if kind in room.kinds])
+    places = _places(room, rng, lamp=kind == "look")
+    types = {type_of(place) for place in places}
+    wanted = rng.choice([o for o in room.objects if _possible(o, kind, types)])
+    goals = [p for p in PLACES[wanted] if p in types and p != STATIONS.get(kind)]
+    target = LAMP if kind == "look" else rng.choice(goals)
+    copies = rng.choice((2, 3)) if kind == "pick2" else rng.choice((1, 1, 2))
+    others = [o for o in room.objects if o != wanted and types & set(PLACES[o])]
+    distractors = rng.choices(others, k=rng.randint(*_DISTRACTORS))
+    where: list[tuple[str, str]] = []
+    counts: dict[str, int] = {}
+
+    def lay(name: str, avoiding: str = "") -> None:
+        counts[name] = counts.get(name, 0) + 1
+        here = [p for p in places if type_of(p) in PLACES[name] and type_of(p) != avoiding]
+        weights = [1 / (1 + PLACES[name].index(type_of(p))) for p in here]
+        where.append((f"{name}_bar_{counts[name]}", rng.choices(here, weights)[0]))
+
+    for _ in range(copies):
+        lay(wanted, avoiding=target)
+    if kind == "look":
+        lay(LAMP)
+    for name in distractors:
+        lay(name)
+    return Household(number, kind, wanted, target, places, tuple(sorted(where)))
+
+
+def _places(room: Room, rng: random.Random, *, lamp: bool) -> tuple[str, ...]:
+    """Ids of a room's receptacles; a lamp needs one of the places that can hold it."""
+    names = []
+    for name, (fewest, most) in room.places.items():
+        least = max(fewest, 1) if lamp and name in PLACES[LAMP] else fewest
+        for i in range(1, rng.randint(least, most) + 1):
+            basin = name.endswith("Basin")
+            first = name.removesuffix("Basin")
+            names.append(f"{first}_bar_{i}_bar_{name}" if basin else f"{name}_bar_{i}")
+    return tuple(names)
+
+
+def _possible(name: str, kind: str, types: set[str]) -> bool:
+    """Whether an object can be changed as the kind of task asks, and lie elsewhere than it goes."""
+    usual = types & set(PLACES[name]) - {STATIONS.get(kind)}
+    return name in _CHANGED.get(kind, PLACES) and len(usual) > 1
+
+
+def _goal(library: dict[str, Any], household: Household, rng: random.Random) -> tuple[str, str]:
+    """The task in words, and the goal (with the end of the problem) in PDDL."""
+    words = {"obj": household.object, "recep": household.target, "toggle": household.target}
+    lower = {name: word.lower() for name, word in words.items()}
+    text = rng.choice(library["templates"]).format(**lower)
+    return f"{text}.", library["pddl"].replace("#", "-").format(**words)
+
+
+def _problem(household: Household, goal: str) -> str:
+    objects = [name for name, _ in household.where]
+    object_types = sorted({type_of(name) for name in objects})
+    place_types = sorted({type_of(name) for name in household.places})
+    locations = {place: f"loc_bar_{i}" for i, place in enumerate(household.places, start=1)}
+    start = f"loc_bar_{len(locations) + 1}"
+    # The domain names these types in its actions, so they must exist in every problem.
+    named_places = sorted({*place_types, "SinkBasinType", "MicrowaveType", "FridgeType"})
+    declared = [
+        _declare(["agent1"], "agent"),
+        _declare([*locations.values(), start], "location"),
+        _declare([_typed(name) for name in object_types], "otype"),
+        _declare(["KnifeType", "ButterKnifeType"], "otype", without=object_types),
+        _declare(sorted({_typed(name) for name in named_places}), "rtype"),
+        _declare(objects, "object"),
+        _declare(household.places, "receptacle"),
+    ]
+    facts = [
+        f"atLocation agent1 {start}",
+        *_place_facts(locations),
+        *(
+            f"canContain {p}Type {o}Type"
+            for o in object_types
+            for p in PLACES[o]
+            if p in place_types
+        ),
+    ]
+    for name, place in household.where:
+        facts += _object_facts(name, place, locations[place])
+    return "\n".join(
+        (
+            f"(define (problem household_{household.number})",
+            "(:domain alfred)",
+            f"(:objects {' '.join(filter(None, declared))})",
+            "(:init " + " ".join(f"({fact})" for fact in facts) + ")",
+            " ".join(goal.split()),
+        )
+    )
+
+
+def _typed(name: str) -> str:
+    return name if name.endswith("Type") else f"{name}Type"
+
+
+def _declare(names: Sequence[str], kind: str, without: Sequence[str] = ()) -> str:
+    left = [name for name in names if name.removesuffix("Type") not in without]
+    return f"{' '.join(left)} - {kind}" if left else ""
+
+
+def _place_facts(locations: dict[str, str]) -> list[str]:
+    facts = []
+    for place, location in locations.items():
+        facts.append(f"receptacleType {place} {type_of(place)}Type")
+        facts.append(f"receptacleAtLocation {place} {location}")
+        if type_of(place) in OPENABLE:
+            facts.append(f"openable {place}")
+    return facts
+
+
+def _object_facts(name: str, place: str, location: str) -> list[str]:
+    kind = type_of(name)
+    properties = {
+        "pickupable": kind != LAMP,
+        "toggleable": kind == LAMP,
+        "isReceptacleObject": kind in CONTAINERS,
+        "cleanable": kind in CLEANABLE,
+        "heatable": kind in HEATABLE,
+        "coolable": kind in COOLABLE,
+    }
+    return [
+        f"objectType {name} {kind}Type",
+        f"inReceptacle {name} {place}",
+        f"objectAtLocation {name} {location}",
+        *(f"{fact} {name}" for fact, holds in properties.items() if holds),
+    ]

@@ -1,0 +1,51 @@
+"""Make our own ALFWorld households and the expert's episodes in them; the same bytes every time.
+
+    python scripts/make_alfworld.py
+
+Writes ldm/envs/alfworld/games/demo_train.jsonl.gz and demo_test.jsonl.gz, and
+data/trajectories/alfworld/demo_train.jsonl. Every episode is replayed in the engine.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ldm import records
+from ldm.envs.alfworld import ALFWorld
+from ldm.envs.alfworld.expert import solve
+from ldm.envs.alfworld.games import OWN_SPLITS, pack
+from ldm.envs.alfworld.households import generate
+from ldm.envs.alfworld.replay import replay
+
+ROOT = Path(__file__).resolve().parent.parent
+GAMES = ROOT / "ldm" / "envs" / "alfworld" / "games"
+TRAJECTORIES = ROOT / "data" / "trajectories" / "alfworld"
+SEED = 2312_08402
+PER_KIND = dict(zip(OWN_SPLITS, (8, 4), strict=True))
+
+
+def main() -> None:
+    """Write the games of both splits, then the episodes of the training split."""
+    GAMES.mkdir(exist_ok=True)
+    TRAJECTORIES.mkdir(parents=True, exist_ok=True)
+    for split, per_kind in PER_KIND.items():
+        temporary = GAMES / f".{split}.tmp"
+        temporary.write_bytes(pack(generate(split, per_kind, seed=SEED)))
+        temporary.replace(GAMES / f"{split}.jsonl.gz")
+    env = ALFWorld()
+    tasks = {split: env.tasks(split) for split in OWN_SPLITS}
+    # The test games are solved too, to know that they can be; their episodes are not kept.
+    found = {split: [solve(env, task, seed=SEED) for task in tasks[split]] for split in OWN_SPLITS}
+    for trajectory in (trajectory for split in found.values() for trajectory in split):
+        for difference in replay(env, trajectory):
+            sys.exit(f"a replay departs: {difference}")
+    records.write(TRAJECTORIES / "demo_train.jsonl", found["demo_train"])
+    for split, episodes in found.items():
+        lengths = [len(trajectory.steps) for trajectory in episodes]
+        mean = sum(lengths) / len(lengths)
+        print(f"{split}: {len(episodes)} games, expert steps {mean:.1f} (at most {max(lengths)})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""What every environment must satisfy: subclass `EnvironmentContract` and name the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, ClassVar
+
+import pytest
+
+from ldm.envs import load_env
+from ldm.episode import Environment, Episode
+from ldm.errors import ForkUnsupported, LdmError
+from ldm.types import Task, TimeStep, stable_seed
+
+_IN_ANOTHER_PROCESS = """
+import json, sys
+from ldm.envs import load_env
+name, options, split, tasks = json.loads(sys.argv[1])
+kind = load_env(name)
+env = kind(kind.Options(**options))
+found = env.tasks(split)
+openings = [env.reset(task).observation for task in found[:tasks]]
+print(json.dumps([[task.id for task in found], openings, env.protocol()]))
+"""
+
+
+class EnvironmentContract:
+    """Give the environment's registered name (or module:Class), and how to try it.
+
+    options: settings, as JSON values. split: whose first `tasks` tasks are tried.
+    actions: what to do where no admissible actions are listed; must not end a task.
+    invalid: an action that is never possible.
+    """
+
+    name: ClassVar[str]
+    options: ClassVar[dict[str, Any]] = {}
+    split: ClassVar[str]
+    tasks: ClassVar[int] = 3
+    steps: ClassVar[int] = 6
+    actions: ClassVar[tuple[str, ...]] = ()
+    invalid: ClassVar[str] = "juggle the moon"
+
+    def make_env(self) -> Environment:
+        kind = load_env(self.name)
+        return kind(kind.Options(**self.options))
+
+    @pytest.fixture
+    def env(self) -> Iterator[Environment]:
+        env = self.make_env()
+        yield env
+        env.close()
+
+    @pytest.fixture
+    def other(self) -> Iterator[Environment]:
+        other = self.make_env()
+        yield other
+        other.close()
+
+    def some(self, env: Environment) -> list[Task]:
+        return list(env.tasks(self.split)[: self.tasks])
+
+    def walk(self, env: Environment, task: Task) -> list[tuple[str, TimeStep]]:
+        """A seeded random walk from the start; ("", opening) first."""
+        rng = random.Random(stable_seed("contract", task.id))
+        now = env.reset(task)
+        walked = [("", now)]
+        for _ in range(self.steps):
+            action = rng.choice(now.admissible or self.actions)
+            now = env.step(action)
+            walked.append((action, now))
+            if now.done:
+                break
+        return walked
+
+    def test_its_class_tells_its_default_split_and_options(self, env: Environment) -> None:
+        kind = load_env(self.name)
+        assert isinstance(kind.default_split, str)
+        assert kind.Options() == kind.Options()
+        assert {field.name for field in fields(kind.Options)} >= set(self.options)
+        assert pickle.loads(pickle.dumps(kind.Options(**self.options))) == kind.Options(
+            **self.options
+        )
+        assert isinstance(env, Environment)
+        assert env.card.name
+        assert env.card.rules
+        assert env.card.actions
+
+    def test_tasks_are_listed_in_a_fixed_order(self, env: Environment, other: Environment) -> None:
+        found = env.tasks(self.split)
+        assert found
+        assert list(found) == list(env.tasks(self.split)) == list(other.tasks(self.split))
+        assert len({task.id for task in found}) == len(found)
+        for task in found:
+            assert task.split == self.split
+            assert task.env
+            assert task.goal
+            assert not env.card.kinds or task.kind in env.card.kinds
+
+    def test_an_unknown_split_is_named_with_a_remedy(self, env: Environment) -> None:
+        with pytest.raises(LdmError, match="no such split here") as caught:
+            env.tasks("no such split here")
+        assert caught.value.remedy
+
+    def test_the_protocol_is_json_and_does_not_depend_on_playing(
+        self, env: Environment, other: Environment
+    ) -> None:
+        tasks = self.some(env)
+        other.tasks(self.split)
+        self.walk(env, tasks[0])
+        assert json.loads(json.dumps(env.protocol())) == other.protocol()
+
+    def test_another_process_with_another_hash_seed_sees_the_same(self, env: Environment) -> None:
+        arguments = json.dumps([self.name, self.options, self.split, self.tasks])
+        answer = subprocess.run(
+            [sys.executable, "-c", _IN_ANOTHER_PROCESS, arguments],
+            env={**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.returncode == 0, answer.stderr
+        ids, openings, protocol = json.loads(answer.stdout)
+        assert ids == [task.id for task in env.tasks(self.split)]
+        assert openings == [env.reset(task).observation for task in self.some(env)]
+        assert protocol == json.loads(json.dumps(env.protocol()))
+
+    def test_replaying_reproduces_every_answer(self, env: Environment, other: Environment) -> None:
+        for task in self.some(env):
+            opening, *rest = self.walk(env, task)
+            assert other.reset(task) == opening[1]
+            for action, answer in rest:
+                assert other.step(action) == answer
+
+    def test_a_reset_starts_afresh(self, env: Environment) -> None:
+        task = self.some(env)[0]
+        assert self.walk(env, task) == self.walk(env, task)
+
+    def test_listed_actions_are_valid(self, env: Environment) -> None:
+        for task in self.some(env):
+            for _, answer in self.walk(env, task):
+                assert answer.valid
+                assert answer.admissible is None or self.invalid not in answer.admissible
+
+    def test_an_invalid_action_changes_nothing_and_is_flagged(
+        self, env: Environment, other: Environment
+    ) -> None:
+        for task in self.some(env):
+            before, *rest = (answer for _, answer in self.walk(env, task))
+            actions = [action for action, _ in self.walk(env, task)][1:]
+            other.reset(task)
+            for action, answer in zip(actions, rest, strict=True):
+                for junk in (self.invalid, ""):
+                    refused = other.step(junk)
+                    assert not refused.valid
+                    assert not refused.done
+                    assert refused.reward == 0.0
+                    assert refused.admissible == before.admissible
+                assert other.step(action) == answer
+                before = answer
+
+    def test_an_invalid_action_is_counted(self, env: Environment) -> None:
+        task = self.some(env)[0]
+        episode = Episode(env, task, budget=3, sees_reward=False)
+        with episode.trial():
+            while True:
+                episode.act(self.invalid)
+        (step, *_) = episode.trajectory(0).steps
+        assert not step.valid
+        assert len(episode.trajectory(0).steps) == 3
+
+    def test_a_fork_is_independent_where_there_is_one(self, env: Environment) -> None:
+        for task in self.some(env):
+            walked = self.walk(env, task)
+            env.reset(task)
+            try:
+                twin = env.fork()
+            except ForkUnsupported:
+                pytest.skip("it cannot be forked")
+            for action, answer in walked[1:]:
+                assert twin.step(action) == answer
+            for action, answer in walked[1:]:
+                assert env.step(action) == answer
+            twin.close()
+
+    def test_localizing_twice_changes_no_more(self, env: Environment) -> None:
+        for action, answer in self.walk(env, self.some(env)[0]):
+            for text in (action, answer.observation):
+                assert env.localize(env.localize(text)) == env.localize(text)
+
+    def test_closing_twice_is_harmless(self) -> None:
+        env = self.make_env()
+        env.reset(self.some(env)[0])
+        env.close()
+        env.close()
+        self.make_env().close()

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from ldm.envs.alfworld.dialect import Dialect, dialect_of, translate
+from ldm.envs.alfworld.texts import entity_names, goal_of, observation, opening
+
+
+def test_an_opening_loses_its_banner_and_its_empty_lines() -> None:
+    told = "-= Welcome to TextWorld, ALFRED! =-\n\nA room.\n\nYour task is to: rest."
+    assert opening(told) == "A room.\nYour task is to: rest."
+    assert opening(opening(told)) == opening(told)
+    assert goal_of(told) == "rest."
+    assert goal_of("A room.") == ""
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        (
+            "You arrive at loc 12. On the desk 1, you see a pen 1.",
+            "On the desk 1, you see a pen 1.",
+        ),
+        ("You arrive at drawer 1. The drawer 1 is closed.", "The drawer 1 is closed."),
+        (
+            "You open the drawer 1. The drawer 1 is open.",
+            "You open the drawer 1. The drawer 1 is open.",
+        ),
+        ("\nNothing happens.", "Nothing happens."),
+    ],
+)
+def test_an_observation_does_not_tell_of_the_arrival(told: str, kept: str) -> None:
+    assert observation(told) == kept
+
+
+def test_things_of_a_type_are_numbered_from_the_last_id() -> None:
+    names = entity_names(
+        ["mug_bar_3", "mug_bar_1", "sink_bar_1", "sink_bar_1_bar_sinkbasin", "agent1", "mug_bar_1"]
+    )
+    assert names == {
+        "mug_bar_1": "mug 2",
+        "mug_bar_3": "mug 1",
+        "sink_bar_1": "sink 1",
+        "sink_bar_1_bar_sinkbasin": "sinkbasin 1",
+        "agent1": "agent1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("put", "move"),
+    [
+        ("put mug 1 in/on desk 12", "move mug 1 to desk 12"),
+        ("You put the mug 1 in/on the desk 1.", "You move the mug 1 to the desk 1."),
+        ("go to desk 1", "go to desk 1"),
+        ("move to desk 1", "move to desk 1"),
+        ("put mug in/on desk", "put mug in/on desk"),
+    ],
+)
+def test_the_dialects_translate_into_each_other(put: str, move: str) -> None:
+    assert translate(put, "move") == move == translate(move, "move")
+    assert translate(move, "put") == put == translate(put, "put")
+
+
+@pytest.mark.parametrize("verb", ["put", "move"])
+def test_a_grammar_tells_its_dialect(verb: Dialect) -> None:
+    assert dialect_of(f'action PutObject {{\n    template :: "{verb} {{o}} …";\n}}') == verb
+
+
+def test_a_grammar_with_another_verb_is_refused() -> None:
+    for grammar in ('action PutObject { template :: "drop {o}"; }', ""):
+        with pytest.raises(ValueError, match="neither put nor move"):
+            dialect_of(grammar)
