@@ -454,7 +454,7 @@ def _work(build: Build[T, R], item: T) -> R:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One thread for torch and the numerical libraries, as in a worker process (same results)."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else 0

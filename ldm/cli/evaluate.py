@@ -213,7 +213,7 @@ def _created(plan: EvaluationPlan, runs: Path, protocol: dict[str, Any], compani
         models={"embedder": plan.embedder or "default"} if plan.generation is not None else {},
         seeds={"seed": plan.seed},
     )
-    subject = (plan.env.rpartition(":")[2], plan.split, _label(plan).rpartition(":")[2])
+    subject = (_short(plan.env), plan.split, _short(_label(plan)))
     return create(runs, subject, manifest)
 
 
@@ -274,9 +274,10 @@ def _play(arm: _Arm, workers: int) -> Report:
             counted.append(result.success)
         advance(f"success {100 * sum(counted) / max(1, len(counted)):.1f} %")
 
-    wiring, label = Wiring.of(arm.plan), _label(arm.plan)
+    wiring = Wiring.of(arm.plan)
+    shown_as = f"{_short(_label(arm.plan))} on {_short(arm.plan.env)}"
     try:
-        with output.progress(f"{label} on {arm.plan.env}", len(arm.tasks)) as advance:
+        with output.progress(shown_as, len(arm.tasks)) as advance:
             results = evaluate(arm.run, wiring, arm.tasks, workers=workers, on_result=shown)
     except (Interrupted, WorkerDied):
         raise
@@ -366,6 +367,11 @@ def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:
 def _label(plan: EvaluationPlan) -> str:
     control = dict(plan.agent_options).get("control")
     return f"{plan.agent} control={control}" if control else plan.agent
+
+
+def _short(name: str) -> str:
+    """A name without its module, for ids and progress bars."""
+    return name.rpartition(":")[2]
 
 
 def _names(text: str) -> tuple[str, ...]:

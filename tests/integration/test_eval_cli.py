@@ -137,6 +137,28 @@ class TestChoosingTasks:
         assert "Permission denied" in outcome.err
 
 
+class TestDefaults:
+    def test_without_data_alfworld_is_evaluated_on_the_shipped_split(self, run: Run) -> None:
+        outcome = run("eval", "--env", "alfworld", "--agent", "rnadom")
+        assert "No data of alfworld is known (--data or $ALFWORLD_DATA)" in outcome.err
+        assert "split demo_test" in outcome.err
+
+    def test_data_named_by_the_environment_are_used(
+        self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pytest.importorskip("textworld")
+        monkeypatch.setenv("ALFWORLD_DATA", "elsewhere")
+        outcome = run("eval", "--env", "alfworld", "--agent", "random")
+        assert outcome.code == 1
+        assert str(place / "elsewhere") in outcome.err
+
+    def test_a_terminal_sees_how_far_it_is(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+        outcome = run("eval", *ADEPT)
+        assert "12/12" in outcome.err
+        assert "success 100.0 %" in outcome.err
+
+
 class TestResuming:
     def test_takes_everything_from_the_run(self, run: Run, place: Path) -> None:
         first = json.loads(run("eval", *TOY, "--seed", "7", "--limit", "6", "--json").out)
