@@ -85,7 +85,7 @@ class Room:
     """A kind of room.
 
     places: type of receptacle → (fewest, most) of it.
-    objects: movable types that are usual here, each with at least two types of place.
+    objects: movable types that are usual here.
     kinds: tasks that can be done here.
     """
 

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.envs.alfworld.test_data import PICK, url  # noqa: F401 - a fixture
+from tests.envs.alfworld.test_environment import make_game
+
+
+def test_check_prints_counts_and_succeeds(run: Run, tmp_path: Path) -> None:
+    make_game(tmp_path, "valid_seen", f"{PICK}-1/trial_1")
+    make_game(tmp_path, "valid_seen", "pick_and_place_with_movable_recep-Pen-Mug-Desk-1/trial_1")
+    done = run("data", "check", "alfworld", tmp_path)
+    assert done.code == 0
+    assert "valid_seen: 1 of 140 published (pick 1," in done.out
+    assert "1 (movable receptacle)" in done.out
+    assert "0 problem(s)" in done.out
+
+
+def test_check_names_problems_and_fails(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(25):
+        make_game(tmp_path, "train", f"{PICK}-{number}/trial_1").write_text("oops")
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    done = run("data", "check", "alfworld")
+    assert done.code == 1
+    assert f"{PICK}-0/trial_1/game.tw-pddl:1: not JSON" in done.out
+    assert "and 5 more" in done.out
+    told = json.loads(run("data", "check", "alfworld", "--json").out)
+    assert len(told["problems"]) == 25
+
+
+def test_check_without_a_path_says_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    done = run("data", "check", "alfworld")
+    assert done.code == 1
+    assert "ALFWORLD_DATA is not set" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_get_fetches_checks_and_tells_the_checksum(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,  # noqa: F811
+) -> None:
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    done = run("data", "get", "alfworld", "--url", url)
+    assert done.code == 0
+    assert "not compared" in done.out
+    assert "valid_unseen: 1 of 134 published" in done.out
+    assert f"export ALFWORLD_DATA={tmp_path / 'home' / '.cache' / 'alfworld'}" in done.out
+    to = tmp_path / "elsewhere"
+    refused = run("data", "get", "alfworld", "--url", url, "--to", to, "--sha256", "0" * 64)
+    assert refused.code == 1
+    assert "SHA-256" in refused.err
+    assert list(to.iterdir()) == []
