@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ldm.envs import download
 from ldm.envs.download import fetch, unpack
 from ldm.errors import LdmError
 
@@ -232,7 +231,7 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(download.shutil, "copyfileobj", full)
+    monkeypatch.setattr("ldm.envs.download.shutil.copyfileobj", full)
     with pytest.raises(LdmError, match="No space left"):
         unpack(packed, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []

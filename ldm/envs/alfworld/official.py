@@ -44,8 +44,8 @@ class OfficialEngine:
         return _state(state)
 
     def close(self) -> None:
-        # The planner's library stays loaded, at 2 MB: unloading it (fast_downward.close_lib) made
-        # the next loading crash the process now and then.
+        # The planner's library stays loaded, at 2 MB an engine: after fast_downward.close_lib a
+        # later loading has crashed the process (a segmentation fault in dlopen, in our tests).
         self._env = None
         self._playing = ""
 
