@@ -2,7 +2,7 @@
 
     python scripts/make_alfworld.py
 
-Writes ldm/envs/alfworld/games/demo_train.jsonl.gz and demo_test.jsonl.gz, and
+Writes ldm/envs/alfworld/demo/demo_train.jsonl.gz and demo_test.jsonl.gz, and
 data/trajectories/alfworld/demo_train.jsonl. Every episode is replayed in the engine.
 """
 
@@ -19,7 +19,7 @@ from ldm.envs.alfworld.households import generate
 from ldm.envs.alfworld.replay import replay
 
 ROOT = Path(__file__).resolve().parent.parent
-GAMES = ROOT / "ldm" / "envs" / "alfworld" / "games"
+GAMES = ROOT / "ldm" / "envs" / "alfworld" / "demo"
 TRAJECTORIES = ROOT / "data" / "trajectories" / "alfworld"
 SEED = 2312_08402
 PER_KIND = dict(zip(OWN_SPLITS, (8, 4), strict=True))

@@ -1,7 +1,7 @@
 """Where games come from: the official folders, and the small ones that ship with the package.
 
 An official game is `<data>/json_2.1.1/<split>/<task>/<trial>/game.tw-pddl`, a JSON object with the
-keys pddl_domain, grammar, pddl_problem and solvable. Our own are lines of `games/<split>.jsonl.gz`,
+keys pddl_domain, grammar, pddl_problem and solvable. Our own are lines of `demo/<split>.jsonl.gz`,
 which hold only what differs; domain and grammar are those of the installed alfworld package.
 """
 
@@ -186,7 +186,7 @@ def installed_rules() -> Rules:
 def own_games(split: str) -> list[Game]:
     """The games of one of OWN_SPLITS, sorted by id."""
     rules = installed_rules()
-    packed = (Path(__file__).parent / "games" / f"{split}.jsonl.gz").read_bytes()
+    packed = (Path(__file__).parent / "demo" / f"{split}.jsonl.gz").read_bytes()
     lines = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
     return [own_game(rules, line["id"], line["goal"], line["problem"]) for line in lines]
 

@@ -308,7 +308,7 @@ def test_importing_the_environment_imports_no_simulator() -> None:
 
 
 def test_the_compact_games_hold_only_what_differs() -> None:
-    packed = CHECKOUT / "ldm/envs/alfworld/games/demo_test.jsonl.gz"
+    packed = CHECKOUT / "ldm/envs/alfworld/demo/demo_test.jsonl.gz"
     for line in gzip.decompress(packed.read_bytes()).decode().splitlines():
         assert set(json.loads(line)) == {"id", "goal", "problem"}
 

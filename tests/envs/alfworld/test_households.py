@@ -26,7 +26,7 @@ def games() -> list[Game]:
 def test_the_shipped_games_are_those_that_the_generator_makes(games: list[Game]) -> None:
     assert own_games("demo_train") == games
     assert own_games("demo_test") == generate("demo_test", 4, seed=SEED)
-    packed = CHECKOUT / "ldm/envs/alfworld/games/demo_train.jsonl.gz"
+    packed = CHECKOUT / "ldm/envs/alfworld/demo/demo_train.jsonl.gz"
     assert pack(games[::-1]) == pack(games)
     assert own_games("demo_train") == sorted(games, key=lambda game: game.id)
     assert len(packed.read_bytes()) < 40_000
