@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from ldm.errors import LdmError
 from ldm.types import Card, End, EpisodeResult, Note, Past, Step, Task, TimeStep, Trajectory, Usage
@@ -146,12 +146,15 @@ class Episode:
     def steps_left(self) -> int:
         return self.budget - len(self._steps or ())
 
-    @contextmanager
-    def trial(self) -> Iterator[TimeStep]:
+    def trial(self) -> AbstractContextManager[TimeStep, bool]:
         """A fresh start of the task; yields the opening and absorbs EpisodeOver.
 
         Leaving the block before the task has ended counts as giving up.
         """
+        return cast("AbstractContextManager[TimeStep, bool]", self._trial())
+
+    @contextmanager
+    def _trial(self) -> Iterator[TimeStep]:
         if self._steps is not None:
             raise RuntimeError("a trial is already running")
         self._now = self._env.reset(self._task)

@@ -185,6 +185,7 @@ def _controlled(plan: EvaluationPlan, control: str) -> EvaluationPlan:
 def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], dict[str, Any]]:
     """The plan with its generation settled, its tasks and protocol. Nothing is written before."""
     from ldm.eval import check_leakage, protocol, select
+    from ldm.memory import inspect
 
     wiring = Wiring.of(plan)
     wiring.options()
@@ -193,9 +194,11 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
     try:
         tasks = select(env.tasks(plan.split), kinds=plan.kinds, limit=plan.limit, ids=plan.tasks)
         if "memory" in needs:
-            memory = wiring.open_memory(env.card.name)
+            memory = inspect(plan.memory, env.card.name, plan.generation)
             check_leakage(memory.sources(), tasks)
-            plan = replace(plan, generation=memory.generation)
+            made = memory.generation
+            made.check_embedder(plan.embedder or made.embedder)
+            plan = replace(plan, generation=made.number, embedder=made.embedder)
         if "reasoner" in needs:
             output.say("No model service is configured: the offline reasoner decides.")
         return plan, tasks, protocol(env, plan.split, tasks)
@@ -210,7 +213,7 @@ def _created(plan: EvaluationPlan, runs: Path, protocol: dict[str, Any], compani
         command="eval",
         arguments={"plan": plan.arguments(), "companion": companion},
         protocol=protocol,
-        models={"embedder": plan.embedder or "default"} if plan.generation is not None else {},
+        models={"embedder": plan.embedder} if plan.embedder else {},
         seeds={"seed": plan.seed},
     )
     subject = (_short(plan.env), plan.split, _short(_label(plan)))

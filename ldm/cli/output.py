@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 #: Wide enough for every table where the output is no terminal: nothing is cut off in a file.
 FILE_WIDTH = 160
@@ -85,3 +88,23 @@ def _console(*, error: bool) -> Any:
     stream = sys.stderr if error else sys.stdout
     width = None if stream.isatty() else FILE_WIDTH
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str, int, int], None]]:
+    """Progress bars on standard error, one a stage; told (stage, done, total)."""
+    if not sys.stderr.isatty():
+        yield lambda stage, done, total: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=_console(error=True)) as bars:
+        known: dict[str, TaskID] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in known:
+                known[stage] = bars.add_task(stage, total=total)
+            bars.update(known[stage], completed=done)
+
+        yield report

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ldm.agents import AgentClass
     from ldm.episode import Agent, Environment
     from ldm.eval import EvaluationPlan
-    from ldm.memory import Memory
 
 DEFAULT_MEMORY = ".ldm/memory"
 ENV_PREFIX = "env."
@@ -26,7 +25,7 @@ class Wiring:
     """What an environment and an agent are built from; a call builds them, in any process.
 
     env_options, agent_options: (field, value as written) of their Options.
-    memory: where the memory lies. generation, embedder: None for the newest, and for the memory's.
+    memory: where the memory lies. generation, embedder: None for the newest, and for the default.
     """
 
     env: str
@@ -56,12 +55,15 @@ class Wiring:
         memory = reasoner = None
         if set(found.needs) & {"memory", "reasoner"}:
             from ldm.embed import load_embedder
+            from ldm.memory import Memory
             from ldm.reasoner.offline import OfflineReasoner
 
             embedder = load_embedder(self.embedder)
             reasoner = OfflineReasoner(embedder)
             if "memory" in found.needs:
-                memory = self.open_memory(env.card.name, embedder)
+                memory = Memory.open(
+                    self.memory, env.card.name, embedder=embedder, generation=self.generation
+                )
         return env, found(options, Resources(memory, reasoner, seed=self.seed))
 
     def environment(self) -> Environment:
@@ -81,12 +83,6 @@ class Wiring:
         """The agent's Options."""
         found = self.agent_class()
         return override(found.Options, dict(self.agent_options), f"agent {self.agent}")
-
-    def open_memory(self, env: str, embedder: Any = None) -> Memory:
-        """The memory of `env`, at the generation asked for. Raises MemoryStoreError."""
-        from ldm.memory import Memory
-
-        return Memory.open(self.memory, env, generation=self.generation, embedder=embedder)
 
 
 def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:

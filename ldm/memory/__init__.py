@@ -1,13 +1,129 @@
-"""The memory of LDM²: trajectories become tuples, tuples are stored, indexed and recalled."""
+"""The memory of LDM²: trajectories become tuples, tuples are stored, indexed and recalled.
+
+`build` adds trajectories, `Memory.open` reads a generation, `Memory.retrieve` recalls.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from collections.abc import Sequence
+from functools import cached_property
+
+from ldm.embed import Embedder
+from ldm.memory.building import Built, OnProgress, build
+from ldm.memory.formation import FormationOptions, make_history
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
+from ldm.memory.retrieval import Query, Retriever
+from ldm.memory.store import Contents, reading
+from ldm.reasoner import Reasoner
+from ldm.types import Recall, stable_seed
 
 
-@dataclass(frozen=True)
 class Memory:
-    """A snapshot of one environment's memory at one generation, ready for retrieval."""
+    """A read-only snapshot of one environment's memory at one generation."""
 
-    env: str
-    generation: int
+    def __init__(self, contents: Contents, embedder: Embedder) -> None:
+        """Use `open`. Raises MemoryStoreError where `embedder` is not the one of the memory."""
+        self.record = contents.generation
+        self.batches = contents.batches
+        self.rows = contents.rows
+        self._vectors = contents.vectors
+        self._embedder = embedder
+        self.record.check_embedder(embedder.name)
+
+    @classmethod
+    def open(
+        cls, location: str, env: str, *, embedder: Embedder, generation: int | None = None
+    ) -> Memory:
+        """The memory of `env` at a directory or Chroma server, at `generation` (None: the newest).
+
+        Raises MemoryStoreError, with its remedy, where there is none or it does not fit.
+        """
+        with reading(location) as store:
+            return cls(store.load(env, generation), embedder)
+
+    @property
+    def env(self) -> str:
+        return self.record.env
+
+    @property
+    def generation(self) -> int:
+        return self.record.number
+
+    @cached_property
+    def _retriever(self) -> Retriever:
+        return Retriever(self.batches, self.rows, self._vectors)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def kind_of(self, goal: str) -> str:
+        """The task kind of a goal, from the nearest recorded ones."""
+        return self._retriever.kind(self._embedder.embed([goal])[0])
+
+    def batches_for(self, goal: str, limit: int = 0) -> tuple[str, ...]:
+        """Ids of the batch memories that answer for `goal`'s kind; at most `limit` if not 0."""
+        found = self._retriever.batches_of(self.kind_of(goal))
+        return found[:limit] if limit else found
+
+    def retrieve(
+        self,
+        goal: str,
+        observation: str,
+        k: int = 5,
+        *,
+        batches: Sequence[str] | None = None,
+        classifier: Reasoner | None = None,
+    ) -> list[Recall]:
+        """The `k` tuples that fit a goal and an observation best (LDM² Eq. 3), best first.
+
+        batches: the batch memories to search; None takes those of the goal's kind. classifier: a
+        reasoner that says which types the texts belong to; None takes the nearest centroid.
+        """
+        goal_vector, observation_vector = self._embedder.embed([goal, observation])
+        query = Query(goal, observation, goal_vector, observation_vector, classifier)
+        searched = self.batches_for(goal) if batches is None else batches
+        return self._retriever.search(query, searched, k)
+
+    def sample(self, k: int, seed: int) -> list[Recall]:
+        """`k` tuples drawn at random from the whole memory: the control of every experiment."""
+        drawn = random.Random(stable_seed("sample", seed)).sample(
+            range(len(self.rows)), min(k, len(self.rows))
+        )
+        return [self._retriever.recall(row, 0.0) for row in drawn]
+
+
+def inspect(location: str, env: str, generation: int | None = None) -> Contents:
+    """What a memory holds, without an embedder: for looking, not for retrieval."""
+    with reading(location) as store:
+        return store.load(env, generation)
+
+
+def environments(location: str) -> tuple[str, ...]:
+    """The environments with a memory at `location`. Raises MemoryStoreError where there is none."""
+    with reading(location) as store:
+        return store.environments()
+
+
+def generations(location: str, env: str) -> tuple[Generation, ...]:
+    """The generations of an environment's memory, oldest first; empty where it has none."""
+    with reading(location) as store:
+        return store.generations(env)
+
+
+__all__ = [
+    "BatchIndex",
+    "Built",
+    "Contents",
+    "FormationOptions",
+    "Generation",
+    "IndexedTuple",
+    "Memory",
+    "OnProgress",
+    "build",
+    "environments",
+    "generations",
+    "inspect",
+    "make_history",
+    "type_sizes",
+]

@@ -1,0 +1,83 @@
+"""LDM² (Wang, Li & Zeng, arXiv 2312.08402): decide from recalled state-action tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ldm.agents import Resources
+from ldm.episode import Episode
+from ldm.errors import LdmError
+from ldm.policy import Decision, Observed, Policy, PolicyOptions
+from ldm.reasoner import Process
+
+
+@dataclass(frozen=True, slots=True)
+class LdmOptions(PolicyOptions):
+    """decision: "pooled" is one process over all batch memories of the goal's kind; "per-batch" one
+    process per batch memory, each in a fresh trial, then choose (Eq. 5). budget: steps per trial.
+    """
+
+    decision: Literal["pooled", "per-batch"] = "pooled"
+    budget: int = 50
+
+
+class LdmAgent:
+    """The memory agent. It never sees a reward, and chooses among processes without one."""
+
+    name = "ldm"
+    sees_reward = False
+    needs: ClassVar[Sequence[str]] = ("memory", "reasoner")
+    paper: ClassVar[str] = "LDM², arXiv 2312.08402, §3"
+    Options = LdmOptions
+
+    def __init__(self, options: LdmOptions, resources: Resources) -> None:
+        """Raises LdmError where `resources` lack memory or reasoner."""
+        if resources.memory is None or resources.reasoner is None:
+            raise LdmError(
+                "The agent ldm needs a memory.", "Make one with `ldm build-memory DATA`."
+            )
+        self.options = options
+        self._reasoner = resources.reasoner
+        self._policy = Policy(resources.memory, resources.reasoner, options, resources.seed)
+
+    def budget(self, env: str) -> int:
+        return self.options.budget
+
+    def solve(self, episode: Episode) -> None:
+        batches = self._policy.batches(episode.goal)
+        if self.options.decision == "pooled":
+            self._process(episode, batches)
+            return
+        processes = []
+        for batch in batches:
+            confidences = self._process(episode, [batch])
+            done = episode.trajectory(episode.trials - 1)
+            steps = tuple((step.action, step.observation) for step in done.steps)
+            processes.append(Process(done.opening, steps, tuple(confidences)))
+        chosen = self._reasoner.choose(processes)
+        episode.note("choice", batches=list(batches), chosen=batches[chosen])
+        episode.submit(chosen)
+
+    def _process(self, episode: Episode, batches: Sequence[str]) -> list[float]:
+        """One decision process from `batches`, in a fresh trial; the confidences of its actions."""
+        confidences: list[float] = []
+        with episode.trial():
+            while True:
+                decision = self._decide(episode, batches)
+                confidences.append(decision.proposals[0].confidence)
+                episode.act(decision.action, recalls=decision.used)
+        return confidences
+
+    def _decide(self, episode: Episode, batches: Sequence[str]) -> Decision:
+        now = episode.now
+        observed = Observed(
+            goal=episode.goal,
+            past=episode.past,
+            observation=now.observation,
+            admissible=now.admissible,
+            key=episode.task_id,
+            localize=episode.localize,
+        )
+        return self._policy.decide(observed, batches)

@@ -1,0 +1,208 @@
+"""`ldm build-memory` and `ldm import`: trajectory files in, a memory or our own files out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ldm.cli import output
+from ldm.cli.wiring import DEFAULT_MEMORY
+from ldm.errors import LdmError
+
+if TYPE_CHECKING:
+    from ldm.memory import Built
+    from ldm.records import Problem
+    from ldm.types import Trajectory
+
+#: Problems printed before the rest is only counted.
+SHOWN = 20
+
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+FormatName = Annotated[
+    str, typer.Option("--format", help="The files' format; told by their lines if left out.")
+]
+MemoryAt = Annotated[
+    str, typer.Option("--memory", help="A directory, or http://host:port of a Chroma server.")
+]
+EmbedderName = Annotated[
+    str | None, typer.Option("--embedder", help="A sentence-transformers model.")
+]
+
+
+class Batching(StrEnum):
+    """How trajectories are cut into batches (FormationOptions.batching)."""
+
+    kind = "kind"
+    mixed = "mixed"
+
+
+def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
+    paths: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Folders or files.")],
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Annotated[str, typer.Option(help="Only trajectories of this environment.")] = "",
+    batch_size: Annotated[
+        int, typer.Option(min=0, help="Trajectories a batch; 0: the paper's 50, WebShop 100.")
+    ] = 0,
+    batching: Annotated[Batching, typer.Option(help="Within each kind, or over all.")] = (
+        Batching.kind
+    ),
+    seed: Annotated[int, typer.Option(help="Of the shuffle before cutting.")] = 0,
+    embedder: EmbedderName = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False,
+    format_name: FormatName = "",
+    strict: Strict = False,
+    as_json: AsJson = False,
+) -> None:
+    """Form a memory from every trajectory file below DATA, each environment by itself.
+
+    What the memory holds already is left out; with nothing new nothing happens. More trajectories
+    become further batches, in a new generation. An interrupted build goes on where it was.
+
+    \b
+    Examples:
+      ldm build-memory data/
+      ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
+      ldm build-memory data/ --rebuild --seed 1
+    """
+    trajectories = _trajectories(paths, format_name, strict)
+    chosen = [t for t in trajectories if not env or t.task.env == env]
+    if not chosen:
+        where = ", ".join(map(str, paths))
+        raise LdmError(
+            f"There is no trajectory{f' of {env}' if env else ''} in {where}.",
+            "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
+        )
+    from ldm.embed import load_embedder
+    from ldm.memory import FormationOptions, build
+    from ldm.reasoner.offline import OfflineReasoner
+
+    output.say("No model service is configured: the offline reasoner forms the memory.")
+    options = FormationOptions(batch_size, batching.value, seed)
+    model = load_embedder(embedder)
+    reports = []
+    for name in sorted({t.task.env for t in chosen}):
+        mine = [t for t in chosen if t.task.env == name]
+        with output.stages() as on_progress:
+            built = build(
+                memory,
+                mine,
+                model,
+                OfflineReasoner,
+                options=options,
+                rebuild=rebuild,
+                on_progress=on_progress,
+            )
+        reports.append(_report(built, memory))
+        if not as_json:
+            _show(built, memory)
+    if as_json:
+        output.print_json({"memory": memory, "environments": reports})
+
+
+def import_files(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders.")],
+    out: Annotated[Path, typer.Option("--out", help="The JSONL file to write (.gz packs it).")],
+    format_name: FormatName = "",
+    strict: Strict = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn trajectories of other formats into our own JSONL.
+
+    A bad record is reported as file:line:field and does not lose the others.
+
+    \b
+    Examples:
+      ldm import conversations.jsonl --out data/trajectories/alfworld/expert.jsonl
+      ldm import logs/ --out all.jsonl.gz --format alfworld-conversations --strict
+    """
+    from ldm import records
+
+    trajectories = _trajectories(files, format_name, strict)
+    if not trajectories:
+        raise LdmError("There is no trajectory in these files.", f"{out} was not written.")
+    count = records.write(out, trajectories)
+    kinds = Counter(f"{t.task.env} {t.task.kind}".strip() for t in trajectories)
+    if as_json:
+        report = {"out": str(out), "trajectories": count, "kinds": dict(sorted(kinds.items()))}
+        output.print_json(report)
+        return
+    rows = [(kind, str(number)) for kind, number in sorted(kinds.items())]
+    output.print_table("", ("kind", "trajectories"), rows)
+    output.say(f"{count} trajectories → {out}", error=False)
+
+
+def _trajectories(paths: Iterable[Path], format_name: str, strict: bool) -> list[Trajectory]:
+    """What the files hold; bad records are printed, or raised where `strict`."""
+    from ldm.envs import formats
+    from ldm.errors import RecordError
+    from ldm.records import Problem
+
+    found: list[Trajectory] = []
+    problems: list[Problem] = []
+    for path in formats.files_below(paths):
+        name = format_name or formats.format_of(path)
+        if name is None:
+            output.say(f"{path}: no trajectories, left out")
+            continue
+        for record in formats.read(path, name):
+            if not isinstance(record, Problem):
+                found.append(record)
+            elif strict:
+                raise RecordError(str(record), "Correct it, or leave --strict out to skip it.")
+            else:
+                problems.append(record)
+    for problem in problems[:SHOWN]:
+        output.say(str(problem))
+    if problems:
+        output.say(f"{len(problems)} bad record(s) left out; {len(found)} read.")
+    return found
+
+
+def _report(built: Built, memory: str) -> dict[str, Any]:
+    goal_types = sum(len(batch.goal_types) for batch in built.batches)
+    cells = sum(len(g.observation_types) for b in built.batches for g in b.goal_types)
+    return {
+        "env": built.env,
+        "generation": built.generation.number,
+        "new_trajectories": built.trajectories,
+        "tuples": built.generation.tuples,
+        "batches": len(built.batches),
+        "goal_types": goal_types,
+        "observation_types": cells,
+        "seconds": built.seconds,
+    }
+
+
+def _show(built: Built, memory: str) -> None:
+    from ldm.memory import type_sizes
+
+    if not built.trajectories:
+        output.say(
+            f"{built.env}: nothing new; {memory} holds all {built.skipped} trajectories already.",
+            error=False,
+        )
+        return
+    rows = []
+    for batch in built.batches:
+        sizes = type_sizes(batch, built.rows)
+        observations = sum(len(below) for _, _, below in sizes)
+        tuples = sum(size for _, size, _ in sizes)
+        names = "; ".join(f"{name} ({size})" for name, size, _ in sizes)
+        count = len(batch.trajectories), tuples, len(sizes), observations
+        rows.append((batch.id, *map(str, count), names))
+    columns = ("batch", "trajectories", "tuples", "goal types", "observation types", "goal types")
+    output.print_table(f"Memory of {built.env}", columns, rows)
+    spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in built.seconds.items())
+    output.say(
+        f"{built.trajectories} trajectories added as generation {built.generation.number}:"
+        f" {built.generation.tuples} tuples in {len(built.batches)} batches ({spent}) → {memory}",
+        error=False,
+    )
+    if built.skipped:
+        output.say(f"{built.skipped} were there already or came twice.", error=False)

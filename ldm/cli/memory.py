@@ -1,0 +1,184 @@
+"""`ldm memory`: look into a memory, search it, move it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ldm.cli import output
+from ldm.cli.build import AsJson, EmbedderName, MemoryAt
+from ldm.cli.wiring import DEFAULT_MEMORY
+from ldm.errors import LdmError
+
+memory_app = typer.Typer(help="Look into a memory, search it, export and import it.")
+
+Env = Annotated[str, typer.Option("--env", help="The environment; the only one if left out.")]
+Number = Annotated[int | None, typer.Option("--generation", help="Default: the newest.")]
+
+
+@memory_app.command("show")
+def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
+    """List the environments and generations that a memory holds.
+
+    \b
+    Examples:
+      ldm memory show
+      ldm memory show --memory http://localhost:8000 --json
+    """
+    from ldm.memory import environments, generations
+
+    found = [g for env in environments(memory) for g in generations(memory, env)]
+    if as_json:
+        output.print_json([_plain(g) for g in found])
+        return
+    rows = [
+        (g.env, str(g.number), g.origin, str(g.tuples), g.embedder, _settings(g)) for g in found
+    ]
+    columns = ("environment", "generation", "origin", "tuples", "embedder", "settings")
+    output.print_table(f"Memory at {memory}", columns, rows)
+
+
+@memory_app.command("types")
+def types(
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
+    generation: Number = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the goal types of every batch and the observation types below them, with sizes.
+
+    \b
+    Examples:
+      ldm memory types
+      ldm memory types --env alfworld --generation 0
+    """
+    from ldm.memory import inspect, type_sizes
+
+    contents = inspect(memory, _one(memory, env), generation)
+    listed = [
+        (batch.id, goal_type, size, below)
+        for batch in contents.batches
+        for goal_type, size, below in type_sizes(batch, contents.rows)
+    ]
+    if as_json:
+        keys = ("batch", "goal_type", "tuples", "observation_types")
+        rows = [(b, g, n, dict(below)) for b, g, n, below in listed]
+        output.print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    table = []
+    for batch, goal_type, size, below in listed:
+        table.append((batch, goal_type, "", str(size)))
+        table.extend(("", "", name, str(count)) for name, count in below)
+    columns = ("batch", "goal type", "observation type", "tuples")
+    output.print_table(f"Types in {memory}", columns, table)
+
+
+@memory_app.command("search")
+def search(  # noqa: PLR0913, PLR0917 - one parameter an option
+    goal: Annotated[str, typer.Argument(help="A goal, in words.")],
+    observation: Annotated[str, typer.Argument(help="What is seen.")],
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
+    k: Annotated[int, typer.Option("--k", min=1, help="How many tuples.")] = 5,
+    generation: Number = None,
+    embedder: EmbedderName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tuples that a goal and an observation recall, best first.
+
+    \b
+    Examples:
+      ldm memory search "put a hot egg in the fridge" "On the countertop 1, you see a egg 2."
+      ldm memory search "heat an egg" "You see nothing." --k 10 --json
+    """
+    from ldm.embed import load_embedder
+    from ldm.memory import Memory
+
+    model = load_embedder(embedder)
+    opened = Memory.open(memory, _one(memory, env), embedder=model, generation=generation)
+    recalls = opened.retrieve(goal, observation, k)
+    if as_json:
+        output.print_json([_plain(recall) for recall in recalls])
+        return
+    rows = [
+        (
+            f"{recall.similarity:.3f}",
+            recall.batch,
+            recall.goal_type + (f" [{recall.fallback}]" if recall.fallback else ""),
+            recall.tuple.goal,
+            recall.tuple.observation,
+            recall.tuple.action,
+        )
+        for recall in recalls
+    ]
+    columns = ("similarity", "batch", "goal type", "goal", "observation", "action")
+    output.print_table(f"Kind: {opened.kind_of(goal)}", columns, rows)
+
+
+@memory_app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The JSONL file (.gz packs it).")],
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
+    generation: Number = None,
+) -> None:
+    """Write a memory to one file, without vectors; equal memories give equal bytes.
+
+    \b
+    Examples:
+      ldm memory export alfworld.jsonl.gz
+      ldm memory export before.jsonl --generation 0
+    """
+    from ldm.memory.exchange import export as write
+
+    count = write(memory, _one(memory, env), file, generation)
+    output.say(f"{count} tuples → {file}", error=False)
+
+
+@memory_app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `ldm memory export` wrote.")],
+    memory: MemoryAt = DEFAULT_MEMORY,
+    embedder: EmbedderName = None,
+) -> None:
+    """Read an exported memory into a location that has none of its environment.
+
+    \b
+    Examples:
+      ldm memory import alfworld.jsonl.gz --memory /tmp/memory
+    """
+    from ldm.embed import load_embedder
+    from ldm.memory.exchange import import_memory
+
+    with output.stages() as on_progress:
+        newest = import_memory(memory, file, load_embedder(embedder), on_progress)
+    output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
+
+
+def _one(memory: str, env: str) -> str:
+    """The environment asked for, or the only one there is."""
+    from ldm.memory import environments
+
+    if env:
+        return env
+    found = environments(memory)
+    if len(found) != 1:
+        raise LdmError(
+            f"{memory} holds {len(found)} environments: {', '.join(found) or 'none'}.",
+            "Name one with --env." if found else "Make a memory with `ldm build-memory DATA`.",
+        )
+    return found[0]
+
+
+def _plain(record: object) -> Any:
+    import json
+
+    from ldm import records
+
+    return json.loads(records.dumps(record))
+
+
+def _settings(generation: Any) -> str:
+    return ", ".join(f"{name} {value}" for name, value in generation.settings.items())

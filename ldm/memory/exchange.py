@@ -1,0 +1,83 @@
+"""A memory as one JSONL file, without its vectors: to read, to compare, to move elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from ldm import records
+from ldm.embed import Embedder
+from ldm.errors import MemoryStoreError
+from ldm.memory.building import OnProgress, StagedEmbedder
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.store import digest, reading, writing
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of an exported memory: a generation, a batch's index or a tuple in its cell."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    generation: Generation | None = None
+    batch: BatchIndex | None = None
+    tuple: IndexedTuple | None = None
+
+
+def export(location: str, env: str, path: Path, generation: int | None = None) -> int:
+    """Write the memory of `env` up to `generation` to `path`; equal memories give equal bytes.
+
+    Returns the number of tuples. Raises MemoryStoreError where there is no such memory.
+    """
+    with reading(location) as store:
+        contents = store.load(env, generation)
+        known = store.generations(env)
+
+    def lines() -> Iterator[Line]:
+        yield from (Line(generation=g) for g in known if g.number <= contents.generation.number)
+        yield from (Line(batch=b) for b in contents.batches)
+        yield from (Line(tuple=r) for r in contents.rows)
+
+    records.write(path, lines())
+    return len(contents.rows)
+
+
+def import_memory(
+    location: str, path: Path, embedder: Embedder, on_progress: OnProgress = lambda *_: None
+) -> Generation:
+    """Read an exported memory into `location`, embedding its texts again; its newest generation.
+
+    Raises RecordError for a bad line, MemoryStoreError where the file is incomplete, was made with
+    another embedder, or the location has a memory of that environment already.
+    """
+    lines = records.read(path, Line)
+    generations = [line.generation for line in lines if line.generation]
+    rows = [line.tuple for line in lines if line.tuple]
+    if not generations:
+        raise MemoryStoreError(f"{path} is no exported memory.", "`ldm memory export` makes one.")
+    newest = generations[-1]
+    newest.check_embedder(embedder.name)
+    if (len(rows), digest(rows)) != (newest.tuples, newest.digest):
+        raise MemoryStoreError(f"{path} is incomplete or was changed.", "Export it again.")
+    staged = StagedEmbedder(embedder, None)
+    texts = {row.tuple.goal for row in rows} | {row.tuple.observation for row in rows}
+    with writing(location) as store:
+        if store.generations(newest.env):
+            raise MemoryStoreError(
+                f"{location} has a memory of {newest.env} already.", "Name another with --memory."
+            )
+        store.drop(newest.env)  # leftovers of an interrupted import or build
+        staged.prepare(sorted(texts), on_progress)
+        goals = staged.embed([row.tuple.goal for row in rows])
+        observations = staged.embed([row.tuple.observation for row in rows])
+        store.add_tuples(rows, np.concatenate([goals, observations], axis=1), embedder.name)
+        for line in lines:
+            if line.batch:
+                store.add_batch(newest.env, line.batch)
+        for generation in generations:
+            store.commit(generation)
+    return newest

@@ -1,0 +1,175 @@
+"""Formation (LDM² §3.1–3.2): trajectories → batches → tuples → two indices."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ldm.errors import LdmError
+from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
+from ldm.reasoner import Clustering, Reasoner
+from ldm.types import History, Past, StateActionTuple, Trajectory, stable_seed
+
+#: Characters of a past observation that a history keeps; all of it in ALFWorld.
+PAST_OBSERVATION = 1_000
+#: B of the paper: trajectories in a batch.
+BATCH_SIZES = {"webshop": 100}
+DEFAULT_BATCH_SIZE = 50
+MIXED = "mixed"
+
+
+@dataclass(frozen=True, slots=True)
+class FormationOptions:
+    """How trajectories are cut into batch memories.
+
+    batch_size: B; 0 takes the paper's, 100 for WebShop and 50 for others.
+    batching: "kind" cuts within each task kind, "mixed" over all.
+    seed: of the shuffle before cutting.
+    """
+
+    batch_size: int = 0
+    batching: Literal["kind", "mixed"] = "kind"
+    seed: int = 0
+
+    def size(self, env: str) -> int:
+        return self.batch_size or BATCH_SIZES.get(env, DEFAULT_BATCH_SIZE)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """A batch to be formed. kind: "" for a mixed one."""
+
+    id: str
+    kind: str
+    trajectories: tuple[Trajectory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FormedBatch:
+    """M_b: its index and its tuples, in the order of trajectories and steps."""
+
+    index: BatchIndex
+    rows: tuple[IndexedTuple, ...]
+
+
+def make_history(reasoner: Reasoner, goal: str, past: Past, observation: str) -> History:
+    """h_τ as formation and decisions both see it (Eq. 6)."""
+    shortened = tuple((seen[:PAST_OBSERVATION], action) for seen, action in past)
+    return History(
+        assessment=reasoner.assess(goal, shortened, observation),
+        summary=reasoner.summarize(goal, shortened, observation),
+        past=shortened,
+    )
+
+
+def cut(
+    trajectories: Iterable[Trajectory], options: FormationOptions, taken: Iterable[str] = ()
+) -> tuple[BatchPlan, ...]:
+    """N trajectories → n batches of about B; the same whatever order they come in.
+
+    taken: ids of batches that exist already; numbering goes on behind them.
+    """
+    groups: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        kind = trajectory.task.kind if options.batching == "kind" else ""
+        groups.setdefault(kind, []).append(trajectory)
+    used = set(taken)
+    plans = []
+    for kind in sorted(groups):
+        members = sorted(groups[kind], key=lambda t: t.id)
+        random.Random(stable_seed(options.seed, kind)).shuffle(members)
+        size = options.size(members[0].task.env)
+        count = -(-len(members) // size)
+        number = 0
+        for i in range(count):
+            number += 1
+            while f"{kind or MIXED}-{number}" in used:
+                number += 1
+            # Near-equal sizes: a last batch of two or three would be a poor memory of its own.
+            start, end = len(members) * i // count, len(members) * (i + 1) // count
+            plans.append(BatchPlan(f"{kind or MIXED}-{number}", kind, tuple(members[start:end])))
+    return tuple(plans)
+
+
+def tuples_of(
+    trajectory: Trajectory, reasoner: Reasoner, generation: int, first: int = 0
+) -> list[StateActionTuple]:
+    """⟨g, h_τ, o_τ → a_τ⟩ for every environment action from the `first` on (Eq. 1)."""
+    task = trajectory.task
+    return [
+        StateActionTuple(
+            goal=task.goal,
+            history=make_history(reasoner, task.goal, past, observation),
+            observation=observation,
+            action=step.action,
+            kind=task.kind,
+            env=task.env,
+            split=task.split,
+            task_id=task.id,
+            source=task.leak_key,
+            trajectory_id=trajectory.id,
+            step=number,
+            origin=trajectory.origin,
+            generation=generation,
+        )
+        for number, (past, observation, step) in enumerate(trajectory.states())
+        if number >= first
+    ]
+
+
+def form(plan: BatchPlan, reasoner: Reasoner, generation: int) -> FormedBatch:
+    """The batch memory of `plan`: tuples, goal types, and observation types within each.
+
+    Raises LdmError where the reasoner's clusters are no partition of what it was given.
+    """
+    tuples = [
+        t for trajectory in plan.trajectories for t in tuples_of(trajectory, reasoner, generation)
+    ]
+    goals = sorted({t.goal for t in tuples})
+    by_goal = _partition(reasoner.cluster_goals(goals), goals)
+    goal_types, cells = [], {}
+    for g, (name, members) in enumerate(by_goal):
+        texts = sorted({t.observation for t in tuples if t.goal in members})
+        by_observation = _partition(reasoner.cluster_observations(texts), texts)
+        goal_types.append(GoalType(name, tuple(type_name for type_name, _ in by_observation)))
+        for goal in members:
+            for o, (_, observations) in enumerate(by_observation):
+                cells.update({(goal, observation): (g, o) for observation in observations})
+    index = BatchIndex(
+        id=plan.id,
+        kind=plan.kind,
+        generation=generation,
+        trajectories=tuple(t.id for t in plan.trajectories),
+        goal_types=tuple(goal_types),
+    )
+    rows = tuple(IndexedTuple(t, plan.id, *cells[t.goal, t.observation]) for t in tuples)
+    return FormedBatch(index, rows)
+
+
+def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
+    """The distinct goals and observations that formation embeds, sorted."""
+    found: set[str] = set()
+    for trajectory in trajectories:
+        found.add(trajectory.task.goal)
+        found.update(observation for _, observation, _ in trajectory.states())
+    return sorted(found)
+
+
+def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, frozenset[str]]]:
+    """(type name, members) of a clustering, after checking that it is one of `items`."""
+    named = set(range(len(clustering.names)))
+    if len(clustering.assignment) != len(items) or not named >= set(clustering.assignment):
+        raise LdmError(
+            f"The reasoner put {len(clustering.assignment)} of {len(items)} items into"
+            f" {len(named)} types.",
+            "Every item belongs to exactly one type; this is a fault of the reasoner.",
+        )
+    return [
+        (
+            name,
+            frozenset(i for i, at in zip(items, clustering.assignment, strict=True) if at == label),
+        )
+        for label, name in enumerate(clustering.names)
+    ]

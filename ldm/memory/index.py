@@ -1,0 +1,99 @@
+"""The two indices of a batch memory: goal types, and observation types within each (LDM² §3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldm.errors import MemoryStoreError
+from ldm.types import StateActionTuple
+
+#: (batch, goal type, observation type).
+Cell = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GoalType:
+    """A type of goals with the names of the observation types below it."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    name: str
+    observation_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchIndex:
+    """The index of one batch memory M_b.
+
+    id: e.g. "heat-2"; unique within the environment. kind: task kind, "" for mixed batches.
+    generation: the one the batch was formed for. trajectories: ids of those it was formed from.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    id: str
+    kind: str
+    generation: int
+    trajectories: tuple[str, ...]
+    goal_types: tuple[GoalType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedTuple:
+    """A tuple and its cell: indices of its goal type and of its observation type below that."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    tuple: StateActionTuple
+    batch: str
+    goal_type: int
+    observation_type: int
+
+    @property
+    def cell(self) -> Cell:
+        """(batch, goal type, observation type)."""
+        return self.batch, self.goal_type, self.observation_type
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The commit of a generation: without this record its tuples do not exist for readers.
+
+    number: 0 is the formed memory. origin: "formed" or "refined".
+    tuples: how many tuples all generations up to this one hold together; digest: of their ids.
+    settings: how it was made (batch size, batching, seed, reasoner, …).
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    number: int
+    origin: str
+    env: str
+    embedder: str
+    dimension: int
+    tuples: int
+    digest: str
+    settings: dict[str, str]
+
+    def check_embedder(self, name: str) -> None:
+        """Raises MemoryStoreError where the memory's vectors are not those of embedder `name`."""
+        if name != self.embedder:
+            raise MemoryStoreError(
+                f"The memory of {self.env} was built with the embedder {self.embedder!r}, not"
+                f" {name!r}.",
+                "Leave --embedder out, or build the memory again with --rebuild.",
+            )
+
+
+def type_sizes(
+    batch: BatchIndex, rows: Sequence[IndexedTuple]
+) -> list[tuple[str, int, list[tuple[str, int]]]]:
+    """(goal type, tuples, [(observation type, tuples), …]) of a batch, in index order."""
+    out = []
+    for g, goal_type in enumerate(batch.goal_types):
+        mine = [r.observation_type for r in rows if r.batch == batch.id and r.goal_type == g]
+        below = [(name, mine.count(o)) for o, name in enumerate(goal_type.observation_types)]
+        out.append((goal_type.name, len(mine), below))
+    return out

@@ -1,0 +1,220 @@
+"""Retrieval (LDM² §3.2, Eq. 3): from a goal and an observation to the few tuples that fit.
+
+All ranking is exact and in process, over a snapshot of one generation: equal memories and equal
+queries give equal recalls, which an approximate index does not promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import numpy as np
+
+from ldm.memory.index import BatchIndex, IndexedTuple
+from ldm.reasoner import Reasoner, TypeView
+from ldm.types import Recall
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
+DECIMALS = 6
+#: Nearest goals that are asked for the kind of a new one.
+KIND_VOTERS = 10
+EXAMPLES = 3
+
+K = TypeVar("K")
+Fallback = Literal["", "goal type", "batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for. goal_vector, observation_vector: (dimension,) unit vectors.
+
+    classifier: who says which type a text belongs to; None for the nearest centroid.
+    """
+
+    goal: str
+    observation: str
+    goal_vector: NDArray[np.float32]
+    observation_vector: NDArray[np.float32]
+    classifier: Reasoner | None = None
+
+
+class _Types:
+    """Named types with centroids, and the question which of them a text belongs to."""
+
+    def __init__(self, views: Sequence[TypeView]) -> None:
+        self.views = tuple(views)
+        self._centroids = np.stack([view.centroid for view in views])
+
+    def nearest(self, vector: NDArray[np.float32]) -> int:
+        return int(np.argmax(np.round(self._centroids @ vector, DECIMALS)))
+
+
+class _Batch:
+    """One batch memory: the extent of its cells in the snapshot's rows, and its types."""
+
+    def __init__(
+        self,
+        index: BatchIndex,
+        rows: Sequence[IndexedTuple],
+        vectors: NDArray[np.float32],
+        span: slice,
+    ) -> None:
+        self.index = index
+        self.span = span
+        dimension = vectors.shape[1] // 2
+        members = range(span.start, span.stop)
+        # Refinement adds tuples to the present types; centroids stay those of the formed batch.
+        formed = [i for i in members if rows[i].tuple.generation == index.generation]
+        self.goal_spans = _spans(members, lambda i: rows[i].goal_type)
+        self.cells = _spans(members, lambda i: (rows[i].goal_type, rows[i].observation_type))
+        by_goal = _grouped(formed, lambda i: rows[i].goal_type)
+        by_cell = _grouped(formed, lambda i: (rows[i].goal_type, rows[i].observation_type))
+        self.goal_types = _Types(
+            [
+                _view(goal_type.name, [rows[i].tuple.goal for i in of], vectors[of, :dimension])
+                for g, goal_type in enumerate(index.goal_types)
+                for of in [by_goal[g]]
+            ]
+        )
+        self.observation_types = [
+            _Types(
+                [
+                    _view(name, [rows[i].tuple.observation for i in of], vectors[of, dimension:])
+                    for o, name in enumerate(goal_type.observation_types)
+                    for of in [by_cell[g, o]]
+                ]
+            )
+            for g, goal_type in enumerate(index.goal_types)
+        ]
+
+    def classify(self, query: Query) -> tuple[int, int]:
+        """The goal type and, within it, the observation type of a query."""
+        if query.classifier is None:
+            g = self.goal_types.nearest(query.goal_vector)
+            return g, self.observation_types[g].nearest(query.observation_vector)
+        g = query.classifier.classify_goal(query.goal, self.goal_types.views)
+        types = self.observation_types[g].views
+        return g, query.classifier.classify_observation(query.observation, types)
+
+
+class Retriever:
+    """The snapshot's rows in cell order with the batches over them."""
+
+    def __init__(
+        self,
+        batches: Sequence[BatchIndex],
+        rows: Sequence[IndexedTuple],
+        vectors: NDArray[np.float32],
+    ) -> None:
+        """Rows sorted by (batch, goal type, observation type); vectors (n, 2 · dimension)."""
+        self._rows = rows
+        self._vectors = vectors
+        spans = _spans(range(len(rows)), lambda i: rows[i].batch)
+        self.batches = {b.id: _Batch(b, rows, vectors, spans[b.id]) for b in batches}
+        firsts = list({row.tuple.goal: i for i, row in reversed(list(enumerate(rows)))}.values())
+        self._goal_rows = sorted(firsts)
+        self._goal_vectors = vectors[self._goal_rows, : vectors.shape[1] // 2]
+
+    def kind(self, goal_vector: NDArray[np.float32]) -> str:
+        """The task kind of a goal: that of the nearest recorded goals, weighted by similarity."""
+        nearness = np.round(self._goal_vectors @ goal_vector, DECIMALS)
+        votes: dict[str, float] = {}
+        for i in np.argsort(-nearness, kind="stable")[:KIND_VOTERS]:
+            kind = self._rows[self._goal_rows[i]].tuple.kind
+            votes[kind] = round(votes.get(kind, 0.0) + float(nearness[i]), DECIMALS)
+        return max(sorted(votes), key=lambda kind: votes[kind])
+
+    def batches_of(self, kind: str) -> tuple[str, ...]:
+        """Ids of the batches that hold tuples of `kind`, mixed ones included, in their order."""
+        return tuple(b for b, batch in self.batches.items() if batch.index.kind in (kind, ""))
+
+    def search(self, query: Query, batches: Sequence[str], k: int) -> list[Recall]:
+        """The best `k` recalls over `batches`, most similar first.
+
+        At most one per source trajectory and one per text (goal, observation, action). Cells come
+        first; while there are fewer than `k`, their goal types and then their batches are
+        searched, and the recall says so.
+        """
+        classified = [(self.batches[b], *self.batches[b].classify(query)) for b in batches]
+        scopes: list[tuple[Fallback, list[slice]]] = [
+            ("", [batch.cells[g, o] for batch, g, o in classified]),
+            ("goal type", [batch.goal_spans[g] for batch, g, _ in classified]),
+            ("batch", [batch.span for batch, _, _ in classified]),
+        ]
+        both = np.concatenate([query.goal_vector, query.observation_vector])
+        found: list[Recall] = []
+        trajectories: set[str] = set()
+        texts: set[tuple[str, str, str]] = set()
+        for fallback, spans in scopes:
+            for i, similarity in self._ranked(spans, both):
+                if len(found) == k:
+                    return found
+                source = self._rows[i].tuple
+                text = source.goal, source.observation, source.action
+                if source.trajectory_id in trajectories or text in texts:
+                    continue
+                trajectories.add(source.trajectory_id)
+                texts.add(text)
+                found.append(self.recall(i, similarity, fallback))
+        return found
+
+    def recall(self, row: int, similarity: float, fallback: Fallback = "") -> Recall:
+        """Row number `row` as a recall."""
+        source = self._rows[row]
+        goal_type = self.batches[source.batch].index.goal_types[source.goal_type]
+        return Recall(
+            tuple=source.tuple,
+            similarity=similarity,
+            batch=source.batch,
+            goal_type=goal_type.name,
+            observation_type=goal_type.observation_types[source.observation_type],
+            fallback=fallback,
+        )
+
+    def _ranked(
+        self, spans: Sequence[slice], both: NDArray[np.float32]
+    ) -> Iterator[tuple[int, float]]:
+        """(row, similarity) of the rows in `spans`, most similar first, ties by tuple id."""
+        numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+        products = np.concatenate([self._vectors[span] @ both for span in spans])
+        similar = np.round(products.astype(np.float64) / 2, DECIMALS)
+        order = np.argsort(-similar, kind="stable")
+        start = 0
+        while start < len(order):
+            end = start + 1
+            while end < len(order) and similar[order[end]] == similar[order[start]]:
+                end += 1
+            tied = (int(numbers[j]) for j in order[start:end])
+            for i in (
+                sorted(tied, key=lambda i: self._rows[i].tuple.id) if end - start > 1 else tied
+            ):
+                yield i, float(similar[order[start]])
+            start = end
+
+
+def _spans(members: range, key: Callable[[int], K]) -> dict[K, slice]:
+    """The extents of runs of equal keys; each key has one run, as rows are sorted."""
+    found: dict[K, slice] = {}
+    for i in members:
+        at = key(i)
+        found[at] = slice(found[at].start if at in found else i, i + 1)
+    return found
+
+
+def _grouped(members: Sequence[int], key: Callable[[int], K]) -> dict[K, list[int]]:
+    groups: dict[K, list[int]] = {}
+    for i in members:
+        groups.setdefault(key(i), []).append(i)
+    return groups
+
+
+def _view(name: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> TypeView:
+    centroid = vectors.mean(axis=0)
+    centroid /= max(float(np.linalg.norm(centroid)), 1e-12)
+    examples = tuple(dict.fromkeys(texts))[:EXAMPLES]
+    return TypeView(name, examples, centroid)

@@ -1,0 +1,130 @@
+"""One decision of LDM² (§3.1): observe → history → retrieve → act or propose.
+
+The agent and the tree explorer both decide here, so they see the same histories and the same
+recalls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ldm.memory import Memory, make_history
+from ldm.reasoner import Reasoner, State
+from ldm.types import History, Past, Proposal, Recall, stable_seed
+
+HistoryMode = Literal["full", "summary", "actions", "none"]
+Control = Literal["", "random", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """How a decision is made.
+
+    k: tuples recalled. history: what of h_τ the decision sees. batches: batch memories of the
+    goal's kind that may be searched, 0 for all. control: "random" recalls tuples at random, "none"
+    recalls nothing: what memory is worth. index: who classifies, "embedding" or the reasoner.
+    """
+
+    k: int = 5
+    history: HistoryMode = "full"
+    batches: int = 0
+    control: Control = ""
+    index: Literal["embedding", "reasoner"] = "embedding"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a decision is about. key: seeds what is random; localize: see `Environment.localize`."""
+
+    goal: str
+    past: Past
+    observation: str
+    admissible: tuple[str, ...] | None
+    key: str = ""
+    localize: Callable[[str], str] = str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Proposals, best first, and the recalls they rest on (in the present task's words)."""
+
+    proposals: tuple[Proposal, ...]
+    recalls: tuple[Recall, ...]
+
+    @property
+    def action(self) -> str:
+        return self.proposals[0].action
+
+    @property
+    def used(self) -> tuple[tuple[str, float], ...]:
+        """(tuple id, similarity) of the recalls, for the record."""
+        return tuple((recall.tuple.id, recall.similarity) for recall in self.recalls)
+
+
+class Policy:
+    """Decides from a memory and a reasoner. It holds no state of any episode."""
+
+    def __init__(
+        self, memory: Memory, reasoner: Reasoner, options: PolicyOptions, seed: int = 0
+    ) -> None:
+        self._memory = memory
+        self._reasoner = reasoner
+        self._options = options
+        self._seed = seed
+
+    def batches(self, goal: str) -> tuple[str, ...]:
+        """Ids of the batch memories that decisions about `goal` may search."""
+        return self._memory.batches_for(goal, self._options.batches)
+
+    def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
+        """The next action, from the memories in `batches` (Eq. 2)."""
+        recalls = self.recall(now, batches)
+        return Decision((self._reasoner.act(self.state(now), recalls),), recalls)
+
+    def propose(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
+        """Up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
+        recalls = self.recall(now, batches)
+        return Decision(self._reasoner.propose(self.state(now), recalls, z), recalls)
+
+    def state(self, now: Observed) -> State:
+        """What the reasoner sees of the present: goal, history as configured, observation."""
+        return State(now.goal, self._history(now), now.observation, now.admissible)
+
+    def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
+        """The tuples that fit, or the control's, in the words of the present task."""
+        options = self._options
+        if options.control == "none":
+            return ()
+        if options.control == "random":
+            found = self._memory.sample(options.k, stable_seed(self._seed, now.key, len(now.past)))
+        else:
+            classifier = self._reasoner if options.index == "reasoner" else None
+            found = self._memory.retrieve(
+                now.goal, now.observation, options.k, batches=batches, classifier=classifier
+            )
+        return tuple(_localized(recall, now.localize) for recall in found)
+
+    def _history(self, now: Observed) -> History:
+        mode = self._options.history
+        if mode == "none":
+            return History()
+        history = make_history(self._reasoner, now.goal, now.past, now.observation)
+        if mode == "summary":
+            return replace(history, past=())
+        if mode == "actions":
+            return History(past=tuple(("", action) for action in history.actions))
+        return history
+
+
+def _localized(recall: Recall, localize: Callable[[str], str]) -> Recall:
+    source = recall.tuple
+    action = localize(source.action)
+    observation = localize(source.observation)
+    past = tuple((localize(seen), localize(done)) for seen, done in source.history.past)
+    if (action, observation, past) == (source.action, source.observation, source.history.past):
+        return recall
+    history = replace(source.history, past=past)
+    local = replace(source, action=action, observation=observation, history=history)
+    return replace(recall, tuple=local)

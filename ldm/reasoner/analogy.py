@@ -1,0 +1,208 @@
+"""Imitation by analogy: each recalled action votes for the present actions that resemble it.
+
+A recalled action and a present one are alike when their frames are equal and the entities in their
+slots play the same parts (`ldm.reasoner.situation`). A recall's voice is louder the more similar
+its text, the closer its progress towards the goal, and the closer what it had in view. So a
+recalled "take the knife" votes for taking the spatula that the present goal is about, if it is in
+view, and not for taking what has already been put away.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence, Set
+from dataclasses import dataclass
+from itertools import product
+
+from ldm.reasoner.situation import Command, Entity, Part, Roles, Situation, name_of
+
+#: How many entities may fill one slot where the admissible actions are unknown.
+FILLERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each difference costs. Chosen on recorded training episodes, not on evaluated ones.
+
+    The first eight multiply a vote once for every entity whose part differs in that respect;
+    `repeat` once for every time the action was already done, beyond how often it had been done when
+    the recalled one was. `text`, `progress` and `scene` are the rates at which a recall's voice
+    falls off with the distance of its text, progress and view. `rarity` is the power with which
+    common frames lose their say in progress.
+    """
+
+    role: float = 0.05
+    in_view: float = 0.25
+    at_hand: float = 0.3
+    used: float = 0.25
+    touched: float = 0.3
+    beside: float = 0.3
+    joined: float = 0.3
+    name: float = 0.6
+    repeat: float = 0.2
+    text: float = 10.0
+    progress: float = 5.0
+    scene: float = 5.0
+    rarity: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Precedent:
+    """A recalled situation with what was done in it and the similarity of its text."""
+
+    situation: Situation
+    command: Command
+    similarity: float
+
+
+def vote(
+    present: Situation,
+    admissible: Sequence[str] | None,
+    precedents: Sequence[Precedent],
+    weights: Weights,
+) -> list[tuple[str, float]]:
+    """Actions with their votes (> 0), most first; ties keep the order of `admissible`.
+
+    Where `admissible` is None, the candidates are the recalled actions with their entities replaced
+    by present ones that play the same parts.
+    """
+    if not precedents:
+        return []
+    roles_in = _roles_by_lexicon(present, admissible or (), precedents)
+    roles = roles_in(present)
+    if admissible is None:
+        texts = _carried_over(present, precedents, roles_in, weights)
+    else:
+        texts = list(dict.fromkeys(admissible))
+    candidates = [present.read(text) for text in texts]
+    parts = [tuple(present.part(e, roles) for e in c.entities) for c in candidates]
+    done = Counter(command.text for command in present.past)
+    votes = [0.0] * len(candidates)
+    for precedent, voice in zip(
+        precedents, _voices(present, precedents, roles_in, weights), strict=True
+    ):
+        situation, command = precedent.situation, precedent.command
+        theirs = tuple(situation.part(e, roles_in(situation)) for e in command.entities)
+        repeats = sum(c.text == command.text for c in situation.past)
+        for i, candidate in enumerate(candidates):
+            if candidate.frame != command.frame or len(theirs) != len(parts[i]):
+                continue
+            alike = math.prod(map(_likeness, parts[i], theirs, [weights] * len(theirs)))
+            excess = max(0, done[candidate.text] - repeats)
+            votes[i] += voice * alike * weights.repeat**excess
+    ranked = sorted(range(len(texts)), key=lambda i: -round(votes[i], 9))
+    return [(texts[i], votes[i]) for i in ranked if votes[i] > 0]
+
+
+def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
+    """In (0, 1]: how alike two parts are. Names count only for what the goal does not name."""
+    alike = 1.0
+    if mine.role != theirs.role:
+        alike *= w.role
+    if mine.in_view != theirs.in_view:
+        alike *= w.in_view
+    if mine.at_hand != theirs.at_hand:
+        alike *= w.at_hand
+    if mine.used != theirs.used:
+        # "Once or twice" is half the difference that "never or once" is.
+        alike *= w.used if 0 in (mine.used, theirs.used) else math.sqrt(w.used)
+    if mine.touched != theirs.touched:
+        alike *= w.touched
+    if mine.beside != theirs.beside:
+        alike *= w.beside
+    if mine.joined != theirs.joined:
+        alike *= w.joined
+    if not mine.role and mine.name != theirs.name:
+        alike *= w.name
+    return alike
+
+
+def _voices(
+    present: Situation,
+    precedents: Sequence[Precedent],
+    roles_in: Callable[[Situation], Roles],
+    w: Weights,
+) -> list[float]:
+    """The say of each precedent, in (0, 1]."""
+    # Progress must not drown in what is done all the time: a frame counts the less, the more often
+    # it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
+    uses = Counter(command.frame for p in precedents for command in p.situation.past)
+
+    def telling(event: str) -> float:
+        frame = event.rpartition(":")[0]
+        return float((1 + uses[frame] / len(precedents)) ** -w.rarity)
+
+    roles = roles_in(present)
+    progress, scene = present.progress(roles), present.scene(roles)
+    nearest = max(p.similarity for p in precedents)
+    voices = []
+    for p in precedents:
+        theirs = roles_in(p.situation)
+        distance = (
+            w.text * (nearest - p.similarity)
+            + w.progress * (1 - _overlap(progress, p.situation.progress(theirs), telling))
+            + w.scene * (1 - _overlap(scene, p.situation.scene(theirs), telling))
+        )
+        voices.append(math.exp(-distance))
+    return voices
+
+
+def _overlap(
+    mine: Set[tuple[str, *tuple[Hashable, ...]]],
+    theirs: Set[tuple[str, *tuple[Hashable, ...]]],
+    weight: Callable[[str], float],
+) -> float:
+    """Weighted Jaccard index in [0, 1] of sets of (event, …); 1 where both are empty."""
+    # math.fsum does not depend on the order of a set, which differs from process to process.
+    union = math.fsum(weight(item[0]) for item in mine | theirs)
+    return math.fsum(weight(item[0]) for item in mine & theirs) / union if union else 1.0
+
+
+def _roles_by_lexicon(
+    present: Situation, admissible: Sequence[str], precedents: Sequence[Precedent]
+) -> Callable[[Situation], Roles]:
+    """Goal roles, read in every situation with the same notion of which words name things."""
+    commands = [present.read(a) for a in admissible] + [p.command for p in precedents]
+    lexicon = present.head_words()
+    for precedent in precedents:
+        lexicon |= precedent.situation.head_words()
+    for command in commands:
+        lexicon |= {name_of(entity)[-1] for entity in command.entities}
+    lexicon -= {command.verb for command in commands}
+    return lambda situation: situation.roles(lexicon)
+
+
+def _carried_over(
+    present: Situation,
+    precedents: Sequence[Precedent],
+    roles_in: Callable[[Situation], Roles],
+    weights: Weights,
+) -> list[str]:
+    """The recalled actions in the present's entities; distinct, the most similar recall's first."""
+    roles = roles_in(present)
+    mine = {entity: present.part(entity, roles) for entity in sorted(present.entities())}
+    carried: dict[str, None] = {}
+    for precedent in precedents:
+        situation, command = precedent.situation, precedent.command
+        options = []
+        for entity in command.entities:
+            theirs = situation.part(entity, roles_in(situation))
+            ranked = sorted(mine, key=lambda e: -_likeness(mine[e], theirs, weights))
+            options.append(ranked[:FILLERS])
+        for fillers in product(*options):
+            carried[_refilled(command, fillers, present)] = None
+    return list(carried)
+
+
+def _refilled(command: Command, fillers: Sequence[Entity], present: Situation) -> str:
+    """The text of `command` with its entities replaced, its punctuation kept."""
+    text, start = command.text, len(command.verb)
+    for entity, filler in zip(command.entities, fillers, strict=True):
+        pattern = re.compile(r"\b" + r"\W+".join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
+        if found := pattern.search(text, start):
+            surface = present.surface(filler)
+            text = text[: found.start()] + surface + text[found.end() :]
+            start = found.start() + len(surface)
+    return text

@@ -1,0 +1,137 @@
+"""LDM²'s questions answered without any model service: clustering, extraction, analogy.
+
+It is a baseline in its own right: how far does memory alone go, without a language model?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from ldm.embed import Embedder
+from ldm.reasoner import Clustering, Process, State, TypeView
+from ldm.reasoner.analogy import Precedent, Weights, vote
+from ldm.reasoner.clusters import cluster
+from ldm.reasoner.situation import FUNCTION_WORDS, Situation, name_of
+from ldm.types import Past, Proposal, Recall
+
+#: Merged actions that a summary keeps, the latest ones.
+SUMMARY_LENGTH = 12
+#: Recalled situations kept read; a memory of 20,000 tuples fits.
+REMEMBERED = 30_000
+
+
+class OfflineReasoner:
+    """A `Reasoner` without a language model."""
+
+    name = "offline"
+
+    def __init__(self, embedder: Embedder, weights: Weights | None = None) -> None:
+        self._embedder = embedder
+        self._weights = weights or Weights()
+        self._precedents: dict[tuple[str, str], Precedent] = {}
+
+    def assess(self, goal: str, past: Past, observation: str) -> str:
+        """Extractive: what was done with each thing that the goal names."""
+        situation = Situation(goal, past, observation)
+        dealt: dict[str, dict[str, None]] = {}
+        for command in situation.past:
+            for entity in command.entities:
+                dealt.setdefault(name_of(entity)[-1], {})[command.verb] = None
+        sentences = []
+        for word in dict.fromkeys(w for w in situation.goal if w not in FUNCTION_WORDS):
+            if word in dealt:
+                sentences.append(f"{word}: {', '.join(dealt[word])}")
+            elif any(command.verb == word for command in situation.past):
+                sentences.append(f"{word}: done")
+            else:
+                sentences.append(f"{word}: not yet")
+        return "; ".join(sentences)
+
+    def summarize(self, goal: str, past: Past, observation: str) -> str:
+        """The past actions, runs of the same form merged, the latest SUMMARY_LENGTH of them."""
+        situation = Situation(goal, past, observation)
+        merged = []
+        for frame, run in groupby(situation.past, key=lambda command: command.frame):
+            commands = list(run)
+            if frame.count("_") == 1 and frame.endswith("_"):
+                things = dict.fromkeys(situation.surface(c.entities[0]) for c in commands)
+                merged.append(f"{frame[:-2]} {', '.join(things)}")
+            else:
+                merged.extend(command.text for command in commands)
+        dropped = len(merged) - SUMMARY_LENGTH
+        shown = merged[-SUMMARY_LENGTH:]
+        return "; ".join(([f"({dropped} earlier)"] if dropped > 0 else []) + shown)
+
+    def cluster_goals(self, goals: Sequence[str]) -> Clustering:
+        return cluster(goals, self._embedder.embed(goals))
+
+    def cluster_observations(self, observations: Sequence[str]) -> Clustering:
+        return cluster(observations, self._embedder.embed(observations))
+
+    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        return self._nearest(goal, types)
+
+    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        return self._nearest(observation, types)
+
+    def act(self, state: State, recalls: Sequence[Recall]) -> Proposal:
+        """The action with most votes; its confidence is its share of all votes.
+
+        Without any vote: an admissible action done least often so far, with confidence 0.
+        """
+        votes = self._votes(state, recalls)
+        action, most = votes[0]
+        return Proposal(action, most / sum(share for _, share in votes) if most else 0.0)
+
+    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Proposal, ...]:
+        """The `z` actions with most votes; confidences are their shares of those votes."""
+        votes = self._votes(state, recalls)[:z]
+        total = sum(share for _, share in votes) or 1.0
+        return tuple(Proposal(action, share / total) for action, share in votes)
+
+    def compare(self, best: Process, ground: Process) -> int:
+        """The first step whose action differs."""
+        for i, (mine, theirs) in enumerate(zip(best.steps, ground.steps, strict=False)):
+            if mine[0] != theirs[0]:
+                return i
+        return min(len(ground.steps), max(0, len(best.steps) - 1))
+
+    def choose(self, processes: Sequence[Process]) -> int:
+        """The process with the highest mean confidence, the first of them on a tie."""
+        means = [float(np.mean(p.confidences)) if p.confidences else 0.0 for p in processes]
+        return max(range(len(means)), key=lambda i: (round(means[i], 9), -i))
+
+    def _votes(self, state: State, recalls: Sequence[Recall]) -> list[tuple[str, float]]:
+        present = Situation(state.goal, state.history.past, state.observation)
+        precedents = [self._precedent(recall) for recall in recalls]
+        found = vote(present, state.admissible, precedents, self._weights)
+        return found or [(_least_done(state), 0.0)]
+
+    def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
+        vector = self._embedder.embed([text])[0]
+        nearness = np.round(np.stack([t.centroid for t in types]) @ vector, 6)
+        return int(np.argmax(nearness))
+
+    def _precedent(self, recall: Recall) -> Precedent:
+        """The recalled situation, read once per tuple: reading costs more than voting."""
+        source = recall.tuple
+        # The action is part of the key: localised tuples share an id with their originals.
+        key = (source.id, source.action)
+        kept = self._precedents.get(key)
+        if kept is None:
+            situation = Situation(source.goal, source.history.past, source.observation)
+            kept = Precedent(situation, situation.read(source.action), 0.0)
+            if len(self._precedents) >= REMEMBERED:
+                self._precedents.clear()
+            self._precedents[key] = kept
+        return Precedent(kept.situation, kept.command, recall.similarity)
+
+
+def _least_done(state: State) -> str:
+    if not state.admissible:
+        return ""
+    done = state.history.actions
+    return min(state.admissible, key=done.count)

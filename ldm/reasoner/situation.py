@@ -1,0 +1,221 @@
+"""Reading a state without a model: its entities, and the part that each plays.
+
+A command is read as a frame with slots ("take _ from _") filled by entities. Nothing here knows a
+word of any environment: an entity is a word sequence that commands share with what was read, and
+the only vocabulary is a list of English function words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ldm.types import Past
+
+#: Closed-class English words: they join the parts of a command or a sentence and name nothing.
+_CLOSED_CLASS = """a an the this that these those some any each every all both no not and or but if
+then than so to from in on into onto at of off out over under up down with
+without by for using via near next i you he she it we they me him her them my
+your his its our their is are was were be been being am do does did done have
+has had will would can could may might must shall should there here as one two"""
+FUNCTION_WORDS = frozenset(_CLOSED_CLASS.split())
+#: Longest entity name, in words.
+LONGEST_NAME = 4
+
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+
+#: The words of a name, in lower case: ("drawer", "3").
+Entity = tuple[str, ...]
+#: Goal word → position among the things that the goal names, counted from its end.
+Roles = Mapping[str, int]
+
+
+@lru_cache(maxsize=50_000)
+def words(text: str) -> tuple[str, ...]:
+    """The words of `text`, in lower case."""
+    return tuple(_WORD.findall(text.lower()))
+
+
+@lru_cache(maxsize=50_000)
+def phrases(text: str) -> frozenset[Entity]:
+    """The sequences of up to LONGEST_NAME words that no function word starts or ends."""
+    found = words(text)
+    return frozenset(
+        found[i:j]
+        for i in range(len(found))
+        if found[i] not in FUNCTION_WORDS
+        for j in range(i + 1, min(i + LONGEST_NAME, len(found)) + 1)
+        if found[j - 1] not in FUNCTION_WORDS
+    )
+
+
+@lru_cache(maxsize=50_000)
+def numbered(text: str) -> frozenset[Entity]:
+    """The entities of `text` that are written as a word and a number ("drawer 3")."""
+    return frozenset(p for p in phrases(text) if len(p) == 2 and p[1].isdigit())
+
+
+def name_of(entity: Entity) -> Entity:
+    """What kind of thing an entity is: its words without a final number."""
+    return entity[:-1] if len(entity) > 1 and entity[-1].isdigit() else entity
+
+
+def role_of(name: Entity, roles: Roles) -> int:
+    """The role of the last word of `name` that has one, 0 where none has."""
+    return next((roles[word] for word in reversed(name) if word in roles), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An action as a frame with slots and the entities that fill them."""
+
+    text: str
+    frame: str
+    entities: tuple[Entity, ...]
+
+    @property
+    def verb(self) -> str:
+        return self.frame.partition(" ")[0]
+
+
+def read_command(action: str, known: Iterable[Set[Entity]]) -> Command:
+    """Read `action` given the phrases of the texts seen so far; its first word is the verb."""
+    seen = tuple(known)
+    found = words(action)
+    frame, entities = list(found[:1]), []
+    i = 1
+    while i < len(found):
+        for j in range(min(i + LONGEST_NAME, len(found)), i, -1):
+            phrase = found[i:j]
+            if any(phrase in text for text in seen):
+                frame.append("_")
+                entities.append(phrase)
+                i = j
+                break
+        else:
+            frame.append(found[i])
+            i += 1
+    return Command(action, " ".join(frame), tuple(entities))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part that an entity plays; two entities are alike when their parts are.
+
+    name: what kind of thing it is.
+    role: position in the goal counted from its end (1 is the last thing named), 0 if not in it.
+    in_view: whether the present observation mentions it.
+    at_hand: whether the last action was on it.
+    used: how often it was acted on, at most 2.
+    touched: frame and slot of the last action on it, "" if there was none.
+    beside: the goal's things that were in view when it was last acted on.
+    joined: frame and slot of each action that joined it with a thing of the goal, with that role.
+    """
+
+    name: Entity
+    role: int
+    in_view: bool
+    at_hand: bool
+    used: int
+    touched: str
+    beside: frozenset[int]
+    joined: frozenset[tuple[str, int]]
+
+
+class Situation:
+    """A state with its past, read once: which entities there are and what happened to each."""
+
+    def __init__(self, goal: str, past: Past, observation: str) -> None:
+        self.goal = words(goal)
+        self.texts = (goal, *(seen for seen, _ in past), observation)
+        self.past: list[Command] = []
+        self._in_view = phrases(observation)
+        self._events: dict[Entity, list[str]] = {}
+        self._after: dict[Entity, str] = {}
+        self._joined: dict[Entity, list[tuple[str, Entity]]] = {}
+        known = [phrases(goal)]
+        for (before, action), after in zip(past, self.texts[2:], strict=True):
+            known.append(phrases(before))
+            self._record(read_command(action, known), after)
+        known.append(self._in_view)
+        self._known = tuple(known)
+
+    def _record(self, command: Command, after: str) -> None:
+        self.past.append(command)
+        for slot, entity in enumerate(command.entities):
+            event = f"{command.frame}:{slot}"
+            self._events.setdefault(entity, []).append(event)
+            self._after[entity] = after
+            others = ((event, other) for other in command.entities if other != entity)
+            self._joined.setdefault(entity, []).extend(others)
+
+    def read(self, action: str) -> Command:
+        """`action` as a command in this situation."""
+        return read_command(action, self._known)
+
+    def entities(self) -> frozenset[Entity]:
+        """Everything that was acted on, is written with a number, or that the goal names."""
+        goal_words = frozenset((word,) for word in self.goal if word not in FUNCTION_WORDS)
+        return frozenset(self._events).union(goal_words, *(numbered(t) for t in self.texts))
+
+    def head_words(self) -> set[str]:
+        """The last word of the name of all that was acted on or is written with a number."""
+        found = {name_of(entity)[-1] for entity in self._events}
+        return found.union(*({e[0] for e in numbered(text)} for text in self.texts))
+
+    def roles(self, lexicon: Set[str]) -> Roles:
+        """The things that the goal names, given the words that name things."""
+        things = [w for w in self.goal if w in lexicon or _singular(w) in lexicon]
+        return {word: len(things) - i for i, word in reversed(list(enumerate(things)))}
+
+    def part(self, entity: Entity, roles: Roles) -> Part:
+        """The part that `entity` plays here."""
+        events = self._events.get(entity, [])
+        after = self._after.get(entity)
+        beside: set[int] = set()
+        if after is not None:
+            beside = {role for word, role in roles.items() if (word,) in phrases(after)}
+        joined = ((e, role_of(name_of(o), roles)) for e, o in self._joined.get(entity, ()))
+        return Part(
+            name=name_of(entity),
+            role=role_of(name_of(entity), roles),
+            in_view=entity in self._in_view,
+            at_hand=bool(self.past) and entity in self.past[-1].entities,
+            used=min(len(events), 2),
+            touched=events[-1] if events else "",
+            beside=frozenset(beside),
+            joined=frozenset((event, role) for event, role in joined if role),
+        )
+
+    def scene(self, roles: Roles) -> frozenset[tuple[str, int]]:
+        """The goal's things in view: (what was last done with it, role)."""
+        found = set()
+        for phrase in self._in_view:
+            role = role_of(name_of(phrase), roles)
+            if role and name_of(phrase) != phrase:
+                events = self._events.get(phrase)
+                found.add((events[-1] if events else "", role))
+        return frozenset(found)
+
+    def progress(self, roles: Roles) -> frozenset[tuple[str, int, int]]:
+        """What was done with the goal's things: (frame and slot, role, how often, at most 2)."""
+        counts: dict[tuple[str, int], int] = {}
+        for entity, events in self._events.items():
+            if role := role_of(name_of(entity), roles):
+                for event in events:
+                    counts[event, role] = min(2, counts.get((event, role), 0) + 1)
+        return frozenset((event, role, times) for (event, role), times in counts.items())
+
+    def surface(self, entity: Entity) -> str:
+        """`entity` as it was written in what was read, its plain words where it was not."""
+        pattern = re.compile(r"\b" + r"\W+".join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
+        for text in reversed(self.texts):
+            if found := pattern.search(text):
+                return found.group()
+        return " ".join(entity)
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if word.endswith("s") and len(word) > 3 else word
