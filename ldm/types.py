@@ -277,6 +277,7 @@ class EpisodeResult:
 class Card:
     """An environment's knowledge in words, for any agent's prompt.
 
+    name: the environment's name, the same as `Task.env` of its tasks; memories are kept under it.
     actions: the action grammar, one form a line, with what it does.
     skills: higher-level abilities built from actions (ADaPT's Table 1).
     kinds: task type → one sentence on what it asks for.

@@ -61,9 +61,13 @@ class Process:
 
 
 class Reasoner(Protocol):
-    """LDM²'s questions. All are pure: the same arguments give the same answer."""
+    """LDM²'s questions. All are pure: the same arguments give the same answer.
+
+    recalls: how many tuples a decision should recall, unless the user says otherwise.
+    """
 
     name: str
+    recalls: int
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """The sub-goals of `goal`, each marked complete or incomplete (Evaluation)."""

@@ -3,7 +3,7 @@
 from ldm.types import Card
 
 CARD = Card(
-    name="ALFWorld",
+    name="alfworld",
     rules=(
         "You are a household robot in one room. The first observation lists the places of the "
         "room (furniture and appliances); what they hold is seen only on going there, and inside "
