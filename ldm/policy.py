@@ -22,12 +22,13 @@ Control = Literal["", "random", "none"]
 class PolicyOptions:
     """How a decision is made.
 
-    k: tuples recalled. history: what of h_τ the decision sees. batches: batch memories of the
+    k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 5 in a prompt as in the
+    paper). history: what of h_τ the decision sees. batches: batch memories of the
     goal's kind that may be searched, 0 for all. control: "random" recalls tuples at random, "none"
     recalls nothing: what memory is worth. index: who classifies, "embedding" or the reasoner.
     """
 
-    k: int = 5
+    k: int = 0
     history: HistoryMode = "full"
     batches: int = 0
     control: Control = ""
@@ -95,14 +96,15 @@ class Policy:
     def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
         """The tuples that fit, or the control's, in the words of the present task."""
         options = self._options
+        k = options.k or self._reasoner.recalls
         if options.control == "none":
             return ()
         if options.control == "random":
-            found = self._memory.sample(options.k, stable_seed(self._seed, now.key, len(now.past)))
+            found = self._memory.sample(k, stable_seed(self._seed, now.key, len(now.past)))
         else:
             classifier = self._reasoner if options.index == "reasoner" else None
             found = self._memory.retrieve(
-                now.goal, now.observation, options.k, batches=batches, classifier=classifier
+                now.goal, now.observation, k, batches=batches, classifier=classifier
             )
         return tuple(_localized(recall, now.localize) for recall in found)
 

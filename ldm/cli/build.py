@@ -196,7 +196,7 @@ def _show(built: Built, memory: str) -> None:
         names = "; ".join(f"{name} ({size})" for name, size, _ in sizes)
         count = len(batch.trajectories), tuples, len(sizes), observations
         rows.append((batch.id, *map(str, count), names))
-    columns = ("batch", "trajectories", "tuples", "goal types", "observation types", "goal types")
+    columns = ("batch", "trajectories", "tuples", "goal types", "observation types", "names")
     output.print_table(f"Memory of {built.env}", columns, rows)
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in built.seconds.items())
     output.say(
