@@ -6,7 +6,7 @@ queries give equal recalls, which an approximate index does not promise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -114,6 +114,10 @@ class Retriever:
         """Rows sorted by (batch, goal type, observation type); vectors (n, 2 · dimension)."""
         self._rows = rows
         self._vectors = vectors
+        # Numbers instead of texts, because a widened search looks at thousands of rows.
+        self._by_id = np.argsort(np.argsort([row.tuple.id for row in rows]))
+        self._trajectories = _numbered(row.tuple.trajectory_id for row in rows)
+        self._texts = _numbered((t.goal, t.observation, t.action) for t in (r.tuple for r in rows))
         spans = _spans(range(len(rows)), lambda i: rows[i].batch)
         self.batches = {b.id: _Batch(b, rows, vectors, spans[b.id]) for b in batches}
         firsts = list({row.tuple.goal: i for i, row in reversed(list(enumerate(rows)))}.values())
@@ -148,19 +152,18 @@ class Retriever:
         ]
         both = np.concatenate([query.goal_vector, query.observation_vector])
         found: list[Recall] = []
-        trajectories: set[str] = set()
-        texts: set[tuple[str, str, str]] = set()
+        trajectories: set[int] = set()
+        texts: set[int] = set()
         for fallback, spans in scopes:
             for i, similarity in self._ranked(spans, both):
-                if len(found) == k:
-                    return found
-                source = self._rows[i].tuple
-                text = source.goal, source.observation, source.action
-                if source.trajectory_id in trajectories or text in texts:
+                trajectory, text = self._trajectories[i], self._texts[i]
+                if trajectory in trajectories or text in texts:
                     continue
-                trajectories.add(source.trajectory_id)
+                trajectories.add(trajectory)
                 texts.add(text)
                 found.append(self.recall(i, similarity, fallback))
+                if len(found) == k:
+                    return found
         return found
 
     def recall(self, row: int, similarity: float, fallback: Fallback = "") -> Recall:
@@ -183,18 +186,14 @@ class Retriever:
         numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
         products = np.concatenate([self._vectors[span] @ both for span in spans])
         similar = np.round(products.astype(np.float64) / 2, DECIMALS)
-        order = np.argsort(-similar, kind="stable")
-        start = 0
-        while start < len(order):
-            end = start + 1
-            while end < len(order) and similar[order[end]] == similar[order[start]]:
-                end += 1
-            tied = (int(numbers[j]) for j in order[start:end])
-            for i in (
-                sorted(tied, key=lambda i: self._rows[i].tuple.id) if end - start > 1 else tied
-            ):
-                yield i, float(similar[order[start]])
-            start = end
+        order = np.lexsort((self._by_id[numbers], -similar))
+        return zip(numbers[order].tolist(), similar[order].tolist(), strict=True)
+
+
+def _numbered(items: Iterable[Hashable]) -> list[int]:
+    """For each item the number of its first equal."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(item, len(numbers)) for item in items]
 
 
 def _spans(members: range, key: Callable[[int], K]) -> dict[K, slice]:
