@@ -30,6 +30,7 @@ REQUIRED = (
     "rich",
     "scikit-learn",
     "sentence-transformers",
+    "threadpoolctl",
     "typer",
 )
 EXTRAS = {"alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld")}
@@ -205,18 +206,31 @@ def _alfworld_data() -> Check:
 
 
 def _memory(location: str) -> Iterator[Check]:
-    from ldm.memory import environments
+    """Each environment's newest generation: what an agent would recall from."""
+    from ldm.memory import environments, generations
+    from ldm.memory.store import is_server
 
     remedy = "`ldm build-memory data/` makes one."
+    if not is_server(location) and not Path(location).exists():
+        yield Check("Memory", location, "missing", "there is none", remedy)
+        return
     try:
-        found = environments(location)
+        found = [generations(location, env) for env in environments(location)]
     except LdmError as error:
         yield Check("Memory", location, "problem", error.message, error.remedy)
         return
-    for entry in found:
-        yield Check("Memory", location, "ok", str(entry))
+    except ImportError as error:  # said above already, with its remedy
+        yield Check("Memory", location, "problem", f"cannot be read: {error}", "Install ldm anew.")
+        return
+    for formed in found:
+        newest = formed[-1]
+        detail = (
+            f"{newest.env}: {newest.tuples} tuples, generation {newest.number}"
+            f" ({newest.origin}), embedder {newest.embedder}"
+        )
+        yield Check("Memory", location, "ok", detail)
     if not found:
-        yield Check("Memory", location, "missing", "there is none", remedy)
+        yield Check("Memory", location, "missing", "it holds no environment yet", remedy)
 
 
 def _print(checks: list[Check]) -> None:

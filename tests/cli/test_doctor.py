@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import sys
 import types
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 import ldm
-from ldm import embed
+from ldm import embed, memory
 from ldm.cli import doctor
+from ldm.memory import build
+from ldm.memory.store import writing
+from ldm.reasoner.offline import OfflineReasoner
 from tests.cli.conftest import Run
+from tests.toy import expert_trajectories
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SECRET = "sk-planted-0123456789"
 
@@ -103,6 +113,53 @@ def test_trajectories_in_the_working_directory_are_found(run: Run, tmp_path: Pat
     file.parent.mkdir(parents=True)
     file.touch()
     assert checks(run)["trajectories"]["detail"] == "data/trajectories/toy/train.jsonl"
+
+
+class LetterEmbedder:
+    """Counts letters: enough to form a memory, and loaded in no time."""
+
+    name = "letters"
+    dimension = 26
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        counts = np.array([[t.count(chr(97 + i)) for i in range(26)] for t in texts], np.float32)
+        vectors: NDArray[np.float32] = (counts + 0.1) / np.linalg.norm(counts + 0.1, axis=1)[
+            :, None
+        ]
+        return vectors
+
+
+def test_a_memory_is_described_by_its_newest_generation(run: Run) -> None:
+    some, more = expert_trajectories("train"), expert_trajectories("test")
+    for trajectories in (some, more):
+        build(".ldm/memory", trajectories, LetterEmbedder(), OfflineReasoner)
+    tuples = sum(len(t.steps) for t in (*some, *more))
+    check = checks(run)[".ldm/memory"]
+    assert check["status"] == "ok"
+    assert check["detail"] == f"toy: {tuples} tuples, generation 1 (formed), embedder letters"
+
+
+def test_a_memory_that_nothing_was_written_to_is_missing(run: Run) -> None:
+    with writing("begun"):
+        pass
+    check = checks(run, "--memory", "begun")["begun"]
+    assert check["status"] == "missing"
+    assert "build-memory" in check["remedy"]
+
+
+def test_a_directory_that_is_no_memory_is_a_problem(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    outcome = run("doctor", "--memory", "other")
+    assert outcome.code == 1
+    assert "other is not a memory" in outcome.out
+
+
+def test_without_chroma_the_rest_is_still_looked_at(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "some").mkdir()
+    monkeypatch.setattr(memory, "environments", Mock(side_effect=ImportError("no chromadb")))
+    assert checks(run, "--memory", "some")["some"]["status"] == "problem"
 
 
 def test_a_missing_package_names_its_extra(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
