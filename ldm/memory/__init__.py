@@ -80,7 +80,11 @@ class Memory:
         batches: the batch memories to search; None takes those of the goal's kind. classifier: a
         reasoner that says which types the texts belong to; None takes the nearest centroid.
         """
-        goal_vector, observation_vector = self._embedder.embed([goal, observation])
+        # One by one: a text padded beside another gets a vector that differs in its last bits,
+        # and then a recall could depend on what a worker happened to embed before.
+        goal_vector, observation_vector = (
+            self._embedder.embed([t])[0] for t in (goal, observation)
+        )
         query = Query(goal, observation, goal_vector, observation_vector, classifier)
         searched = self.batches_for(goal) if batches is None else batches
         return self._retriever.search(query, searched, k)
