@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
@@ -373,7 +374,8 @@ def _metadata(row: IndexedTuple) -> dict[str, str | int]:
 
 
 def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:
-    past = tuple((seen, action) for seen, action in json.loads(values["past"]))
+    # A trajectory's observations come back in the past of each of its later tuples.
+    past = tuple((intern(seen), intern(action)) for seen, action in json.loads(values["past"]))
     return IndexedTuple(
         tuple=StateActionTuple(
             goal=values["goal"],
