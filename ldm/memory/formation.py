@@ -90,6 +90,7 @@ def cut(
             # Near-equal sizes: a last batch of two or three would be a poor memory of its own.
             start, end = len(members) * i // count, len(members) * (i + 1) // count
             plans.append(BatchPlan(f"{kind or MIXED}-{number}", kind, tuple(members[start:end])))
+            used.add(plans[-1].id)
     return tuple(plans)
 
 
@@ -158,13 +159,17 @@ def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
 
 
 def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, frozenset[str]]]:
-    """(type name, members) of a clustering, after checking that it is one of `items`."""
+    """(type name, members) of each type with members, after checking that it is a partition."""
     named = set(range(len(clustering.names)))
-    if len(clustering.assignment) != len(items) or not named >= set(clustering.assignment):
+    if (
+        len(clustering.assignment) != len(items)
+        or not named >= set(clustering.assignment)
+        or len(set(clustering.names)) != len(named)
+    ):
         raise LdmError(
             f"The reasoner put {len(clustering.assignment)} of {len(items)} items into"
             f" {len(named)} types.",
-            "Every item belongs to exactly one type; this is a fault of the reasoner.",
+            "Every item belongs to exactly one type of its own name; the reasoner is at fault.",
         )
     return [
         (
@@ -172,4 +177,5 @@ def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, 
             frozenset(i for i, at in zip(items, clustering.assignment, strict=True) if at == label),
         )
         for label, name in enumerate(clustering.names)
+        if label in clustering.assignment
     ]
