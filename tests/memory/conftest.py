@@ -1,0 +1,25 @@
+"""A small memory of the toy environment's expert, made without any model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ldm.memory import Memory, build
+from ldm.reasoner.offline import OfflineReasoner
+from tests.embedder import BagOfWords
+from tests.toy import expert_trajectories
+
+
+@pytest.fixture(scope="package")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a memory of twelve episodes in two batches; leave it as it is."""
+    place = tmp_path_factory.mktemp("toy-memory")
+    build(str(place), expert_trajectories(), BagOfWords(), OfflineReasoner)
+    return place
+
+
+@pytest.fixture(scope="package")
+def memory(toy: Path) -> Memory:
+    return Memory.open(str(toy), "toy", embedder=BagOfWords())

@@ -1,0 +1,219 @@
+"""Trajectories become tuples, and are cut into batches (LDM² §3.1–3.2)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from ldm.errors import LdmError
+from ldm.memory.formation import (
+    PAST_OBSERVATION,
+    FormationOptions,
+    cut,
+    form,
+    make_history,
+    texts_of,
+    tuples_of,
+)
+from ldm.reasoner import Clustering
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.types import Step, Task, Trajectory
+from tests.embedder import BagOfWords
+from tests.toy import ToyOptions, expert_trajectories
+
+REASONER = OfflineReasoner(BagOfWords())
+
+
+def trajectory(number: int = 0, kind: str = "heat", steps: Sequence[Step] = ()) -> Trajectory:
+    task = Task(f"train/{number}", "kitchen", "train", f"heat egg {number}", kind, source="game 1")
+    steps = tuple(steps) or (Step("go to stove 1", "You see a stove."), Step("heat egg", "Done."))
+    return Trajectory(task, "You are in a kitchen.", steps, 1.0, True, "human")
+
+
+class TestTuples:
+    def test_every_action_gives_one(self) -> None:
+        for found in expert_trajectories():
+            assert len(tuples_of(found, REASONER, 0)) == len(found.steps)
+
+    def test_hold_the_observation_before_the_action(self) -> None:
+        first, second = tuples_of(trajectory(), REASONER, 0)
+        assert (first.observation, first.action) == ("You are in a kitchen.", "go to stove 1")
+        assert (second.observation, second.action) == ("You see a stove.", "heat egg")
+        assert first.history.past == ()
+        assert second.history.past == (("You are in a kitchen.", "go to stove 1"),)
+
+    def test_a_think_step_gives_none_and_leaves_no_trace(self) -> None:
+        thought = Step("", "", thought="Where is the stove?")
+        one, two = trajectory().steps
+        with_thoughts = trajectory(steps=[thought, one, thought, two, thought])
+        found = tuples_of(with_thoughts, REASONER, 0)
+        assert [(t.observation, t.action, t.step, t.history) for t in found] == [
+            (t.observation, t.action, t.step, t.history)
+            for t in tuples_of(trajectory(), REASONER, 0)
+        ]
+
+    def test_know_where_they_come_from(self) -> None:
+        source = trajectory(3)
+        found = tuples_of(source, REASONER, generation=2)[1]
+        assert (found.env, found.split, found.task_id) == ("kitchen", "train", "train/3")
+        assert (found.kind, found.source, found.origin) == ("heat", "game 1", "human")
+        assert (found.trajectory_id, found.step, found.generation) == (source.id, 1, 2)
+
+    def test_can_begin_at_a_later_step_with_the_whole_history(self) -> None:
+        assert (
+            tuples_of(trajectory(), REASONER, 1, first=1)
+            == tuples_of(trajectory(), REASONER, 1)[1:]
+        )
+
+    def test_a_task_without_a_source_is_its_own(self) -> None:
+        plain = trajectory()
+        found = tuples_of(replace(plain, task=replace(plain.task, source="")), REASONER, 0)
+        assert {t.source for t in found} == {"train/0"}
+
+
+class TestHistory:
+    def test_tells_what_the_reasoner_makes_of_the_past(self) -> None:
+        past = (("You are in a kitchen.", "go to stove 1"),)
+        history = make_history(REASONER, "heat egg", past, "You see a stove.")
+        assert history.past == past
+        assert history.summary == REASONER.summarize("heat egg", past, "You see a stove.")
+        assert history.assessment == REASONER.assess("heat egg", past, "You see a stove.")
+
+    def test_shortens_long_observations(self) -> None:
+        history = make_history(REASONER, "buy", (("page " * 1_000, "click[x]"),), "a page")
+        assert len(history.past[0][0]) == PAST_OBSERVATION
+
+
+class TestCutting:
+    def test_batches_are_of_about_the_size_asked_for(self) -> None:
+        for count in (1, 9, 10, 11, 21, 40):
+            plans = cut([trajectory(n) for n in range(count)], FormationOptions(batch_size=10))
+            sizes = [len(plan.trajectories) for plan in plans]
+            assert sum(sizes) == count
+            assert len(sizes) == -(-count // 10)
+            assert max(sizes) <= 10
+            assert max(sizes) - min(sizes) <= 1
+
+    def test_the_papers_sizes_are_the_defaults(self) -> None:
+        assert FormationOptions().size("webshop") == 100
+        assert FormationOptions().size("alfworld") == 50
+        assert FormationOptions(batch_size=7).size("webshop") == 7
+
+    def test_two_hundred_of_a_kind_make_the_papers_four_batches(self) -> None:
+        plans = cut([trajectory(n) for n in range(200)], FormationOptions())
+        assert [plan.id for plan in plans] == ["heat-1", "heat-2", "heat-3", "heat-4"]
+
+    def test_every_trajectory_is_in_exactly_one_batch(self) -> None:
+        given = [trajectory(n, kind) for n in range(15) for kind in ("heat", "cool")]
+        plans = cut(given, FormationOptions(batch_size=4))
+        assert sorted(t.id for plan in plans for t in plan.trajectories) == sorted(
+            t.id for t in given
+        )
+
+    def test_a_batch_is_of_one_kind(self) -> None:
+        given = [trajectory(n, kind) for n in range(5) for kind in ("heat", "cool")]
+        for plan in cut(given, FormationOptions(batch_size=2)):
+            assert {t.task.kind for t in plan.trajectories} == {plan.kind}
+
+    def test_mixed_batches_are_cut_over_all_kinds(self) -> None:
+        given = [trajectory(n, kind) for n in range(10) for kind in ("heat", "cool")]
+        plans = cut(given, FormationOptions(batch_size=10, batching="mixed"))
+        assert [(plan.id, plan.kind) for plan in plans] == [("mixed-1", ""), ("mixed-2", "")]
+        assert all({t.task.kind for t in plan.trajectories} == {"heat", "cool"} for plan in plans)
+
+    def test_the_order_they_come_in_does_not_matter(self) -> None:
+        given = [trajectory(n, kind) for n in range(12) for kind in ("heat", "cool")]
+        expected = cut(given, FormationOptions(batch_size=5))
+        for seed in range(3):
+            random.Random(seed).shuffle(given)
+            assert cut(given, FormationOptions(batch_size=5)) == expected
+
+    def test_another_seed_shuffles_differently(self) -> None:
+        given = [trajectory(n) for n in range(20)]
+        plans = [cut(given, FormationOptions(batch_size=10, seed=seed)) for seed in (0, 1)]
+        assert plans[0] != plans[1]
+
+    def test_numbering_goes_on_behind_what_is_taken(self) -> None:
+        given = [trajectory(n) for n in range(6)]
+        options = FormationOptions(batch_size=2)
+        assert [p.id for p in cut(given, options, taken=["heat-1", "heat-3", "cool-2"])] == [
+            *("heat-2", "heat-4", "heat-5")
+        ]
+
+    def test_no_two_batches_share_an_id_whatever_the_kinds_are_called(self) -> None:
+        given = [trajectory(n, kind) for n in range(4) for kind in ("", "mixed", "a", "a-1")]
+        ids = [plan.id for plan in cut(given, FormationOptions(batch_size=2))]
+        assert len(set(ids)) == len(ids)
+
+
+class Clusters(OfflineReasoner):
+    """A reasoner with a given clustering of observations."""
+
+    def __init__(self, clustering: Clustering) -> None:
+        super().__init__(BagOfWords())
+        self._clustering = clustering
+
+    def cluster_observations(self, observations: Sequence[str]) -> Clustering:
+        return self._clustering
+
+
+class TestForming:
+    def test_every_tuple_gets_a_cell_that_its_index_names(self) -> None:
+        given = expert_trajectories(options=ToyOptions(tasks=24))
+        for plan in cut(given, FormationOptions()):
+            formed = form(plan, REASONER, 0)
+            assert len(formed.rows) == sum(len(t.steps) for t in plan.trajectories)
+            for row in formed.rows:
+                below = formed.index.goal_types[row.goal_type].observation_types
+                assert below[row.observation_type]
+                assert row.batch == formed.index.id == plan.id
+
+    def test_equal_goals_share_a_type_and_equal_observations_within_it_too(self) -> None:
+        given = expert_trajectories(options=ToyOptions(tasks=24))
+        for plan in cut(given, FormationOptions(batching="mixed")):
+            rows = form(plan, REASONER, 0).rows
+            goals = {(r.tuple.goal, r.goal_type) for r in rows}
+            assert len(goals) == len({goal for goal, _ in goals})
+            cells = {(r.goal_type, r.tuple.observation, r.observation_type) for r in rows}
+            assert len(cells) == len({cell[:2] for cell in cells})
+
+    def test_there_are_several_types_where_there_is_variety(self) -> None:
+        (plan,) = cut(
+            expert_trajectories(options=ToyOptions(tasks=40)), FormationOptions(batching="mixed")
+        )
+        index = form(plan, REASONER, 0).index
+        assert len(index.goal_types) > 1
+        assert all(len(goal_type.observation_types) > 1 for goal_type in index.goal_types)
+
+    @pytest.mark.parametrize(
+        "clustering",
+        [
+            Clustering(("a",), (0,)),
+            Clustering(("a",), (0, 0, 0)),
+            Clustering(("a",), (0, 1)),
+            Clustering(("a", "b"), (0, -1)),
+            Clustering(("a", "a"), (0, 1)),
+        ],
+        ids=["left out", "one too many", "no such type", "negative", "equal names"],
+    )
+    def test_clusters_that_are_no_partition_are_refused(self, clustering: Clustering) -> None:
+        (plan,) = cut([trajectory()], FormationOptions())
+        with pytest.raises(LdmError, match="reasoner"):
+            form(plan, Clusters(clustering), 0)
+
+    def test_a_type_without_members_does_not_come_into_being(self) -> None:
+        (plan,) = cut([trajectory()], FormationOptions())
+        formed = form(plan, Clusters(Clustering(("a", "b", "c"), (2, 0))), 0)
+        assert [g.observation_types for g in formed.index.goal_types] == [("a", "c")]
+        assert sorted(row.observation_type for row in formed.rows) == [0, 1]
+
+
+def test_the_texts_to_embed_are_distinct_and_sorted() -> None:
+    texts = texts_of(expert_trajectories())
+    assert all(a < b for a, b in pairwise(texts))
+    tuples = [t for one in expert_trajectories() for t in tuples_of(one, REASONER, 0)]
+    assert set(texts) == {t.goal for t in tuples} | {t.observation for t in tuples}

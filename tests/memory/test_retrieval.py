@@ -1,0 +1,250 @@
+"""Retrieval finds what an exhaustive search by the same rules finds (LDM² §3.2, Eq. 3)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldm.memory import Memory, build, inspect
+from ldm.memory.formation import FormationOptions
+from ldm.memory.retrieval import Retriever
+from ldm.reasoner import TypeView
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.types import Recall, Step, Task, Trajectory
+from tests.embedder import BagOfWords
+from tests.toy import ToyOptions, expert_trajectories
+
+ROOT = Path(__file__).resolve().parents[2]
+QUERIES = [
+    ("put the apple in the basket", "You are at shelf 1. On it you see: apple."),
+    ("put a washed fig in the basket", "You hold the fig."),
+    ("put a washed lemon in the basket", "You are at sink."),
+    ("put the melon in the basket", "It rains."),
+]
+
+
+def brute_force(memory: Memory, goal: str, observation: str, k: int) -> list[tuple[str, float]]:
+    """(tuple id, similarity) by the documented rules, without any index but the cells."""
+    embedder = BagOfWords()
+    goal_vector, observation_vector = embedder.embed([goal, observation])
+    retriever = Retriever(memory.batches, memory.rows, memory._vectors)
+    cells = {}
+    for batch in retriever.batches_of(memory.kind_of(goal)):
+        g = retriever.batches[batch].goal_types.nearest(goal_vector)
+        cells[batch] = (
+            g,
+            retriever.batches[batch].observation_types[g].nearest(observation_vector),
+        )
+    scored = []
+    for row in memory.rows:
+        if row.batch not in cells:
+            continue
+        mine = embedder.embed([row.tuple.goal, row.tuple.observation])
+        similarity = float(mine[0] @ goal_vector + mine[1] @ observation_vector) / 2
+        g, o = cells[row.batch]
+        scope = 2 if row.goal_type != g else 1 if row.observation_type != o else 0
+        scored.append((scope, -round(similarity, 6), row.tuple.id, row.tuple))
+    found: list[tuple[str, float]] = []
+    trajectories, texts = set(), set()
+    for _, negative, tuple_id, source in sorted(scored, key=lambda entry: entry[:3]):
+        text = source.goal, source.observation, source.action
+        if source.trajectory_id in trajectories or text in texts:
+            continue
+        trajectories.add(source.trajectory_id)
+        texts.add(text)
+        found.append((tuple_id, -negative))
+    return found[:k]
+
+
+class TestSearch:
+    @pytest.mark.parametrize(("goal", "observation"), QUERIES)
+    @pytest.mark.parametrize("k", [1, 5, 100])
+    def test_is_exact(self, goal: str, observation: str, k: int, memory: Memory) -> None:
+        found = memory.retrieve(goal, observation, k)
+        expected = brute_force(memory, goal, observation, k)
+        assert [recall.tuple.id for recall in found] == [tuple_id for tuple_id, _ in expected]
+        assert np.allclose([r.similarity for r in found], [s for _, s in expected], atol=2e-6)
+
+    def test_gives_at_most_k(self, memory: Memory) -> None:
+        for k in (1, 2, 3):
+            assert len(memory.retrieve(*QUERIES[0], k)) == k
+
+    def test_k_is_five_by_default(self, memory: Memory) -> None:
+        assert len(memory.retrieve(*QUERIES[0])) == 5
+
+    def test_gives_at_most_one_per_trajectory_and_per_text(self, memory: Memory) -> None:
+        found = memory.retrieve(*QUERIES[0], 100)
+        sources = [recall.tuple for recall in found]
+        assert len({s.trajectory_id for s in sources}) == len(found)
+        assert len({(s.goal, s.observation, s.action) for s in sources}) == len(found)
+
+    def test_finds_a_recorded_state_first(self, memory: Memory) -> None:
+        for row in memory.rows[::7]:
+            best = memory.retrieve(row.tuple.goal, row.tuple.observation, 1)[0]
+            assert best.similarity == pytest.approx(1.0, abs=1e-6)
+            assert best.tuple.observation == row.tuple.observation
+
+    def test_widens_from_cell_to_goal_type_to_batch_and_says_so(self, memory: Memory) -> None:
+        order = ["", "goal type", "batch"]
+        widened = set()
+        for goal, observation in QUERIES:
+            marks = [recall.fallback for recall in memory.retrieve(goal, observation, 100)]
+            assert [order.index(mark) for mark in marks] == sorted(map(order.index, marks))
+            assert marks[0] == ""
+            widened |= set(marks)
+        assert widened == set(order)
+
+    def test_within_a_scope_the_most_similar_come_first(self, memory: Memory) -> None:
+        found = memory.retrieve(*QUERIES[1], 100)
+        for mark in ("", "goal type", "batch"):
+            similar = [recall.similarity for recall in found if recall.fallback == mark]
+            assert similar == sorted(similar, reverse=True)
+
+    def test_names_batch_and_types(self, memory: Memory) -> None:
+        for recall in memory.retrieve(*QUERIES[0], 100):
+            index = next(b for b in memory.batches if b.id == recall.batch)
+            (goal_type,) = [g for g in index.goal_types if g.name == recall.goal_type]
+            assert recall.observation_type in goal_type.observation_types
+
+    def test_may_be_limited_to_batches(self, memory: Memory) -> None:
+        found = memory.retrieve(*QUERIES[0], 100, batches=["wash-1"])
+        assert {recall.batch for recall in found} == {"wash-1"}
+        assert {recall.tuple.kind for recall in found} == {"wash"}
+
+    def test_ties_are_broken_by_id(self, tmp_path: Path) -> None:
+        def same(number: int) -> Trajectory:
+            task = Task(f"train/{number}", "room", "train", "open it", "open")
+            return Trajectory(task, "A door.", (Step(f"knock {number}", "."),), 1.0, True, "human")
+
+        build(str(tmp_path), [same(n) for n in range(9)], BagOfWords(), OfflineReasoner)
+        memory = Memory.open(str(tmp_path), "room", embedder=BagOfWords())
+        found = memory.retrieve("open it", "A door.", 9)
+        assert len({recall.similarity for recall in found}) == 1
+        ids = [recall.tuple.id for recall in found]
+        assert ids == sorted(ids)
+        assert [r.tuple.id for r in memory.retrieve("open it", "A door.", 4)] == ids[:4]
+
+
+class TestKinds:
+    def test_the_kind_of_a_goal_is_that_of_the_nearest(self, memory: Memory) -> None:
+        assert memory.kind_of("put the quince in the basket") == "fetch"
+        assert memory.kind_of("put a washed quince in the basket") == "wash"
+
+    def test_only_the_kinds_batches_are_searched(self, memory: Memory) -> None:
+        assert memory.batches_for("put a washed quince in the basket") == ("wash-1",)
+        kinds = {r.tuple.kind for r in memory.retrieve("put a washed fig in the basket", "x", 100)}
+        assert kinds == {"wash"}
+
+    def test_mixed_batches_answer_for_every_kind(self, tmp_path: Path) -> None:
+        options = FormationOptions(batch_size=4, batching="mixed")
+        given = expert_trajectories()
+        build(str(tmp_path), given, BagOfWords(), OfflineReasoner, options=options)
+        memory = Memory.open(str(tmp_path), "toy", embedder=BagOfWords())
+        for kind in ("the", "a washed"):
+            batches = memory.batches_for(f"put {kind} fig in the basket")
+            assert batches == ("mixed-1", "mixed-2", "mixed-3")
+
+    def test_the_number_of_batches_can_be_limited(self, tmp_path: Path) -> None:
+        options = FormationOptions(batch_size=2)
+        given = expert_trajectories()
+        build(str(tmp_path), given, BagOfWords(), OfflineReasoner, options=options)
+        memory = Memory.open(str(tmp_path), "toy", embedder=BagOfWords())
+        goal = "put the fig in the basket"
+        assert memory.batches_for(goal) == ("fetch-1", "fetch-2", "fetch-3")
+        assert memory.batches_for(goal, 2) == ("fetch-1", "fetch-2")
+
+
+class Contrary(OfflineReasoner):
+    """Puts everything into the last type, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(BagOfWords())
+        self.asked: list[tuple[str, tuple[TypeView, ...]]] = []
+
+    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        self.asked.append((goal, tuple(types)))
+        return len(types) - 1
+
+    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        self.asked.append((observation, tuple(types)))
+        return len(types) - 1
+
+
+class TestAReasonerThatClassifies:
+    def test_decides_which_cell_is_searched_first(self, memory: Memory) -> None:
+        reasoner = Contrary()
+        found = memory.retrieve(*QUERIES[1], 1, classifier=reasoner)
+        index = next(b for b in memory.batches if b.id == "wash-1")
+        assert found[0].goal_type == index.goal_types[-1].name
+        assert found[0].observation_type == index.goal_types[-1].observation_types[-1]
+        assert [text for text, _ in reasoner.asked] == list(QUERIES[1])
+
+    def test_sees_names_examples_and_unit_centroids(self, memory: Memory) -> None:
+        reasoner = Contrary()
+        memory.retrieve(*QUERIES[1], 1, classifier=reasoner)
+        for _, types in reasoner.asked:
+            for view in types:
+                assert view.name
+                assert 1 <= len(view.examples) <= 3
+                assert np.linalg.norm(view.centroid) == pytest.approx(1.0, abs=1e-5)
+
+    def test_the_nearest_centroid_is_what_the_offline_one_says(self, memory: Memory) -> None:
+        reasoner = OfflineReasoner(BagOfWords())
+        for goal, observation in QUERIES:
+            assert memory.retrieve(goal, observation, 9, classifier=reasoner) == memory.retrieve(
+                goal, observation, 9
+            )
+
+
+class TestTheRandomControl:
+    def test_draws_by_seed_from_the_whole_memory(self, memory: Memory) -> None:
+        drawn = memory.sample(5, seed=1)
+        assert drawn == memory.sample(5, seed=1)
+        assert drawn != memory.sample(5, seed=2)
+        assert {recall.similarity for recall in drawn} == {0.0}
+        kinds = {r.tuple.kind for seed in range(5) for r in memory.sample(5, seed)}
+        assert kinds == {"fetch", "wash"}
+
+    def test_gives_everything_where_more_is_asked_for(self, memory: Memory) -> None:
+        drawn: list[Recall] = memory.sample(10_000, seed=0)
+        assert len({recall.tuple.id for recall in drawn}) == len(drawn) == len(memory)
+
+
+SCRIPT = """
+import sys
+from ldm.memory import Memory, build
+from ldm.reasoner.offline import OfflineReasoner
+from tests.embedder import BagOfWords
+from tests.memory.test_retrieval import QUERIES
+from tests.toy import ToyOptions, expert_trajectories
+place = sys.argv[1]
+build(place, expert_trajectories(options=ToyOptions(tasks=24)), BagOfWords(), OfflineReasoner)
+memory = Memory.open(place, "toy", embedder=BagOfWords())
+print(memory.record.digest, memory.batches)
+for query in QUERIES:
+    print(memory.retrieve(*query, 20))
+"""
+
+
+def test_memory_and_recalls_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    said = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path / seed)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        said.append(done.stdout)
+    assert said[0] == said[1]
+    assert "Recall(" in said[0]
+
+
+def test_a_snapshot_is_what_the_store_holds(toy: Path, memory: Memory) -> None:
+    contents = inspect(str(toy), "toy")
+    assert len(memory) == len(contents.rows) == memory.record.tuples
+    assert (memory.env, memory.generation) == ("toy", 0)
+    assert ToyOptions().tasks == sum(len(batch.trajectories) for batch in memory.batches)
