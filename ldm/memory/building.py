@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ldm.embed import Embedder
+from ldm.errors import LdmError
 from ldm.memory.formation import BatchPlan, FormationOptions, cut, form, texts_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.store import STAGING, Store, digest, is_server, writing
+from ldm.memory.store import STAGING, Store, digest, is_server, translated, writing
 from ldm.reasoner import Reasoner
 from ldm.types import Trajectory, stable_hash
 
@@ -33,7 +34,8 @@ OnProgress = Callable[[str, int, int], None]
 class Built:
     """What a build did. seconds: wall time per stage; empty where nothing was new.
 
-    trajectories: those added; skipped: those that were in the memory already or occurred twice.
+    trajectories: those added; skipped: those that were in the memory already, occurred twice or
+    hold no action.
     """
 
     env: str
@@ -84,10 +86,11 @@ class StagedEmbedder:
             staged: NDArray[np.float32] = np.load(path)
             return staged
         vectors = self._embedder.embed(chunk)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp.npy")
-        np.save(temporary, vectors)
-        temporary.replace(path)
+        with translated(str(self._folder)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_suffix(".tmp.npy")
+            np.save(temporary, vectors)
+            temporary.replace(path)
         return vectors
 
 
@@ -105,10 +108,16 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
 
     Those that it already holds are left out; without any new one nothing is written. rebuild: drop
     the environment's memory first. An interrupted build goes on where it was and ends in the same
-    memory. Raises MemoryStoreError where the location cannot be written, holds another embedder's
-    vectors or something else than a memory.
+    memory. Raises LdmError without any action to remember, MemoryStoreError where the location
+    cannot be written, holds another embedder's vectors or something else than a memory.
     """
     chosen = options or FormationOptions()
+    distinct = {t.id: t for t in trajectories if any(step.action for step in t.steps)}
+    if not distinct:
+        raise LdmError(
+            f"None of these {len(trajectories)} trajectories holds an action.",
+            "A memory is made of actions; `ldm schema trajectory` shows where they belong.",
+        )
     env = trajectories[0].task.env
     with writing(location) as store:
         if rebuild:
@@ -116,9 +125,10 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         present = store.generations(env)
         if present:
             present[-1].check_embedder(embedder.name)
+        elif store.embedder(env) != embedder.name:
+            store.drop(env)  # leftovers of an interrupted build are of no use to this one
         newest = present[-1].number if present else -1
         known = {t for b in store.batches(env) if b.generation <= newest for t in b.trajectories}
-        distinct = {t.id: t for t in trajectories}
         new = [distinct[i] for i in sorted(distinct) if i not in known]
         skipped = len(trajectories) - len(new)
         if present and not new:

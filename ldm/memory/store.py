@@ -63,7 +63,7 @@ class Contents:
 
 
 @contextmanager
-def _translated(location: str) -> Iterator[None]:
+def translated(location: str) -> Iterator[None]:
     """Errors of Chroma, SQLite and the file system in words for users."""
     import sqlite3
 
@@ -87,7 +87,7 @@ def _translated(location: str) -> Iterator[None]:
 def _guarded(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     @wraps(method)
     def guarded(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        with _translated(self.location):
+        with translated(self.location):
             return method(self, *args, **kwargs)
 
     return guarded  # type: ignore[return-value]  # mypy keeps the name of `self`
@@ -156,6 +156,12 @@ class Store:
         )
 
     @_guarded
+    def embedder(self, env: str) -> str:
+        """The embedder of the vectors that are there, of leftovers too; "" where there are none."""
+        collection = self._collection(env, "tuples")
+        return str(collection.metadata["embedder"]) if collection else ""
+
+    @_guarded
     def add_tuples(
         self, rows: Sequence[IndexedTuple], vectors: NDArray[np.float32], embedder: str
     ) -> None:
@@ -187,7 +193,8 @@ class Store:
     def drop_after(self, env: str, generation: int, keep: Iterable[str] = ()) -> None:
         """Remove what belongs to later generations, but for the batches with ids in `keep`."""
         log, tuples = self._collection(env, "records"), self._collection(env, "tuples")
-        if log is None:
+        if log is None:  # nothing was finished, or `drop` was interrupted
+            self.drop(env)
             return
         kept = set(keep)
         if later := [g.number for g in self._generations(log) if g.number > generation]:
@@ -293,7 +300,7 @@ def writing(location: str) -> Iterator[Store]:
         yield _open(location)
         return
     path = Path(location)
-    with _translated(location):
+    with translated(location):
         path.mkdir(parents=True, exist_ok=True)
         others = {p.name for p in path.iterdir()} - {LOCK, STAGING}
         if others and DATABASE not in others:
@@ -322,7 +329,7 @@ def digest(rows: Iterable[IndexedTuple]) -> str:
 
 
 def _open(location: str) -> Store:
-    with _translated(location):
+    with translated(location):
         return Store(location, _client(location))
 
 
