@@ -13,6 +13,7 @@ from ldm.embed import Embedder
 from ldm.memory.building import Built, OnProgress, build
 from ldm.memory.formation import FormationOptions, make_history
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
+from ldm.memory.kinds import KindClassifier
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.store import Contents, reading
 from ldm.reasoner import Reasoner
@@ -54,12 +55,17 @@ class Memory:
     def _retriever(self) -> Retriever:
         return Retriever(self.batches, self.rows, self._vectors)
 
+    @cached_property
+    def _kinds(self) -> KindClassifier:
+        tuples = [row.tuple for row in self.rows]
+        return KindClassifier([t.goal for t in tuples], [t.kind for t in tuples])
+
     def __len__(self) -> int:
         return len(self.rows)
 
     def kind_of(self, goal: str) -> str:
-        """The task kind of a goal, from the nearest recorded ones."""
-        return self._retriever.kind(self._embedder.embed([goal])[0])
+        """The task kind of a goal, judged by the recorded ones."""
+        return self._kinds(goal)
 
     def batches_for(self, goal: str, limit: int = 0) -> tuple[str, ...]:
         """Ids of the batch memories that answer for `goal`'s kind; at most `limit` if not 0."""

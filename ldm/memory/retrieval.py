@@ -6,7 +6,6 @@ queries give equal recalls, which an approximate index does not promise.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 
 #: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
 DECIMALS = 6
-#: Nearest goals that are asked for the kind of a new one, and the rate at which their say falls off
-#: with the distance from the nearest: a small memory is all neighbours.
-KIND_VOTERS = 10
-KIND_SHARPNESS = 10.0
 EXAMPLES = 3
 
 K = TypeVar("K")
@@ -123,19 +118,6 @@ class Retriever:
         self._texts = _numbered((t.goal, t.observation, t.action) for t in (r.tuple for r in rows))
         spans = _spans(range(len(rows)), lambda i: rows[i].batch)
         self.batches = {b.id: _Batch(b, rows, vectors, spans[b.id]) for b in batches}
-        firsts = list({row.tuple.goal: i for i, row in reversed(list(enumerate(rows)))}.values())
-        self._goal_rows = sorted(firsts)
-        self._goal_vectors = vectors[self._goal_rows, : vectors.shape[1] // 2]
-
-    def kind(self, goal_vector: NDArray[np.float32]) -> str:
-        """The task kind of a goal: that of the nearest recorded goals, the nearer the more so."""
-        nearness = np.round(self._goal_vectors @ goal_vector, DECIMALS)
-        votes: dict[str, float] = {}
-        for i in np.argsort(-nearness, kind="stable")[:KIND_VOTERS]:
-            kind = self._rows[self._goal_rows[i]].tuple.kind
-            say = math.exp(KIND_SHARPNESS * float(nearness[i] - nearness.max()))
-            votes[kind] = round(votes.get(kind, 0.0) + say, DECIMALS)
-        return max(sorted(votes), key=lambda kind: votes[kind])
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
         """Ids of the batches that hold tuples of `kind`, mixed ones included, in their order."""
