@@ -137,10 +137,13 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
 
 
 def test_the_tutorials_run(tmp_path: Path) -> None:
+    outputs: list[str] = []
     for name in ("your-own-environment.md", "your-own-agent.md"):  # the second builds on the first
         page = TUTORIALS / name
         assert write_files(page, tmp_path)
         commands = [block["body"] for block in blocks(page) if block["info"] == "bash"]
         assert commands
-        out = "".join(shell(body, tmp_path) for body in commands)
-        assert "12" in out
+        outputs = [shell(body, tmp_path) for body in commands]
+        evaluated = next(out for out in outputs if "on library:Library, test" in out)
+        assert re.search(r"^ all +12 +100\.0 %", evaluated, re.M), evaluated
+    assert outputs[-1].endswith("\nsolved\n")
