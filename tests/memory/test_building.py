@@ -1,0 +1,354 @@
+"""Building a memory: resumable, idempotent, one generation at a time."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import numpy as np
+import pytest
+
+from ldm.embed import Embedder
+from ldm.errors import LdmError, MemoryStoreError
+from ldm.memory import Built, Memory, build, environments, generations, inspect
+from ldm.memory.exchange import export
+from ldm.memory.formation import FormationOptions
+from ldm.memory.store import STAGING, writing
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.types import Step, Task, Trajectory
+from tests.embedder import BagOfWords
+from tests.toy import ToyOptions, expert_trajectories
+
+TWELVE = expert_trajectories()
+MORE = expert_trajectories(options=ToyOptions(tasks=20))
+
+
+def make(place: Path, given: Sequence[Trajectory] = TWELVE, **options: Any) -> Built:
+    embedder: Embedder = options.pop("embedder", None) or BagOfWords()
+    return build(str(place), given, embedder, OfflineReasoner, **options)
+
+
+def exported(place: Path) -> bytes:
+    """All of the newest generation, as bytes."""
+    file = place.with_name(f"{place.name}.jsonl")
+    export(str(place), "toy", file)
+    return file.read_bytes()
+
+
+class TestAFirstBuild:
+    def test_makes_generation_0_of_all_that_it_was_given(self, tmp_path: Path) -> None:
+        built = make(tmp_path)
+        assert (built.env, built.generation.number, built.generation.origin) == ("toy", 0, "formed")
+        assert (built.trajectories, built.skipped) == (12, 0)
+        assert built.generation.tuples == len(built.rows) == sum(len(t.steps) for t in TWELVE)
+        assert [batch.id for batch in built.batches] == ["fetch-1", "wash-1"]
+        assert built.rows == inspect(str(tmp_path), "toy").rows
+
+    def test_stores_unit_vectors_of_goal_and_observation(self, tmp_path: Path) -> None:
+        make(tmp_path)
+        contents = inspect(str(tmp_path), "toy")
+        for row, vector in zip(contents.rows, contents.vectors, strict=True):
+            expected = BagOfWords().embed([row.tuple.goal, row.tuple.observation])
+            assert np.allclose(vector, expected.ravel(), atol=1e-6)
+
+    def test_says_how_it_was_made(self, tmp_path: Path) -> None:
+        generation = make(tmp_path, options=FormationOptions(3, "mixed", 7)).generation
+        assert (generation.embedder, generation.dimension) == ("bag-of-words", 24)
+        assert generation.settings == {
+            "batch_size": "3",
+            "batching": "mixed",
+            "seed": "7",
+            "reasoner": "offline",
+        }
+
+    def test_embeds_each_distinct_text_once(self, tmp_path: Path) -> None:
+        embedder = BagOfWords()
+        make(tmp_path, embedder=embedder)
+        texts = list(itertools.chain.from_iterable(embedder.calls))
+        assert len(texts) == len(set(texts))
+
+    def test_reports_progress_and_the_seconds_of_each_stage(self, tmp_path: Path) -> None:
+        told: list[tuple[str, int, int]] = []
+        built = make(tmp_path, on_progress=lambda *report: told.append(report))
+        assert list(built.seconds) == ["embed", "form", "store", "check"]
+        for stage in ("embed", "form"):
+            done = [(d, total) for name, d, total in told if name == stage]
+            assert [d for d, _ in done] == sorted(d for d, _ in done)
+            assert done[-1][0] == done[-1][1]
+
+    def test_the_order_of_the_trajectories_does_not_matter(self, tmp_path: Path) -> None:
+        make(tmp_path / "forth")
+        make(tmp_path / "back", TWELVE[::-1])
+        assert exported(tmp_path / "forth") == exported(tmp_path / "back")
+
+    def test_a_trajectory_that_comes_twice_counts_once(self, tmp_path: Path) -> None:
+        make(tmp_path / "once")
+        built = make(tmp_path / "twice", [*TWELVE, *TWELVE])
+        assert (built.trajectories, built.skipped) == (12, 12)
+        assert exported(tmp_path / "once") == exported(tmp_path / "twice")
+
+    def test_leaves_nothing_beside_the_memory(self, tmp_path: Path) -> None:
+        make(tmp_path / "memory")
+        assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+        assert not (tmp_path / "memory" / STAGING).exists()
+
+    @pytest.mark.parametrize("text", ["", " ", "a\nb\t“c” ⟨d⟩ 🍎", "x" * 20_000, 'say "a\\b"'])
+    def test_any_text_comes_back_as_it_was(self, text: str, tmp_path: Path) -> None:
+        task = Task("train/1", "toy", "train", text, "fetch")
+        steps = (Step("look", text), Step(text or "wait", "."))
+        make(tmp_path, [Trajectory(task, text, steps, 1.0, True, "human")])
+        rows = inspect(str(tmp_path), "toy").rows
+        assert {row.tuple.goal for row in rows} == {text}
+        assert {row.tuple.observation for row in rows} == {text}
+        assert {row.tuple.action for row in rows} == {"look", text or "wait"}
+
+    def test_environments_do_not_meet(self, tmp_path: Path) -> None:
+        for env in ("toy", "Ein Ort: überall!", "tests.toy:ToyEnv", "x"):
+            make(tmp_path, [replace(t, task=replace(t.task, env=env)) for t in TWELVE])
+        assert len(environments(str(tmp_path))) == 4
+        for env in environments(str(tmp_path)):
+            assert {row.tuple.env for row in inspect(str(tmp_path), env).rows} == {env}
+
+    def test_trajectories_without_any_action_are_left_out(self, tmp_path: Path) -> None:
+        idle = replace(TWELVE[0], steps=(Step("", "", thought="Hm."),))
+        built = make(tmp_path, [*TWELVE[1:], idle])
+        assert (built.trajectories, built.skipped) == (11, 1)
+
+    def test_without_any_action_at_all_there_is_nothing_to_build(self, tmp_path: Path) -> None:
+        with pytest.raises(LdmError, match="action"):
+            make(tmp_path / "memory", [replace(TWELVE[0], steps=())])
+        assert not (tmp_path / "memory").exists()
+
+
+class TestBuildingAgain:
+    def test_with_nothing_new_does_nothing(self, tmp_path: Path) -> None:
+        make(tmp_path)
+        before = exported(tmp_path)
+        embedder = BagOfWords()
+        built = make(tmp_path, TWELVE[3:], embedder=embedder)
+        assert (built.trajectories, built.skipped, built.seconds) == (0, 9, {})
+        assert built.generation.number == 0
+        assert not embedder.calls
+        assert exported(tmp_path) == before
+
+    def test_with_more_adds_batches_in_a_new_generation(self, tmp_path: Path) -> None:
+        first = make(tmp_path)
+        built = make(tmp_path, MORE)
+        assert (built.trajectories, built.skipped) == (8, 12)
+        assert built.generation.number == 1
+        assert [batch.id for batch in built.batches] == ["fetch-1", "fetch-2", "wash-1", "wash-2"]
+        assert {b.id for b in built.batches if b.generation == 0} == {b.id for b in first.batches}
+        assert set(first.rows) <= set(built.rows)
+        assert [g.number for g in generations(str(tmp_path), "toy")] == [0, 1]
+
+    def test_an_earlier_generation_stays_as_it_was(self, tmp_path: Path) -> None:
+        first = make(tmp_path)
+        make(tmp_path, MORE)
+        earlier = inspect(str(tmp_path), "toy", 0)
+        assert (earlier.rows, earlier.batches) == (first.rows, first.batches)
+        memory = Memory.open(str(tmp_path), "toy", embedder=BagOfWords(), generation=0)
+        assert memory.generation == 0
+        recalls = memory.retrieve("put the fig in the basket", "You hold the fig.", 100)
+        assert {recall.tuple.generation for recall in recalls} == {0}
+
+    def test_a_generation_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
+        make(tmp_path)
+        with pytest.raises(MemoryStoreError, match="no generation 3") as refused:
+            inspect(str(tmp_path), "toy", 3)
+        assert "It has 0" in refused.value.remedy
+
+    def test_rebuild_starts_over(self, tmp_path: Path) -> None:
+        make(tmp_path / "memory")
+        make(tmp_path / "memory", MORE)
+        built = make(tmp_path / "memory", MORE, rebuild=True)
+        assert (built.trajectories, built.generation.number) == (20, 0)
+        make(tmp_path / "fresh", MORE)
+        assert exported(tmp_path / "memory") == exported(tmp_path / "fresh")
+
+    def test_rebuild_leaves_other_environments_alone(self, tmp_path: Path) -> None:
+        make(tmp_path, [replace(t, task=replace(t.task, env="other")) for t in TWELVE])
+        make(tmp_path)
+        before = inspect(str(tmp_path), "other").rows
+        make(tmp_path, MORE, rebuild=True)
+        assert inspect(str(tmp_path), "other").rows == before
+
+    def test_another_embedder_is_refused_unless_it_rebuilds(self, tmp_path: Path) -> None:
+        make(tmp_path)
+        other = BagOfWords("other", 8)
+        with pytest.raises(MemoryStoreError, match="'bag-of-words', not 'other'") as refused:
+            make(tmp_path, MORE, embedder=other)
+        assert "--rebuild" in refused.value.remedy
+        with pytest.raises(MemoryStoreError, match="not 'other'"):
+            Memory.open(str(tmp_path), "toy", embedder=other)
+        built = make(tmp_path, TWELVE, embedder=other, rebuild=True)
+        assert (built.generation.embedder, built.generation.dimension) == ("other", 8)
+        assert len(Memory.open(str(tmp_path), "toy", embedder=other)) == len(built.rows)
+
+    def test_adding_tuples_twice_changes_nothing(self, tmp_path: Path) -> None:
+        make(tmp_path)
+        before = exported(tmp_path)
+        contents = inspect(str(tmp_path), "toy")
+        with writing(str(tmp_path)) as store:
+            store.add_tuples(contents.rows, contents.vectors, "bag-of-words")
+            store.add_batch("toy", contents.batches[0])
+            store.commit(contents.generation)
+        assert exported(tmp_path) == before
+
+
+class Stopped(KeyboardInterrupt):
+    """The user's Ctrl-C at a moment of our choice."""
+
+
+@contextmanager
+def stopped_at(moment: int) -> Iterator[Callable[[], int]]:
+    """Interrupt before the `moment`-th write, counted from 0; yields the number of writes."""
+    writes = 0
+    patch = pytest.MonkeyPatch()
+
+    def interrupting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*args: Any, **kwargs: Any) -> Any:
+            nonlocal writes
+            if writes == moment:
+                raise Stopped
+            writes += 1
+            return original(*args, **kwargs)
+
+        return write
+
+    collection, client = chromadb.Collection, chromadb.api.client.Client
+    for owner, name in [
+        *((collection, name) for name in ("upsert", "delete")),
+        *((client, name) for name in ("delete_collection", "get_or_create_collection")),
+        (np, "save"),
+        (shutil, "rmtree"),
+    ]:
+        patch.setattr(owner, name, interrupting(getattr(owner, name)))
+    try:
+        yield lambda: writes
+    finally:
+        patch.undo()
+
+
+NEVER = -1
+
+
+def at_every_write(prepared: Path | None, work: Callable[[Path], Built], place: Path) -> None:
+    """Stop `work` before each of its writes; resumed, it ends in the same memory each time.
+
+    prepared: a memory to begin with. What readers meet meanwhile is that memory, none or the new
+    one, and never anything between.
+    """
+
+    def fresh(name: str) -> Path:
+        return place / name if prepared is None else shutil.copytree(prepared, place / name)
+
+    whole = fresh("whole")
+    with stopped_at(NEVER) as writes:
+        work(whole)
+    expected = exported(whole)
+    whole_ones = {expected, exported(prepared) if prepared else b""}
+    assert writes() > 5
+    for moment in range(writes()):
+        stopped = fresh(f"stopped-{moment}")
+        with pytest.raises(Stopped), stopped_at(moment):
+            work(stopped)
+        if generations_of(stopped):
+            assert exported(stopped) in whole_ones, moment
+        work(stopped)
+        assert exported(stopped) == expected, moment
+
+
+def generations_of(place: Path) -> list[int]:
+    if not (place / "chroma.sqlite3").exists():
+        return []
+    return [generation.number for generation in generations(str(place), "toy")]
+
+
+SMALL = FormationOptions(batch_size=4)
+EIGHT = TWELVE[:8]
+
+
+class TestAnInterruptedBuild:
+    def test_goes_on_from_every_write_to_the_same_memory(self, tmp_path: Path) -> None:
+        at_every_write(None, lambda place: make(place, EIGHT, options=SMALL), tmp_path)
+
+    def test_that_adds_a_generation_does_so_too(self, tmp_path: Path) -> None:
+        make(tmp_path / "before", EIGHT[:4], options=SMALL)
+        at_every_write(
+            tmp_path / "before", lambda place: make(place, EIGHT, options=SMALL), tmp_path
+        )
+
+    def test_that_rebuilds_does_so_too(self, tmp_path: Path) -> None:
+        # With fewer episodes than before, so that leftovers would show.
+        make(tmp_path / "before", EIGHT)
+        rebuild = partial(make, given=EIGHT[:4], options=SMALL, rebuild=True)
+        at_every_write(tmp_path / "before", rebuild, tmp_path)
+
+    def test_embeds_no_text_again(self, tmp_path: Path) -> None:
+        first, second = BagOfWords(), BagOfWords()
+        with pytest.raises(Stopped), stopped_at(3):
+            make(tmp_path, embedder=first)
+        make(tmp_path, embedder=second)
+        assert first.calls
+        assert not second.calls
+
+    def test_is_invisible(self, tmp_path: Path) -> None:
+        self.leave_a_batch(tmp_path)
+        assert environments(str(tmp_path)) == ()
+        assert generations(str(tmp_path), "toy") == ()
+        with pytest.raises(MemoryStoreError, match="holds no memory of toy"):
+            inspect(str(tmp_path), "toy")
+
+    def test_keeps_the_batches_that_are_whole(self, tmp_path: Path) -> None:
+        self.leave_a_batch(tmp_path)
+        formed = []
+
+        class Watched(OfflineReasoner):
+            def cluster_goals(self, goals: Sequence[str]) -> Any:
+                formed.append(tuple(goals))
+                return super().cluster_goals(goals)
+
+        build(str(tmp_path), TWELVE, BagOfWords(), Watched)
+        assert len(formed) == 1
+
+    def test_with_another_plan_drops_the_leftovers(self, tmp_path: Path) -> None:
+        options = FormationOptions(batch_size=3, seed=5)
+        self.leave_a_batch(tmp_path / "memory")
+        make(tmp_path / "memory", TWELVE[2:], options=options)
+        make(tmp_path / "fresh", TWELVE[2:], options=options)
+        assert exported(tmp_path / "memory") == exported(tmp_path / "fresh")
+
+    def test_with_another_embedder_drops_the_leftovers(self, tmp_path: Path) -> None:
+        for dimension in (24, 8):
+            place = tmp_path / str(dimension)
+            self.leave_a_batch(place)
+            other = BagOfWords("other", dimension)
+            make(place, embedder=other)
+            contents = inspect(str(place), "toy")
+            goals = np.array([other.embed([row.tuple.goal])[0] for row in contents.rows])
+            assert contents.generation.embedder == "other"
+            assert contents.vectors.shape[1] == 2 * dimension
+            if dimension != 24:  # equal directions for equal dimensions: bags of words have no more
+                assert np.allclose(contents.vectors[:, :dimension], goals, atol=1e-6)
+
+    def leave_a_batch(self, place: Path) -> None:
+        """A build that was stopped after its first of two batches."""
+        patch = pytest.MonkeyPatch()
+        original = chromadb.Collection.upsert
+
+        def upsert(collection: Any, **kwargs: Any) -> None:
+            original(collection, **kwargs)
+            if kwargs["ids"] == ["batch:fetch-1"]:
+                raise Stopped
+
+        patch.setattr(chromadb.Collection, "upsert", upsert)
+        with pytest.raises(Stopped):
+            make(place)
+        patch.undo()
