@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ R = TypeVar("R")
 #: Chroma refuses larger writes (5,461 rows); smaller ones keep the progress bar moving.
 WRITE_ROWS = 2_000
 READ_ROWS = 5_000
+#: Bytes free on a disk that is as good as full: less than one write may need.
+LITTLE_SPACE = 16 * 1024**2
 DATABASE = "chroma.sqlite3"
 LOCK = ".lock"
 #: Folder inside a memory for vectors that an unfinished formation has already computed.
@@ -75,13 +78,19 @@ def translated(location: str) -> Iterator[None]:
         text = " ".join(str(error).split()).lower()
         if "readonly" in text or "permission" in text or "read-only" in text:
             what, remedy = "cannot be written", "Check its permissions, or use another --memory."
-        elif "full" in text or "no space" in text:
+        elif "full" in text or "no space" in text or _is_nearly_full(location):
             what, remedy = "cannot be written: the disk is full", "Free space and run it again."
-        elif "connect" in text:
+        elif "connect" in text and is_server(location):
             what, remedy = "does not answer", "Start it with `chroma run`, or check the address."
         else:
             what, remedy = f"cannot be used: {error}", "Check that it is a memory made by ldm."
         raise MemoryStoreError(f"The memory at {location} {what}.", remedy) from error
+
+
+def _is_nearly_full(location: str) -> bool:
+    """Asked after a failure: Chroma does not always say that the disk was the reason."""
+    place = Path(location)
+    return place.is_dir() and shutil.disk_usage(place).free < LITTLE_SPACE
 
 
 def _guarded(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
@@ -136,10 +145,11 @@ class Store:
             )
         batches = tuple(b for b in self.batches(env) if b.generation <= wanted)
         rows, vectors = self.rows(env, wanted, chosen.dimension)
-        if len(rows) != chosen.tuples or digest(rows) != chosen.digest:
+        whole = len(rows) == chosen.tuples and digest(rows) == chosen.digest
+        if not whole or {row.batch for row in rows} != {batch.id for batch in batches}:
             raise MemoryStoreError(
-                f"The memory of {env} in {self.location} is damaged: {len(rows)} tuples where"
-                f" {chosen.tuples} were written.",
+                f"The memory of {env} in {self.location} is damaged: it holds {len(rows)} tuples in"
+                f" {len(batches)} batches, and {chosen.tuples} tuples were written.",
                 "Build it again with `ldm build-memory DATA --rebuild`.",
             )
         return Contents(chosen, batches, rows, vectors)
@@ -286,7 +296,8 @@ def reading(location: str) -> Iterator[Store]:
                 f"{location} is not a memory: it has no {DATABASE}.",
                 "Name the directory that `ldm build-memory` wrote with --memory.",
             )
-    yield _open(location)
+    with _open(location) as store:
+        yield store
 
 
 @contextmanager
@@ -297,7 +308,8 @@ def writing(location: str) -> Iterator[Store]:
     cannot be written.
     """
     if is_server(location):
-        yield _open(location)
+        with _open(location) as store:
+            yield store
         return
     path = Path(location)
     with translated(location):
@@ -315,7 +327,8 @@ def writing(location: str) -> Iterator[Store]:
             raise MemoryStoreError(
                 f"Another process is writing to {location}.", "Wait until it has finished."
             ) from error
-        yield _open(location)  # the lock goes with the process, however that ends
+        with _open(location) as store:
+            yield store  # the lock goes with the process, however that ends
 
 
 def is_server(location: str) -> bool:
@@ -328,9 +341,18 @@ def digest(rows: Iterable[IndexedTuple]) -> str:
     return stable_hash(sorted([row.tuple.id, *row.cell] for row in rows), length=32)
 
 
-def _open(location: str) -> Store:
+@contextmanager
+def _open(location: str) -> Iterator[Store]:
     with translated(location):
-        return Store(location, _client(location))
+        try:
+            client = _client(location)
+        except AttributeError as error:  # Chroma's, once opening it has failed in this process
+            raise OSError("it could not be opened before") from error
+    try:
+        yield Store(location, client)
+    finally:
+        # Chroma keeps clients by path: one left open would answer for whatever is there later.
+        client.close()
 
 
 def _client(location: str) -> Any:
@@ -341,7 +363,7 @@ def _client(location: str) -> Any:
     if not is_server(location):
         if Path(location, DATABASE).exists() and not os.access(location, os.W_OK):
             raise PermissionError(f"permission denied: {location}")  # SQLite needs to write its log
-        return chromadb.PersistentClient(location, settings=quiet)
+        return chromadb.PersistentClient(str(Path(location).absolute()), settings=quiet)
     url = urlsplit(location)
     secure = url.scheme == "https"
     return chromadb.HttpClient(
