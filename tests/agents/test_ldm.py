@@ -1,0 +1,175 @@
+"""The memory agent: it keeps the contract, and its memory is what makes it solve tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.agents import Resources, load_agent
+from ldm.agents.ldm import LdmAgent, LdmOptions
+from ldm.agents.random import RandomAgent, RandomOptions
+from ldm.episode import Agent, run_episode
+from ldm.errors import LdmError
+from ldm.memory import FormationOptions, Memory, build
+from ldm.reasoner.offline import OfflineReasoner
+from tests.agent_contract import AgentContract
+from tests.embedder import BagOfWords
+from tests.toy import ToyEnv, ToyOptions, expert_trajectories
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    """Twenty-four expert episodes of the training split, in two batches a kind."""
+    place = str(tmp_path_factory.mktemp("memory"))
+    given = expert_trajectories(options=ToyOptions(tasks=24))
+    options = FormationOptions(batch_size=6)
+    build(place, given, BagOfWords(), OfflineReasoner, options=options)
+    return Memory.open(place, "toy", embedder=BagOfWords())
+
+
+def agent(memory: Memory, seed: int = 0, **options: Any) -> LdmAgent:
+    resources = Resources(memory, OfflineReasoner(BagOfWords()), seed=seed)
+    return LdmAgent(LdmOptions(**options), resources)
+
+
+def solved(env: ToyEnv, player: Agent) -> int:
+    played = [run_episode(env, player, task)[0] for task in env.tasks("test")]
+    assert not [result.error for result in played if result.error]
+    return sum(result.success for result in played)
+
+
+class TestTheContract(AgentContract):
+    options: dict[str, Any] = {}  # noqa: RUF012 - a subclass overrides it
+
+    @pytest.fixture(autouse=True)
+    def remember(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
+        return agent(self.memory, seed, budget=budget or 12, **self.options)
+
+    def make_env(self) -> ToyEnv:
+        return ToyEnv()
+
+
+class TestTheContractWithOneTrialABatch(TestTheContract):
+    options = {"decision": "per-batch"}  # noqa: RUF012
+
+
+class TestWhatMemoryIsWorth:
+    def test_it_solves_what_chance_does_not(self, memory: Memory) -> None:
+        env = ToyEnv()
+        by_chance = solved(env, RandomAgent(RandomOptions(12), Resources()))
+        assert solved(env, agent(memory, budget=12)) >= 10 > by_chance + 5
+
+    @pytest.mark.parametrize("control", ["random", "none"])
+    def test_the_same_agent_with_other_tuples_or_none_solves_less(
+        self, control: str, memory: Memory
+    ) -> None:
+        env = ToyEnv()
+        with_memory = solved(env, agent(memory, budget=12, k=5))
+        assert solved(env, agent(memory, budget=12, k=5, control=control)) < with_memory
+
+
+class TestPooled:
+    def test_takes_one_trial_and_records_what_it_recalled(self, memory: Memory) -> None:
+        env = ToyEnv()
+        result, (trial,) = run_episode(env, agent(memory, k=3), env.tasks("test")[0])
+        assert (result.trials, result.submitted, result.notes) == (1, 0, ())
+        known = {row.tuple.id for row in memory.rows}
+        for step in trial.steps:
+            assert 1 <= len(step.recalls) <= 3
+            assert {tuple_id for tuple_id, _ in step.recalls} <= known
+
+
+class TestPerBatch:
+    def test_takes_one_trial_a_batch_and_submits_the_chosen_one(self, memory: Memory) -> None:
+        env = ToyEnv()
+        task = env.tasks("test")[1]
+        result, trials = run_episode(env, agent(memory, decision="per-batch"), task)
+        batches = list(memory.batches_for(task.goal))
+        assert len(batches) > 1
+        assert result.trials == len(trials) == len(batches)
+        (note,) = result.notes
+        assert note.kind == "choice"
+        assert note.data == {"batches": batches, "chosen": batches[result.submitted]}
+        assert result.success == trials[result.submitted].success
+
+    def test_each_trial_recalls_from_its_own_batch(self, memory: Memory) -> None:
+        env = ToyEnv()
+        task = env.tasks("test")[1]
+        of = {row.tuple.id: row.batch for row in memory.rows}
+        trials = run_episode(env, agent(memory, decision="per-batch"), task)[1]
+        for batch, trial in zip(memory.batches_for(task.goal), trials, strict=True):
+            assert {of[i] for step in trial.steps for i, _ in step.recalls} == {batch}
+
+    def test_chooses_the_process_with_the_highest_mean_confidence(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[Any] = []
+        choose = OfflineReasoner.choose
+        monkeypatch.setattr(
+            OfflineReasoner,
+            "choose",
+            lambda self, found: (seen.append(found), choose(self, found))[1],
+        )
+        env = ToyEnv()
+        task = env.tasks("test")[1]
+        result, trials = run_episode(env, agent(memory, decision="per-batch"), task)
+        (processes,) = seen
+        means = [sum(p.confidences) / len(p.confidences) for p in processes]
+        assert result.submitted == max(range(len(means)), key=lambda i: means[i])
+        for process, trial in zip(processes, trials, strict=True):
+            assert process.opening == trial.opening
+            assert len(process.confidences) == len(process.steps) == len(trial.steps)
+
+    def test_the_batches_can_be_limited(self, memory: Memory) -> None:
+        env = ToyEnv()
+        result, _ = run_episode(
+            env, agent(memory, decision="per-batch", batches=1), env.tasks("test")[1]
+        )
+        assert result.trials == 1
+
+
+def test_without_a_memory_it_says_how_to_make_one() -> None:
+    with pytest.raises(LdmError, match="needs a memory") as refused:
+        LdmAgent(LdmOptions(), Resources())
+    assert "ldm build-memory" in refused.value.remedy
+
+
+def test_it_is_registered() -> None:
+    assert load_agent("ldm") is LdmAgent
+    assert LdmAgent.needs == ("memory", "reasoner")
+    assert not LdmAgent.sees_reward
+
+
+DEMO = Path(__file__).resolve().parents[2] / "data/trajectories/alfworld/demo_train.jsonl"
+
+
+def test_a_memory_recorded_in_one_dialect_works_in_the_other(tmp_path: Path) -> None:
+    pytest.importorskip("textworld")
+    from ldm import records
+    from ldm.envs import load_env
+    from ldm.types import Trajectory
+
+    given = records.read(DEMO, Trajectory)
+    build(str(tmp_path), given, BagOfWords(), OfflineReasoner)
+    memory = Memory.open(str(tmp_path), "alfworld", embedder=BagOfWords())
+    env_class = load_env("alfworld")
+    played: dict[str, list[tuple[bool, list[str]]]] = {}
+    # One agent for all, as in a worker: what it keeps of one dialect must not reach the other.
+    player = agent(memory, budget=20)
+    for dialect in ("put", "move"):
+        env = env_class(env_class.Options(dialect=dialect))
+        outcomes = []
+        for task in env.tasks("demo_test")[:2]:
+            result, (trial,) = run_episode(env, player, task)
+            assert result.error == ""
+            words = [step.action.replace(" in/on ", " to ") for step in trial.steps]
+            outcomes.append((result.success, [w.replace("put ", "move ") for w in words]))
+        env.close()
+        played[dialect] = outcomes
+    assert played["put"] == played["move"]
+    assert any(success for success, _ in played["put"])

@@ -1,0 +1,335 @@
+"""What a memory location may be, and what is said where it is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import pytest
+
+from ldm.errors import MemoryStoreError
+from ldm.memory import Memory, build, environments, generations, inspect, store
+from ldm.memory.exchange import export
+from ldm.memory.store import reading, writing
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.types import Step, Task, Trajectory
+from tests.embedder import BagOfWords
+from tests.toy import ToyOptions, expert_trajectories
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def make(location: object) -> None:
+    build(str(location), expert_trajectories(), BagOfWords(), OfflineReasoner)
+
+
+@pytest.fixture
+def copy(toy: Path, tmp_path: Path) -> Path:
+    """A copy of the toy memory, to be spoilt."""
+    return shutil.copytree(toy, tmp_path / "copy")
+
+
+def collections(place: Path) -> dict[str, Any]:
+    client = chromadb.PersistentClient(
+        str(place), settings=chromadb.Settings(anonymized_telemetry=False)
+    )
+    return {collection.name: collection for collection in client.list_collections()}
+
+
+class TestReading:
+    def test_a_missing_directory_is_named_and_not_made(self, tmp_path: Path) -> None:
+        place = tmp_path / "nowhere"
+        for read in (
+            environments,
+            lambda at: generations(at, "toy"),
+            lambda at: inspect(at, "toy"),
+        ):
+            with pytest.raises(MemoryStoreError, match="no memory at") as refused:
+                read(str(place))
+            assert "ldm build-memory" in refused.value.remedy
+        assert not place.exists()
+
+    @pytest.mark.parametrize("kind", ["an empty directory", "another directory", "a file"])
+    def test_what_is_no_memory_is_refused_and_left_alone(self, kind: str, tmp_path: Path) -> None:
+        place = tmp_path / "place"
+        if kind == "a file":
+            place.write_text("notes")
+        else:
+            place.mkdir()
+        if kind == "another directory":
+            (place / "notes.txt").write_text("notes")
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(MemoryStoreError, match="is not a memory"):
+            environments(str(place))
+        assert sorted(tmp_path.rglob("*")) == before
+
+    def test_a_damaged_database_is_named(self, copy: Path) -> None:
+        (copy / "chroma.sqlite3").write_bytes(b"no database at all, but long enough" * 100)
+        with pytest.raises(MemoryStoreError, match="cannot be used") as refused:
+            environments(str(copy))
+        assert refused.value.remedy
+
+    def test_an_environment_it_does_not_hold_is_named(self, toy: Path) -> None:
+        with pytest.raises(MemoryStoreError, match="holds no memory of mars"):
+            inspect(str(toy), "mars")
+        assert generations(str(toy), "mars") == ()
+
+    def test_tuples_that_went_missing_are_noticed(self, copy: Path) -> None:
+        tuples = collections(copy)["ldm.toy.tuples"]
+        tuples.delete(ids=tuples.get(limit=2)["ids"])
+        with pytest.raises(MemoryStoreError, match="damaged") as refused:
+            Memory.open(str(copy), "toy", embedder=BagOfWords())
+        assert "--rebuild" in refused.value.remedy
+
+    def test_tuples_that_were_moved_are_noticed(self, copy: Path) -> None:
+        tuples = collections(copy)["ldm.toy.tuples"]
+        found = tuples.get(limit=1, include=["metadatas"])
+        tuples.update(ids=found["ids"], metadatas=[{**found["metadatas"][0], "batch": "wash-9"}])
+        with pytest.raises(MemoryStoreError, match="damaged"):
+            inspect(str(copy), "toy")
+
+    @pytest.mark.parametrize("what", ["batch", "generation"])
+    def test_records_that_went_missing_are_noticed(self, what: str, copy: Path) -> None:
+        log = collections(copy)["ldm.toy.records"]
+        log.delete(ids=log.get(where={"record": what}, limit=1)["ids"])
+        with pytest.raises(MemoryStoreError):
+            Memory.open(str(copy), "toy", embedder=BagOfWords())
+
+    def test_a_damaged_memory_can_be_rebuilt(self, copy: Path, toy: Path, tmp_path: Path) -> None:
+        tuples = collections(copy)["ldm.toy.tuples"]
+        tuples.delete(ids=tuples.get(limit=2)["ids"])
+        build(str(copy), expert_trajectories(), BagOfWords(), OfflineReasoner, rebuild=True)
+        for place in (copy, toy):
+            export(str(place), "toy", tmp_path / f"{place.name}.jsonl")
+        files = [(tmp_path / f"{place.name}.jsonl").read_bytes() for place in (copy, toy)]
+        assert files[0] == files[1]
+
+    def test_a_store_of_somebody_else_holds_no_memory(self, tmp_path: Path) -> None:
+        client = chromadb.PersistentClient(
+            str(tmp_path), settings=chromadb.Settings(anonymized_telemetry=False)
+        )
+        client.create_collection("papers", embedding_function=None)
+        assert environments(str(tmp_path)) == ()
+
+
+class TestWriting:
+    def test_missing_folders_are_made(self, tmp_path: Path) -> None:
+        make(tmp_path / "a" / "b")
+        assert environments(str(tmp_path / "a" / "b")) == ("toy",)
+
+    def test_a_directory_with_something_else_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "notes.txt").write_text("notes")
+        with pytest.raises(MemoryStoreError, match="not empty and holds no memory") as refused:
+            make(tmp_path)
+        assert "--memory" in refused.value.remedy
+        assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+    def test_a_file_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("notes")
+        with pytest.raises(MemoryStoreError, match="cannot be used"):
+            make(tmp_path / "file")
+        assert (tmp_path / "file").read_text() == "notes"
+
+    def test_there_is_one_writer_at_a_time(self, tmp_path: Path) -> None:
+        script = (
+            "import sys, time\nfrom ldm.memory.store import writing\n"
+            "with writing(sys.argv[1]):\n    print('open', flush=True)\n    sys.stdin.read()"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"open\n"
+            with pytest.raises(MemoryStoreError, match="Another process is writing"):
+                make(tmp_path)
+            other.communicate(timeout=60)
+        make(tmp_path)
+
+    def test_the_lock_is_given_back_after_a_failure(self, tmp_path: Path) -> None:
+        with pytest.raises(ZeroDivisionError), writing(str(tmp_path)):
+            raise ZeroDivisionError
+        make(tmp_path)
+
+    def test_readers_read_while_somebody_writes(self, copy: Path) -> None:
+        with writing(str(copy)), reading(str(copy)) as read:
+            assert read.environments() == ("toy",)
+
+    def test_more_rows_than_one_write_or_one_read_takes(self, tmp_path: Path) -> None:
+        def long(number: int) -> Trajectory:
+            task = Task(f"train/{number}", "walk", "train", "walk", "walk")
+            steps = tuple(Step(f"go {n}", f"You are at {n % 3}.") for n in range(150))
+            return Trajectory(task, f"Start {number}.", steps, 1.0, True, "human")
+
+        class Terse(OfflineReasoner):
+            def assess(self, *_: Any) -> str:
+                return ""
+
+            def summarize(self, *_: Any) -> str:
+                return ""
+
+        count = 6
+        patch = pytest.MonkeyPatch()
+        patch.setattr(store, "WRITE_ROWS", 200)
+        patch.setattr(store, "READ_ROWS", 250)
+        build(str(tmp_path), [long(n) for n in range(count)], BagOfWords(), Terse)
+        rows = inspect(str(tmp_path), "walk").rows
+        patch.undo()
+        assert len({row.tuple.id for row in rows}) == len(rows) == count * 150
+
+
+def mounted(place: Path, options: str) -> None:
+    """Mount a tmpfs at `place`, or skip the test where that is not allowed."""
+    place.mkdir(exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """A small file system that is gone after the test."""
+    place = tmp_path / "mounted"
+
+    def make_one(options: str) -> Path:
+        mounted(place, options)
+        return place
+
+    yield make_one
+    if os.path.ismount(place):
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+class TestDisks:
+    @pytest.mark.parametrize("size", ["8k", "300k", "400k"])
+    def test_a_full_one_is_named_and_with_more_space_the_build_goes_on(
+        self, size: str, mount: Callable[[str], Path], toy: Path, tmp_path: Path
+    ) -> None:
+        place = mount(f"size={size}")
+        said = self.made_by_another_process(place / "memory")
+        assert "the disk is full. Free space and run it again." in said
+        subprocess.run(["mount", "-o", "remount,size=20m", str(place)], check=True)
+        if (place / "memory" / store.DATABASE).exists():
+            assert environments(str(place / "memory")) == ()
+        make(place / "memory")
+        for number, location in enumerate((place / "memory", toy)):
+            export(str(location), "toy", tmp_path / f"{number}.jsonl")
+        assert (tmp_path / "0.jsonl").read_bytes() == (tmp_path / "1.jsonl").read_bytes()
+
+    def made_by_another_process(self, place: Path) -> str:
+        """The error of a build: within one process Chroma may not recover from a full disk."""
+        script = (
+            "import sys\nfrom ldm.errors import MemoryStoreError\n"
+            "from tests.memory.test_store import make\n"
+            "try:\n    make(sys.argv[1])\nexcept MemoryStoreError as error:\n    print(error)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(place)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stdout
+
+    def test_a_read_only_one_is_named(self, mount: Callable[[str], Path], toy: Path) -> None:
+        place = mount("size=20m")
+        memory = str(shutil.copytree(toy, place / "memory"))
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        for work in (make, environments):
+            with pytest.raises(MemoryStoreError, match="cannot be written") as refused:
+                work(memory)
+            assert "permissions" in refused.value.remedy
+        with pytest.raises(MemoryStoreError, match="cannot be written"):
+            make(place / "new")
+
+    def test_a_directory_without_permission_is_named(self, tmp_path: Path) -> None:
+        if os.geteuid() == 0:
+            pytest.skip("the superuser may write everywhere")
+        (tmp_path / "locked").mkdir(mode=0o500)
+        with pytest.raises(MemoryStoreError, match="cannot be written"):
+            make(tmp_path / "locked" / "memory")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Chroma server of our own."""
+    program = Path(sys.executable).with_name("chroma")
+    if not program.exists():
+        pytest.skip("the chroma command is not installed")
+    port, place = free_port(), tmp_path_factory.mktemp("server")
+    process = subprocess.Popen(
+        [program, "run", "--host", "127.0.0.1", "--port", str(port), "--path", str(place)],
+        cwd=place,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}"
+    process.terminate()
+    process.wait(30)
+
+
+class TestAServer:
+    def test_holds_the_same_memory_as_a_directory(
+        self, server: str, toy: Path, tmp_path: Path
+    ) -> None:
+        make(server)
+        assert environments(server) == ("toy",)
+        for number, location in enumerate((server, str(toy))):
+            export(location, "toy", tmp_path / f"{number}.jsonl")
+        assert (tmp_path / "0.jsonl").read_bytes() == (tmp_path / "1.jsonl").read_bytes()
+        found = [
+            Memory.open(location, "toy", embedder=BagOfWords()).retrieve("put the fig", "A shelf.")
+            for location in (server, str(toy))
+        ]
+        assert found[0] == found[1]
+
+    def test_grows_by_generations_and_starts_over(self, server: str) -> None:
+        make(server)
+        more = expert_trajectories(options=ToyOptions(tasks=20))
+        built = build(server, more, BagOfWords(), OfflineReasoner)
+        assert built.trajectories == 8
+        built = build(server, more, BagOfWords(), OfflineReasoner, rebuild=True)
+        assert [g.number for g in generations(server, "toy")] == [0]
+
+    def test_that_does_not_answer_is_named(self) -> None:
+        location = f"http://127.0.0.1:{free_port()}"
+        for work in (make, environments):
+            with pytest.raises(MemoryStoreError, match="does not answer") as refused:
+                work(location)
+            assert "chroma run" in refused.value.remedy
+
+    @pytest.mark.parametrize("location", ["http://127.0.0.1:port", "http://", "https://[::1"])
+    def test_an_address_that_is_none_is_refused(self, location: str) -> None:
+        with pytest.raises(MemoryStoreError) as refused:
+            environments(location)
+        assert location in refused.value.message
+        assert refused.value.remedy
