@@ -198,7 +198,9 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
             check_leakage(memory.sources(), tasks)
             made = memory.generation
             made.check_embedder(plan.embedder or made.embedder)
-            plan = replace(plan, generation=made.number, embedder=made.embedder)
+            plan = replace(
+                plan, generation=made.number, embedder=made.embedder, memory_digest=made.digest
+            )
         if "reasoner" in needs:
             output.say("No model service is configured: the offline reasoner decides.")
         return plan, tasks, protocol(env, plan.split, tasks)
@@ -229,8 +231,10 @@ def _resumed(name: str, runs: Path, asked: dict[str, Any], control: str | None) 
     companion = run.manifest.arguments.get("companion", "")
     if control is not None and not companion:
         raise LdmError(f"{run.directory} has no control.", "Leave out --control.")
-    _, tasks, protocol = _checked(plan)
+    now, tasks, protocol = _checked(plan)
     changed = differences(run.manifest.protocol, protocol)
+    if now.memory_digest != plan.memory_digest:
+        changed.append(f"the memory at {plan.memory} holds other tuples")
     if changed:
         raise LdmError(
             f"{run.directory} cannot be resumed, because something has changed: {changed[0]}.",

@@ -23,6 +23,7 @@ class EvaluationPlan:
     env_options, agent_options: (field, value as written) of their Options, sorted by field.
     kinds, limit, tasks: which tasks, see `select`.
     memory: where the memory lies. generation: None is the newest. embedder: None is the memory's.
+    memory_digest: of what the memory held, so that a resumed run does not mix two memories.
     seed: of everything that is drawn, the bootstrap included.
     """
 
@@ -39,6 +40,7 @@ class EvaluationPlan:
     memory: str = ""
     generation: int | None = None
     embedder: str | None = None
+    memory_digest: str = ""
     seed: int = 0
 
     def arguments(self) -> dict[str, Any]:

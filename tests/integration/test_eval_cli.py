@@ -8,17 +8,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import ldm.memory
 from ldm import records
+from ldm.envs import ENVS
+from ldm.memory import build
+from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import EpisodeResult
 from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
 from tests.integration.crash import LDM, ROOT
+from tests.toy import expert_trajectories
 
 TOY = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1", "--set", "budget=20")
 ADEPT = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent", "tests.integration.agents:Adept")
@@ -284,55 +286,58 @@ class TestComparing:
         assert "One run" in run("compare", "runs/x").err
 
 
-@dataclass
-class FakeMemory:
-    """A memory with these sources."""
-
-    taken: frozenset[str]
-    generation: int = 2
-
-    def sources(self) -> frozenset[str]:
-        return self.taken
-
-
 class TestMemories:
     MINDFUL = (*ADEPT[:-1], "tests.integration.agents:Mindful")
+    MEMORY = ".ldm/memory"
 
     @pytest.fixture(autouse=True)
-    def remembering(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("ldm.cli.wiring.Wiring.__call__", self.without_embedder)
-        self.memory = FakeMemory(frozenset({"train/fetch-0"}))
-        monkeypatch.setattr(ldm.memory.Memory, "open", lambda *_, **__: self.memory, raising=False)
-        monkeypatch.setattr(
-            ldm.memory, "environments", lambda _: ("tests.toy:ToyEnv",), raising=False
-        )
+    def remembering(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("ldm.embed.load_embedder", lambda _=None: BagOfWords())
+        self.build("train")
 
-    @staticmethod
-    def without_embedder(wiring: Any) -> Any:
-        from ldm.agents import Resources
-
-        return wiring.environment(), wiring.agent_class()(wiring.options(), Resources())
+    def build(self, split: str) -> None:
+        build(self.MEMORY, expert_trajectories(split), BagOfWords(), OfflineReasoner)
 
     def test_the_generation_that_was_evaluated_is_recorded(self, run: Run, place: Path) -> None:
         assert run("eval", *self.MINDFUL).code == 0
         values = json.loads((only_run(place) / "run.json").read_text())
-        assert values["arguments"]["plan"]["generation"] == 2
+        assert values["arguments"]["plan"]["generation"] == 0
+        assert values["models"] == {"embedder": "bag-of-words"}
 
     def test_a_source_of_the_memory_cannot_be_evaluated(self, run: Run, place: Path) -> None:
-        self.memory = FakeMemory(frozenset({"test/fetch-0"}))
+        self.build("test")
         outcome = run("eval", *self.MINDFUL)
         assert outcome.code == 1
-        assert "test/fetch-0" in outcome.err
+        assert "test/" in outcome.err
         assert not list(place.glob("runs/*"))
 
-    def test_without_an_environment_every_one_with_a_memory_is_evaluated(self, run: Run) -> None:
-        outcome = run("eval", "--agent", "random", "--workers", "1", "--json")
-        assert json.loads(outcome.out)["env"] == "tests.toy:ToyEnv"
+    def test_a_run_is_not_resumed_with_another_memory(self, run: Run, place: Path) -> None:
+        assert run("eval", *self.MINDFUL).code == 0
+        build(
+            self.MEMORY,
+            expert_trajectories("train")[1:],
+            BagOfWords(),
+            OfflineReasoner,
+            rebuild=True,
+        )
+        outcome = run("eval", "--resume", str(only_run(place)))
+        assert outcome.code == 1
+        assert "holds other tuples" in outcome.err
 
-    def test_where_there_is_no_memory_there_is_nothing_to_do(
+    def test_a_memory_of_another_embedder_is_refused(self, run: Run, place: Path) -> None:
+        outcome = run("eval", *self.MINDFUL, "--embedder", "other")
+        assert outcome.code == 1
+        assert "'bag-of-words', not 'other'" in outcome.err
+        assert not list(place.glob("runs/*"))
+
+    def test_without_an_environment_every_one_with_a_memory_is_evaluated(
         self, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ldm.memory, "environments", lambda _: (), raising=False)
-        outcome = run("eval")
+        monkeypatch.setitem(ENVS, "toy", "tests.toy:ToyEnv")
+        outcome = run("eval", "--agent", "random", "--workers", "1", "--json")
+        assert json.loads(outcome.out)["env"] == "toy"
+
+    def test_where_there_is_no_memory_there_is_nothing_to_do(self, run: Run) -> None:
+        outcome = run("eval", "--memory", "elsewhere")
         assert outcome.code == 1
         assert "ldm build-memory" in outcome.err
