@@ -61,7 +61,8 @@ def import_memory(
         raise MemoryStoreError(f"{path} is no exported memory.", "`ldm memory export` makes one.")
     newest = generations[-1]
     newest.check_embedder(embedder.name)
-    if (len(rows), digest(rows)) != (newest.tuples, newest.digest):
+    whole = (len(rows), digest(rows)) == (newest.tuples, newest.digest)
+    if not whole or {row.batch for row in rows} != {line.batch.id for line in lines if line.batch}:
         raise MemoryStoreError(f"{path} is incomplete or was changed.", "Export it again.")
     staged = StagedEmbedder(embedder, None)
     texts = {row.tuple.goal for row in rows} | {row.tuple.observation for row in rows}
