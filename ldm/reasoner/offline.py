@@ -5,7 +5,7 @@ It is a baseline in its own right: how far does memory alone go, without a langu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -36,7 +36,7 @@ class OfflineReasoner:
     def __init__(self, embedder: Embedder, weights: Weights | None = None) -> None:
         self._embedder = embedder
         self._weights = weights or Weights()
-        self._precedents: dict[tuple[str, str], Precedent] = {}
+        self._precedents: dict[Hashable, Precedent] = {}
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """Extractive: what was done with each thing that the goal names."""
@@ -123,8 +123,8 @@ class OfflineReasoner:
     def _precedent(self, recall: Recall) -> Precedent:
         """The recalled situation, read once per tuple: reading costs more than voting."""
         source = recall.tuple
-        # The action is part of the key: localised tuples share an id with their originals.
-        key = (source.id, source.action)
+        # A tuple in the words of another dialect shares its id with the original.
+        key = (source.id, source.action, source.observation, source.history.past)
         kept = self._precedents.get(key)
         if kept is None:
             situation = Situation(source.goal, source.history.past, source.observation)
