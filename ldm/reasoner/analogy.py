@@ -189,7 +189,10 @@ def _carried_over(
         options = []
         for entity in command.entities:
             theirs = situation.part(entity, roles_in(situation))
-            ranked = sorted(mine, key=lambda e: -_likeness(mine[e], theirs, weights))
+            numbers = entity[-1].isdigit()
+            alike = {e: _likeness(part, theirs, weights) for e, part in mine.items()}
+            # "spoon 2" takes the place of "knife 1" rather than the goal's bare "spoon".
+            ranked = sorted(mine, key=lambda e: (-alike[e], e[-1].isdigit() != numbers))
             options.append(ranked[:FILLERS])
         for fillers in product(*options):
             carried[_refilled(command, fillers, present)] = None
