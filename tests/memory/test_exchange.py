@@ -1,0 +1,154 @@
+"""A memory as one file: out, and in again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.errors import LdmError, MemoryStoreError, RecordError
+from ldm.memory import Memory, build, environments, generations
+from ldm.memory.exchange import export, import_memory
+from ldm.reasoner.offline import OfflineReasoner
+from tests.embedder import BagOfWords
+from tests.toy import ToyOptions, expert_trajectories
+
+
+@pytest.fixture
+def exported(toy: Path, tmp_path: Path) -> Path:
+    file = tmp_path / "memory.jsonl"
+    export(str(toy), "toy", file)
+    return file
+
+
+def test_a_round_trip_gives_the_same_bytes_and_the_same_recalls(
+    exported: Path, memory: Memory, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "copy")
+    newest = import_memory(place, exported, BagOfWords())
+    assert newest == memory.record
+    again = tmp_path / "again.jsonl"
+    assert export(place, "toy", again) == newest.tuples
+    assert again.read_bytes() == exported.read_bytes()
+    copy = Memory.open(place, "toy", embedder=BagOfWords())
+    query = "put a washed fig in the basket", "You hold the fig."
+    assert copy.retrieve(*query, 50) == memory.retrieve(*query, 50)
+
+
+def test_all_generations_travel_and_an_imported_memory_grows(toy: Path, tmp_path: Path) -> None:
+    more = expert_trajectories(options=ToyOptions(tasks=20))
+    place, copy, file = str(tmp_path / "a"), str(tmp_path / "b"), tmp_path / "m.jsonl.gz"
+    for given in (more[:12], more[:16]):
+        build(place, given, BagOfWords(), OfflineReasoner)
+    export(place, "toy", file)
+    import_memory(copy, file, BagOfWords())
+    assert generations(copy, "toy") == generations(place, "toy")
+    for location in (place, copy):
+        build(location, more, BagOfWords(), OfflineReasoner)
+        export(location, "toy", Path(f"{location}.jsonl"))
+    assert Path(f"{copy}.jsonl").read_bytes() == Path(f"{place}.jsonl").read_bytes()
+    export(copy, "toy", tmp_path / "first.jsonl", generation=0)
+    export(str(toy), "toy", tmp_path / "toy.jsonl")
+    assert (tmp_path / "first.jsonl").read_bytes() == (tmp_path / "toy.jsonl").read_bytes()
+
+
+def test_gz_packs_the_same_lines(exported: Path, toy: Path) -> None:
+    packed = exported.with_suffix(".jsonl.gz")
+    export(str(toy), "toy", packed)
+    assert gzip.decompress(packed.read_bytes()) == exported.read_bytes()
+
+
+def test_a_generation_that_is_not_there_leaves_no_file(toy: Path, tmp_path: Path) -> None:
+    with pytest.raises(MemoryStoreError, match="no generation 4"):
+        export(str(toy), "toy", tmp_path / "x.jsonl", generation=4)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_location_with_such_a_memory_is_refused(exported: Path, toy: Path) -> None:
+    with pytest.raises(MemoryStoreError, match="has a memory of toy already"):
+        import_memory(str(toy), exported, BagOfWords())
+
+
+def test_another_embedder_is_refused(exported: Path, tmp_path: Path) -> None:
+    with pytest.raises(MemoryStoreError, match="not 'other'"):
+        import_memory(str(tmp_path / "copy"), exported, BagOfWords("other"))
+    assert not (tmp_path / "copy").exists()
+
+
+def without(kind: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Leave out the last line that holds a `kind`."""
+
+    def spoil(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        last = max(i for i, line in enumerate(lines) if line[kind])
+        return lines[:last] + lines[last + 1 :]
+
+    return spoil
+
+
+def reworded(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    lines[-1]["tuple"]["tuple"]["action"] = "open the safe"
+    return lines
+
+
+def misspelt(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    lines[-1]["tuple"]["tuple"]["acton"] = lines[-1]["tuple"]["tuple"].pop("action")
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (without("tuple"), "incomplete or was changed"),
+        (without("batch"), "incomplete or was changed"),
+        (without("generation"), "no exported memory"),
+        (reworded, "incomplete or was changed"),
+        (lambda _: [], "no exported memory"),
+    ],
+    ids=["a tuple less", "a batch less", "no generation", "another action", "empty"],
+)
+def test_a_file_that_was_changed_is_refused(
+    spoil: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+    said: str,
+    exported: Path,
+    tmp_path: Path,
+) -> None:
+    lines = [json.loads(line) for line in exported.read_text().splitlines()]
+    exported.write_text("".join(json.dumps(line) + "\n" for line in spoil(lines)))
+    with pytest.raises(MemoryStoreError, match=said) as refused:
+        import_memory(str(tmp_path / "copy"), exported, BagOfWords())
+    assert refused.value.remedy
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_bad_line_is_named(exported: Path, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in exported.read_text().splitlines()]
+    exported.write_text("".join(json.dumps(line) + "\n" for line in misspelt(lines)))
+    with pytest.raises(RecordError, match=rf"memory\.jsonl:{len(lines)}:"):
+        import_memory(str(tmp_path / "copy"), exported, BagOfWords())
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LdmError, match=r"none\.jsonl"):
+        import_memory(str(tmp_path / "copy"), tmp_path / "none.jsonl", BagOfWords())
+
+
+def test_an_interrupted_import_is_invisible_and_can_be_repeated(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "copy")
+    with monkeypatch.context() as patch:
+        patch.setattr("ldm.memory.store.Store.commit", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            import_memory(place, exported, BagOfWords())
+    assert environments(place) == ()
+    import_memory(place, exported, BagOfWords())
+    export(place, "toy", tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes() == exported.read_bytes()
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

