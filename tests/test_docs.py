@@ -34,6 +34,8 @@ def shown_commands() -> Iterator[tuple[str, str, bool]]:
     for page in PAGES:
         name = str(page.relative_to(ROOT))
         for block in blocks(page):
+            if block["info"] == "text":
+                continue  # what a command printed
             for line in block["body"].splitlines():
                 if line.lstrip().startswith("ldm "):
                     yield name, line.strip(), True
