@@ -1,6 +1,7 @@
 """Kill a command at random moments, resume it, and compare with an undisturbed run.
 
     python scripts/crash_test.py eval --kills 20
+    python scripts/crash_test.py build-memory --kills 20
 
 Every second kill takes the first process alone, so that its workers outlive it for a moment.
 """
@@ -14,9 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.integration.crash import Command, evaluation, kill_and_resume
+from tests.integration.crash import ROOT, Command, building, evaluation, kill_and_resume
 
 COMMANDS: dict[str, Command] = {
+    "build-memory": building(str(ROOT / "data" / "trajectories"), "--batch-size", "4"),
     "eval": evaluation(
         *("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "2"),
         *("--set", "env.tasks=60", "--set", "env.delay=0.004"),

@@ -95,6 +95,27 @@ def evaluation(*options: str) -> Command:
     )
 
 
+def building(*options: str) -> Command:
+    """`ldm build-memory` with these options, as something to be killed."""
+
+    def build(place: Path) -> list[str]:
+        return [*LDM, "build-memory", *options, "--memory", str(place / "memory")]
+
+    def digest(place: Path) -> str:
+        file = place / "memory.jsonl"
+        export = [*LDM, "memory", "export", str(file), "--memory", str(place / "memory")]
+        subprocess.run(export, env=_environment(), capture_output=True, check=True)
+        left = sorted(path.name for path in (place / "memory").iterdir() if path.is_file())
+        return stable_hash(file.read_text(), left)
+
+    return Command(
+        start=build,
+        resume=build,
+        begun=lambda place: (place / "memory").exists(),
+        digest=digest,
+    )
+
+
 def _workers(options: tuple[str, ...]) -> list[str]:
     at = options.index("--workers")
     return list(options[at : at + 2])

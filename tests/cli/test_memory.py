@@ -1,0 +1,251 @@
+"""`ldm build-memory`, `ldm import` and `ldm memory` as users meet them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.types import Trajectory
+from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
+from tests.toy import ToyOptions, expert_trajectories
+
+CONVERSATION = {
+    "game": "train/pick_and_place_simple-Egg-None-Fridge-1/trial_T1",
+    "conversations": [
+        {
+            "from": "human",
+            "value": "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room."
+            " Looking quickly around you, you see a fridge 1.\n\n"
+            "Your task is to: put some egg on fridge.",
+        },
+        {"from": "gpt", "value": "go to fridge 1"},
+        {"from": "human", "value": "The fridge 1 is closed."},
+        {"from": "gpt", "value": "open fridge 1"},
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with toy data below data/; nothing loads a real model."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str | None, str] = {None: "bag-of-words"}
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(names.get(name, name)))
+    records.write(tmp_path / "data" / "toy" / "train.jsonl", expert_trajectories())
+    return tmp_path
+
+
+class TestBuilding:
+    def test_writes_a_memory_in_the_working_directory_and_shows_it(
+        self, run: Run, place: Path
+    ) -> None:
+        outcome = run("build-memory", "data")
+        assert outcome.code == 0, outcome.err
+        for word in ("fetch-1", "wash-1", "12 trajectories", "generation 0", "form", ".ldm/memory"):
+            assert word in outcome.out
+        assert "offline reasoner" in outcome.err
+        assert (place / ".ldm" / "memory" / "chroma.sqlite3").exists()
+
+    def test_again_says_that_there_is_nothing_new(self, run: Run) -> None:
+        run("build-memory", "data")
+        outcome = run("build-memory", "data")
+        assert outcome.code == 0
+        assert "nothing new" in outcome.out
+
+    def test_json_is_one_object(self, run: Run) -> None:
+        found = json.loads(run("build-memory", "data", "--batch-size", "3", "--json").out)
+        (report,) = found["environments"]
+        assert (report["env"], report["generation"], report["batches"]) == ("toy", 0, 4)
+        assert report["tuples"] == sum(len(t.steps) for t in expert_trajectories())
+        assert set(report["seconds"]) == {"embed", "form", "store", "check"}
+
+    def test_more_data_become_a_new_generation_and_rebuild_starts_over(
+        self, run: Run, place: Path
+    ) -> None:
+        run("build-memory", "data")
+        more = expert_trajectories(options=ToyOptions(tasks=16))
+        records.write(place / "data" / "more.jsonl.gz", more)
+        outcome = run("build-memory", "data")
+        assert "4 trajectories added as generation 1" in outcome.out
+        assert "were there already or came twice" in outcome.out
+        outcome = run("build-memory", "data", "--rebuild", "--json")
+        assert json.loads(outcome.out)["environments"][0]["generation"] == 0
+
+    def test_each_environment_by_itself_and_other_files_are_left_out(
+        self, run: Run, place: Path
+    ) -> None:
+        other = [replace(t, task=replace(t.task, env="other")) for t in expert_trajectories()]
+        records.write(place / "data" / "other.jsonl", other)
+        (place / "data" / "words.jsonl").write_text('{"word": "apple"}\n')
+        (place / "data" / ".hidden").mkdir()
+        (place / "data" / ".hidden" / "x.jsonl").write_text("nonsense\n")
+        (place / "data" / "notes.txt").write_text("notes")
+        outcome = run("build-memory", "data", "--json")
+        assert [r["env"] for r in json.loads(outcome.out)["environments"]] == ["other", "toy"]
+        assert "words.jsonl: no trajectories, left out" in outcome.err
+        assert "hidden" not in outcome.err
+        outcome = run("build-memory", "data", "--env", "other", "--rebuild", "--json")
+        assert [r["env"] for r in json.loads(outcome.out)["environments"]] == ["other"]
+
+    def test_a_bad_record_is_named_and_loses_no_other(self, run: Run, place: Path) -> None:
+        path = place / "data" / "toy" / "train.jsonl"
+        lines = path.read_text().splitlines()
+        lines[1] = lines[1].replace('"score":1.0', '"score":"high"')
+        lines[3] = lines[3][:100]
+        path.write_text("\n".join(lines) + "\n")
+        outcome = run("build-memory", "data", "--json")
+        assert "train.jsonl:2:score" in outcome.err
+        assert "train.jsonl:4" in outcome.err
+        assert "2 bad record(s) left out; 10 read." in outcome.err
+        assert json.loads(outcome.out)["environments"][0]["new_trajectories"] == 10
+
+    def test_strict_stops_at_the_first(self, run: Run, place: Path) -> None:
+        path = place / "data" / "toy" / "train.jsonl"
+        path.write_text(path.read_text() + "nonsense\n")
+        outcome = run("build-memory", "data", "--strict")
+        assert outcome.code == 1
+        assert "train.jsonl:13" in outcome.err
+        assert not (place / ".ldm").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("nowhere",), "nowhere does not exist"),
+            (("empty",), "There is no trajectory in empty"),
+            (("data", "--env", "mars"), "no trajectory of mars"),
+            (("notes.txt",), "is not a JSONL file"),
+            (("data", "--format", "csv"), "There is no format 'csv'"),
+            (("data", "--memory", "empty/.."), "not empty and holds no memory"),
+            (("data", "--memory", "notes.txt"), "The memory at notes.txt cannot be used"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_and_leaves_nothing(
+        self, arguments: tuple[str, ...], said: str, run: Run, place: Path
+    ) -> None:
+        (place / "empty").mkdir()
+        (place / "notes.txt").write_text("notes")
+        before = sorted(place.rglob("*"))
+        outcome = run("build-memory", *arguments)
+        assert outcome.code == 1
+        assert said in outcome.err
+        assert "Traceback" not in outcome.err
+        assert sorted(place.rglob("*")) == before
+
+    def test_another_embedder_is_refused(self, run: Run) -> None:
+        run("build-memory", "data")
+        outcome = run("build-memory", "data", "--embedder", "other")
+        assert outcome.code == 1
+        assert "--rebuild" in outcome.err
+
+
+class TestImporting:
+    def test_conversations_become_our_records(self, run: Run, place: Path) -> None:
+        (place / "talk.jsonl").write_text(json.dumps(CONVERSATION) + "\n")
+        outcome = run("import", "talk.jsonl", "--out", "out.jsonl", "--json")
+        assert outcome.code == 0, outcome.err
+        assert json.loads(outcome.out)["trajectories"] == 1
+        (found,) = records.read(place / "out.jsonl", Trajectory)
+        assert [step.action for step in found.steps] == ["go to fridge 1", "open fridge 1"]
+        assert found.task.goal == "put some egg on fridge."
+
+    def test_our_own_records_pass_through_unchanged(self, run: Run, place: Path) -> None:
+        outcome = run("import", "data", "--out", "out.jsonl.gz")
+        assert "12 trajectories → out.jsonl.gz" in outcome.out
+        assert records.read(place / "out.jsonl.gz", Trajectory) == expert_trajectories()
+
+    def test_bad_lines_are_named_and_lose_no_other(self, run: Run, place: Path) -> None:
+        lines = [json.dumps(CONVERSATION), "nonsense", "[1]", '{"game": 3}']
+        (place / "talk.jsonl").write_text("\n".join(lines) + "\n")
+        outcome = run("import", "talk.jsonl", "--out", "out.jsonl")
+        assert outcome.code == 0
+        for number in (2, 3, 4):
+            assert f"talk.jsonl:{number}" in outcome.err
+        assert len(records.read(place / "out.jsonl", Trajectory)) == 1
+        strict = run("import", "talk.jsonl", "--out", "strict.jsonl", "--strict")
+        assert strict.code == 1
+        assert not (place / "strict.jsonl").exists()
+
+    @pytest.mark.parametrize("text", ["", "nonsense\n", '{"word": "apple"}\n'])
+    def test_without_any_trajectory_nothing_is_written(
+        self, text: str, run: Run, place: Path
+    ) -> None:
+        (place / "talk.jsonl").write_text(text)
+        outcome = run("import", "talk.jsonl", "--out", "out.jsonl")
+        assert outcome.code == 1
+        assert "no trajectory" in outcome.err
+        assert not (place / "out.jsonl").exists()
+
+
+class TestLooking:
+    @pytest.fixture(autouse=True)
+    def built(self, place: Path, run: Run) -> None:
+        run("build-memory", "data")
+
+    def test_show_lists_generations(self, run: Run) -> None:
+        outcome = run("memory", "show")
+        for word in ("toy", "formed", "bag-of-words", "reasoner offline"):
+            assert word in outcome.out
+        (found,) = json.loads(run("memory", "show", "--json").out)
+        assert (found["env"], found["number"]) == ("toy", 0)
+
+    def test_types_add_up_to_all_tuples(self, run: Run) -> None:
+        found = json.loads(run("memory", "types", "--json").out)
+        total = sum(len(t.steps) for t in expert_trajectories())
+        assert sum(row["tuples"] for row in found) == total
+        assert sum(n for row in found for n in row["observation_types"].values()) == total
+        assert "fetch-1" in run("memory", "types").out
+
+    def test_search_shows_the_best_first(self, run: Run) -> None:
+        query = ("put the fig in the basket", "You hold the fig.")
+        found = json.loads(run("memory", "search", *query, "--k", "3", "--json").out)
+        assert len(found) == 3
+        similar = [recall["similarity"] for recall in found if not recall["fallback"]]
+        assert similar == sorted(similar, reverse=True)
+        outcome = run("memory", "search", *query)
+        assert "Kind: " in outcome.out
+        assert found[0]["tuple"]["action"] in outcome.out
+
+    def test_export_and_import_move_it(self, run: Run, place: Path) -> None:
+        assert "tuples → m.jsonl" in run("memory", "export", "m.jsonl").out
+        outcome = run("memory", "import", "m.jsonl", "--memory", "copy")
+        assert "of toy → copy" in outcome.out
+        run("memory", "export", "again.jsonl", "--memory", "copy")
+        assert (place / "again.jsonl").read_bytes() == (place / "m.jsonl").read_bytes()
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("show", "--memory", "nowhere"), "There is no memory at nowhere"),
+            (("show", "--memory", "data"), "data is not a memory"),
+            (("types", "--env", "mars"), "holds no memory of mars"),
+            (("types", "--generation", "7"), "no generation 7"),
+            (("search", "a", "b", "--embedder", "other"), "not 'other'"),
+            (("export", "x.jsonl", "--env", "mars"), "holds no memory of mars"),
+            (("import", "none.jsonl", "--memory", "copy"), "none.jsonl cannot be read"),
+            (("import", "data/toy/train.jsonl", "--memory", "copy"), "train.jsonl:1:"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_and_leaves_nothing(
+        self, arguments: tuple[str, ...], said: str, run: Run, place: Path
+    ) -> None:
+        outcome = run("memory", *arguments)
+        assert outcome.code == 1
+        assert said in outcome.err
+        assert "Traceback" not in outcome.err
+        assert not (place / "copy").exists()
+        assert not (place / "x.jsonl").exists()
+
+    def test_with_several_environments_one_has_to_be_named(self, run: Run, place: Path) -> None:
+        other = [replace(t, task=replace(t.task, env="other")) for t in expert_trajectories()]
+        records.write(place / "data" / "other.jsonl", other)
+        run("build-memory", "data")
+        outcome = run("memory", "types")
+        assert outcome.code == 1
+        assert "2 environments: other, toy" in outcome.err
+        assert "--env" in outcome.err
+        assert run("memory", "types", "--env", "toy").code == 0

@@ -1,0 +1,123 @@
+"""One decision: what the reasoner gets to see of the past and of the memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.memory import Memory, build
+from ldm.policy import Observed, Policy, PolicyOptions
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.types import Past
+from tests.embedder import BagOfWords
+from tests.toy import expert_trajectories
+
+GOAL = "put a washed fig in the basket"
+PAST: Past = (("You are in a shed. You see: shelf 1, shelf 2 and a sink.", "go to shelf 1"),)
+REASONER = OfflineReasoner(BagOfWords())
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    place: Path = tmp_path_factory.mktemp("memory")
+    build(str(place), expert_trajectories(), BagOfWords(), OfflineReasoner)
+    return Memory.open(str(place), "toy", embedder=BagOfWords())
+
+
+def now(**changes: Any) -> Observed:
+    given: dict[str, Any] = {
+        "goal": GOAL,
+        "past": PAST,
+        "observation": "You are at shelf 1. On it you see: fig.",
+        "admissible": ("go to sink", "take fig from shelf 1"),
+        "key": "test/1",
+    }
+    return Observed(**{**given, **changes})
+
+
+def policy(memory: Memory, seed: int = 0, **options: Any) -> Policy:
+    return Policy(memory, REASONER, PolicyOptions(**options), seed)
+
+
+class TestRecalls:
+    def test_are_as_many_as_asked_for_or_as_the_reasoner_wants(self, memory: Memory) -> None:
+        batches = memory.batches_for(GOAL)
+        assert len(policy(memory, k=3).recall(now(), batches)) == 3
+        wanted = memory.retrieve(GOAL, now().observation, REASONER.recalls, batches=batches)
+        assert policy(memory).recall(now(), batches) == tuple(wanted)
+
+    def test_come_from_the_batches_given(self, memory: Memory) -> None:
+        recalls = policy(memory).recall(now(), ["fetch-1"])
+        assert {recall.batch for recall in recalls} == {"fetch-1"}
+
+    def test_the_reasoner_may_classify(self, memory: Memory) -> None:
+        batches = memory.batches_for(GOAL)
+        by_reasoner = policy(memory, index="reasoner").recall(now(), batches)
+        assert by_reasoner == policy(memory).recall(now(), batches)
+
+    def test_the_control_none_recalls_nothing(self, memory: Memory) -> None:
+        assert policy(memory, control="none").recall(now(), memory.batches_for(GOAL)) == ()
+
+    def test_the_control_random_depends_on_seed_task_and_step_alone(self, memory: Memory) -> None:
+        def drawn(seed: int = 0, **changes: Any) -> object:
+            return policy(memory, seed, control="random", k=5).recall(now(**changes), ["wash-1"])
+
+        assert drawn() == drawn() == drawn(observation="It rains.")
+        assert drawn() != drawn(seed=1)
+        assert drawn() != drawn(key="test/2")
+        assert drawn() != drawn(past=())
+
+    def test_are_put_into_the_words_of_the_present_task(self, memory: Memory) -> None:
+        def shout(text: str) -> str:
+            return text.upper()
+
+        batches = memory.batches_for(GOAL)
+        plain = policy(memory, k=4).recall(now(), batches)
+        loud = policy(memory, k=4).recall(now(localize=shout), batches)
+        for one, other in zip(plain, loud, strict=True):
+            assert other.tuple.action == one.tuple.action.upper()
+            assert other.tuple.observation == one.tuple.observation.upper()
+            assert other.tuple.history.actions == tuple(
+                action.upper() for action in one.tuple.history.actions
+            )
+            assert other.similarity == one.similarity
+            assert (other.tuple.trajectory_id, other.tuple.step) == (
+                one.tuple.trajectory_id,
+                one.tuple.step,
+            )
+
+
+class TestHistory:
+    def test_is_full_by_default(self, memory: Memory) -> None:
+        history = policy(memory).state(now()).history
+        assert history.past == PAST
+        assert history.summary == "go to shelf 1"
+        assert "fig: not yet" in history.assessment
+
+    def test_can_be_left_out_in_parts(self, memory: Memory) -> None:
+        summary = policy(memory, history="summary").state(now()).history
+        assert (summary.past, summary.summary) == ((), "go to shelf 1")
+        actions = policy(memory, history="actions").state(now()).history
+        assert actions.actions == ("go to shelf 1",)
+        assert not actions.summary + actions.assessment + actions.past[0][0]
+        assert not any(vars_of(policy(memory, history="none").state(now()).history))
+
+
+def vars_of(history: Any) -> tuple[Any, ...]:
+    return history.assessment, history.summary, history.past
+
+
+def test_a_decision_holds_its_action_and_the_ids_it_rests_on(memory: Memory) -> None:
+    decided = policy(memory, k=5).decide(now(), memory.batches_for(GOAL))
+    assert decided.action in (now().admissible or ())
+    assert [tuple_id for tuple_id, _ in decided.used] == [r.tuple.id for r in decided.recalls]
+
+
+def test_proposals_are_several_actions_best_first(memory: Memory) -> None:
+    proposed = policy(memory).propose(now(), memory.batches_for(GOAL), 2)
+    first, second = proposed.proposals
+    assert proposed.action == first.action != second.action
+    assert first.confidence >= second.confidence
+    assert sum(p.confidence for p in proposed.proposals) == pytest.approx(1)
