@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ldm.embed import (
     DEFAULT,
@@ -58,9 +59,10 @@ def test_a_text_gets_the_same_vector_whatever_stands_beside_it(embedder: Embedde
         assert np.array_equal(embedder.embed([text])[0], vector)
 
 
-def load_alone(text: str) -> object:
+def load_alone(text: str) -> NDArray[np.float32]:
     """The vector of a text from an embedder that has seen no other."""
-    return SentenceTransformerEmbedder().embed([text])[0]
+    found: NDArray[np.float32] = SentenceTransformerEmbedder().embed([text])[0]
+    return found
 
 
 def test_equal_texts_get_equal_vectors_in_the_order_asked_for(embedder: Embedder) -> None:

@@ -110,11 +110,12 @@ class TestPerBatch:
     ) -> None:
         seen: list[Any] = []
         choose = OfflineReasoner.choose
-        monkeypatch.setattr(
-            OfflineReasoner,
-            "choose",
-            lambda self, found: (seen.append(found), choose(self, found))[1],
-        )
+
+        def watched(reasoner: OfflineReasoner, processes: Any) -> int:
+            seen.append(processes)
+            return choose(reasoner, processes)
+
+        monkeypatch.setattr(OfflineReasoner, "choose", watched)
         env = ToyEnv()
         task = env.tasks("test")[1]
         result, trials = run_episode(env, agent(memory, decision="per-batch"), task)

@@ -34,8 +34,7 @@ CONVERSATION = {
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with toy data below data/; nothing loads a real model."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str | None, str] = {None: "bag-of-words"}
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(names.get(name, name)))
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
     records.write(tmp_path / "data" / "toy" / "train.jsonl", expert_trajectories())
     return tmp_path
 

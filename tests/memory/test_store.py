@@ -14,6 +14,7 @@ from typing import Any
 
 import chromadb
 import pytest
+from chromadb.config import Settings
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, environments, generations, inspect, store
@@ -38,9 +39,7 @@ def copy(toy: Path, tmp_path: Path) -> Path:
 
 
 def collections(place: Path) -> dict[str, Any]:
-    client = chromadb.PersistentClient(
-        str(place), settings=chromadb.Settings(anonymized_telemetry=False)
-    )
+    client = chromadb.PersistentClient(str(place), settings=Settings(anonymized_telemetry=False))
     return {collection.name: collection for collection in client.list_collections()}
 
 
@@ -114,7 +113,7 @@ class TestReading:
 
     def test_a_store_of_somebody_else_holds_no_memory(self, tmp_path: Path) -> None:
         client = chromadb.PersistentClient(
-            str(tmp_path), settings=chromadb.Settings(anonymized_telemetry=False)
+            str(tmp_path), settings=Settings(anonymized_telemetry=False)
         )
         client.create_collection("papers", embedding_function=None)
         assert environments(str(tmp_path)) == ()
