@@ -353,8 +353,9 @@ def _open(location: str) -> Iterator[Store]:
     finally:
         # Chroma keeps clients by path: one left open would answer for whatever is there later.
         client.close()
-        if session := getattr(client._server, "_session", None):
-            session.close()  # which Chroma's client of a server leaves open
+        for api in (client._server, client._admin_client._server):
+            if session := getattr(api, "_session", None):
+                session.close()  # which Chroma's client of a server leaves open
 
 
 def _client(location: str) -> Any:
