@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
@@ -124,11 +125,11 @@ class Retriever:
         return tuple(b for b, batch in self.batches.items() if batch.index.kind in (kind, ""))
 
     def search(self, query: Query, batches: Sequence[str], k: int) -> list[Recall]:
-        """The best `k` recalls over `batches`, most similar first.
+        """The best `k` recalls over `batches`, most similar first within each scope.
 
-        At most one per source trajectory and one per text (goal, observation, action). Cells come
-        first; while there are fewer than `k`, their goal types and then their batches are
-        searched, and the recall says so.
+        At most one per text (goal, observation, action) and, as long as there are enough, one per
+        source trajectory. Cells come first; while there are fewer than `k`, their goal types and
+        then their batches are searched, and the recall says so.
         """
         classified = [(self.batches[b], *self.batches[b].classify(query)) for b in batches]
         scopes: list[tuple[Fallback, list[slice]]] = [
@@ -140,10 +141,10 @@ class Retriever:
         found: list[Recall] = []
         trajectories: set[int] = set()
         texts: set[int] = set()
-        for fallback, spans in scopes:
+        for spread, (fallback, spans) in product((True, False), scopes):
             for i, similarity in self._ranked(spans, both):
                 trajectory, text = self._trajectories[i], self._texts[i]
-                if trajectory in trajectories or text in texts:
+                if text in texts or (spread and trajectory in trajectories):
                     continue
                 trajectories.add(trajectory)
                 texts.add(text)
