@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,11 +95,11 @@ def evaluation(*options: str) -> Command:
     )
 
 
-def building(*options: str) -> Command:
+def building(*options: str, program: Sequence[str] = LDM) -> Command:
     """`ldm build-memory` with these options, as something to be killed."""
 
     def build(place: Path) -> list[str]:
-        return [*LDM, "build-memory", *options, "--memory", str(place / "memory")]
+        return [*program, "build-memory", *options, "--memory", str(place / "memory")]
 
     def digest(place: Path) -> str:
         file = place / "memory.jsonl"

@@ -1,0 +1,17 @@
+"""`python -m tests.integration.quick …` is `ldm …` with an embedder that takes no time to load."""
+
+from __future__ import annotations
+
+import ldm.embed
+from ldm.cli.app import main
+from ldm.embed import Embedder
+from tests.embedder import BagOfWords
+
+
+def _bag_of_words(name: str | None = None) -> Embedder:
+    return BagOfWords(name or "bag-of-words")
+
+
+if __name__ == "__main__":
+    ldm.embed.load_embedder = _bag_of_words
+    main()
