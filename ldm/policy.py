@@ -34,6 +34,10 @@ class PolicyOptions:
     control: Control = ""
     index: Literal["embedding", "reasoner"] = "embedding"
 
+    def __post_init__(self) -> None:
+        if self.k < 0 or self.batches < 0:
+            raise ValueError("k and batches are 0 or more")
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:

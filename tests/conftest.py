@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,15 @@ from typing import Any
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Let Ctrl-C reach the processes that tests start, also where this one was told to ignore it.
+
+    A shell's background jobs ignore SIGINT, and children inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -37,14 +37,15 @@ def print_json(value: Any) -> None:
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, error: bool = False
 ) -> None:
-    """Print a table: the first column to the left, the others to the right."""
+    """Print a table: words to the left, numbers to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(Text(column), justify="right" if number else "left", overflow="fold")
+        worded = any(cell[:1].isalpha() for cell in (row[number] for row in rows))
+        table.add_column(Text(column), justify="left" if worded else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     _console(error=error).print(table)
