@@ -27,7 +27,7 @@ class OfflineReasoner:
     """A `Reasoner` without a language model.
 
     It compares recalls one by one and weighs them, so it makes use of more than the 5 that fit a
-    prompt (`docs/results.md` has the figures).
+    prompt.
     """
 
     name = "offline"
