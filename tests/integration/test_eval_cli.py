@@ -213,18 +213,23 @@ class TestResuming:
         self, stop: signal.Signals, workers: str, run: Run, place: Path
     ) -> None:
         slow = (*TOY, "--set", "env.delay=0.02", "--workers", workers)
-        process = subprocess.Popen(
+        with subprocess.Popen(
             [*LDM, "eval", *slow],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-        )
-        limit = time.monotonic() + 60
-        while not list(place.glob("runs/*/parts/*")) and time.monotonic() < limit:
-            time.sleep(0.01)
-        os.killpg(process.pid, stop)
-        _, said = process.communicate(timeout=60)
+        ) as process:
+            try:
+                limit = time.monotonic() + 60
+                # A hidden directory is a run in the making: it is renamed under the reader's feet.
+                while not list(place.glob("runs/[!.]*/parts/*")) and time.monotonic() < limit:
+                    time.sleep(0.01)
+                os.killpg(process.pid, stop)
+                _, said = process.communicate(timeout=60)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
         assert process.returncode == 130, said
         assert "Stopped: " in said
         assert "Traceback" not in said
