@@ -61,3 +61,27 @@ class Interrupted(LdmError):
 
 class WorkerDied(LdmError):
     """A worker process was killed or ran out of memory; what was recorded is kept."""
+
+
+class ModelError(LdmError):
+    """One model call that failed for good, after its retries; other calls may do better."""
+
+
+class ContextTooLong(ModelError):
+    """The messages do not fit the model's context; the caller may shorten them and ask again."""
+
+
+class RunStopped(LdmError):
+    """No further model call can be made in this run; what was recorded is kept, and it resumes."""
+
+
+class BudgetSpent(RunStopped):
+    """The next call could exceed --max-usd, --max-tokens or --max-calls."""
+
+
+class ModelUnavailable(RunStopped):
+    """The model service cannot be reached, refuses the key or the model, or keeps failing."""
+
+
+class ReplayMiss(RunStopped):
+    """A replayed recording does not hold the call."""

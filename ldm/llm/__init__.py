@@ -1,16 +1,21 @@
-"""What the package asks of a language model. Implementations follow in this folder."""
+"""What the package asks of a language model (design §2); `ldm.llm.client` is how it is answered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol
 
-from ldm.types import Usage
+from ldm.types import Usage, stable_seed
+
+#: Who calls: an agent, its planner, the reasoner. Each may have a model of its own.
+Role = Literal["llm", "planner", "reasoner"]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
     role: Literal["system", "user", "assistant"]
     content: str
 
@@ -19,8 +24,11 @@ class Message:
 class Sampling:
     """How a reply is drawn; every field is part of a recording's key.
 
-    sample: tells repeated draws of the same request apart.
+    sample: tells repeated draws of the same request apart. `Scoped` derives it where the
+    temperature is above 0; it is also the seed sent to the server where `seed` is None.
     """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -28,16 +36,25 @@ class Sampling:
     sample: int = 0
 
 
+GREEDY = Sampling()
+
+
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's reply, with what it cost."""
+    """A model's reply, with what it cost (the same whether it was paid now or recorded before).
+
+    value: with a schema, the validated reply, an instance of it; None where `malformed`.
+    malformed: neither the reply nor the repaired one fits the schema; `text` is as it came.
+    """
 
     text: str
     usage: Usage
+    value: Any = None
+    malformed: bool = False
 
 
 class LLM(Protocol):
-    """A language model behind any service."""
+    """A language model behind any service. Safe to call from several threads."""
 
     name: str
 
@@ -45,10 +62,62 @@ class LLM(Protocol):
         self,
         messages: Sequence[Message],
         *,
-        schema: Mapping[str, Any] | None = None,
-        sampling: Sampling = ...,
+        schema: type[Any] | None = None,
+        sampling: Sampling = GREEDY,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Completion:
-        """The reply to `messages`; with a JSON `schema`, a text that is JSON of that schema."""
+        """The reply to `messages`.
+
+        schema: a type that pydantic knows and JSON writes as an object (a dataclass, a model);
+        the reply's text is then JSON of that type, unless it is malformed.
+        Raises ContextTooLong where the caller should shorten the messages, ModelError where the
+        call has failed for good, RunStopped where no further call can be made.
+        """
         ...
+
+
+class Scoped:
+    """An LLM within one piece of work, for one thread: its cost is added up, its draws differ.
+
+    Where the temperature is above 0, `sample` derives from the scope (run seed, task, trial, …) and
+    the number of the call within it, so that trials differ and a resumed run repeats itself.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        scope: Callable[[], tuple[object, ...]],
+        spent: Callable[[Usage], None] = lambda _: None,
+    ) -> None:
+        """scope: JSON values; asked at each call. spent: told what each call cost."""
+        self.name = llm.name
+        self._llm = llm
+        self._scope = scope
+        self._spent = spent
+        self._calls: dict[tuple[object, ...], int] = {}
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: type[Any] | None = None,
+        sampling: Sampling = GREEDY,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> Completion:
+        """As `LLM.complete`."""
+        scope = self._scope()
+        number = self._calls.get(scope, 0)
+        self._calls[scope] = number + 1
+        if sampling.temperature > 0 and not sampling.sample:
+            # 31 bits, because it may be sent as a seed, and servers read seeds into small integers.
+            sampling = replace(sampling, sample=stable_seed(*scope, number) % 2**31)
+        completion = self._llm.complete(
+            messages, schema=schema, sampling=sampling, max_tokens=max_tokens, stop=stop
+        )
+        self._spent(completion.usage)
+        return completion
+
+
+__all__ = ["GREEDY", "LLM", "Completion", "Message", "Role", "Sampling", "Scoped"]

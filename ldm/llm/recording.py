@@ -1,0 +1,120 @@
+"""Recordings of calls: appended line by line, looked up by key, shared by runs (design §7)."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ldm import records
+from ldm.errors import LdmError
+from ldm.llm.calls import Call
+
+FILE = "llm.jsonl"
+
+
+class Recording:
+    """Calls by key. What it holds is never asked of a server again. Safe in several threads."""
+
+    def __init__(
+        self, path: Path | None = None, *, cache: Path | None = None, replay: Path | None = None
+    ) -> None:
+        """path: where this run's calls are, and further ones go; a torn last line is cut off.
+
+        cache: a folder shared by runs; calls found there are copied into `path`, and new ones are
+        written there too, into a file of this process. replay: a recording, or the directory of a
+        run, to be read and left as it is.
+        Raises LdmError where a file cannot be read or written, or holds something else.
+        """
+        self._own: dict[str, Call] = {}
+        self._others: dict[str, Call] = {}
+        self._path = path
+        self._cache = cache / f"{time.time_ns()}-{os.getpid()}.jsonl" if cache else None
+        self._lock = threading.Lock()
+        if replay is not None:
+            self._take(self._others, read(replay))
+        if cache is not None:
+            for part in sorted(cache.glob("*.jsonl")):
+                self._take(self._others, records.read(part, Call, torn_tail=True))
+        if path is not None:
+            _cut_torn_tail(path)
+            if path.exists():
+                self._take(self._own, records.read(path, Call))
+
+    def __iter__(self) -> Iterator[Call]:
+        """This run's calls, in the order in which they were recorded."""
+        with self._lock:
+            return iter(list(self._own.values()))
+
+    def roles(self) -> dict[str, str]:
+        """Role → model, of all calls that are known (the last of each role)."""
+        known = [*self._others.values(), *self._own.values()]
+        return {call.role: call.request.model for call in known}
+
+    def find(self, key: str) -> Call | None:
+        """The recorded call; one of another run is copied into this run's recording."""
+        with self._lock:
+            found = self._own.get(key)
+            if found is None and key in self._others:
+                found = replace(self._others[key], paid=False)
+                self._own[key] = found
+                self._append(self._path, found)
+            return found
+
+    def add(self, call: Call) -> None:
+        """Write a new call; once this returns it is never asked again."""
+        with self._lock:
+            self._own[call.key] = call
+            self._append(self._path, call)
+            self._append(self._cache, call)
+
+    @staticmethod
+    def _append(path: Path | None, call: Call) -> None:
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8", newline="\n") as file:
+                records.append(file, call)
+        except OSError as error:
+            raise LdmError(
+                f"{path} cannot be written: {error.strerror or error}.",
+                "Check permissions and free space, or name another place.",
+            ) from error
+
+    @staticmethod
+    def _take(into: dict[str, Call], calls: Iterable[Call]) -> None:
+        for call in calls:
+            into.setdefault(call.key, call)
+
+
+def read(path: Path) -> list[Call]:
+    """The calls in a recording, or in that of a run's directory; a torn last line is dropped."""
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        raise LdmError(
+            f"There is no recording at {path}.", f"Name a {FILE}, or the directory of a run."
+        )
+    return records.read(file, Call, torn_tail=True)
+
+
+def _cut_torn_tail(path: Path) -> None:
+    """Remove what a killed writer left after the last newline, so that it can be appended to."""
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        end = size
+        while end:
+            start = max(0, end - 65536)
+            file.seek(start)
+            at = file.read(end - start).rfind(b"\n")
+            if at >= 0:
+                end = start + at + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)

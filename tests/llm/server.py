@@ -1,0 +1,288 @@
+"""A fake model server on the loopback address, with faults to order; also a program of its own.
+
+    python -m tests.llm.server --latency 0.2 --log calls.jsonl
+
+prints its base URL on the first line. It answers without a model: with what the schema asks for, or
+with a word that depends on the messages alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from ldm.types import stable_hash
+
+#: Every way in which a request can go wrong.
+FAULTS = ("429", "500", "hang", "cut", "truncated", "no choices", "wrong schema", "context")
+
+
+@dataclass
+class Behaviour:
+    """latency: seconds until an answer. rates: fault → how often, at the first sight of a request
+    and at each further one, drawn by `seed`. structured: ways of asking for JSON that are enforced;
+    others are refused, or `ignores` them. rejects: parameters refused with a 400.
+    answer: the reply's text, given the body. hang: seconds that a hanging request hangs.
+    """
+
+    latency: float = 0.0
+    rates: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+    structured: tuple[str, ...] = ("json_schema", "json_object")
+    ignores: tuple[str, ...] = ()
+    rejects: tuple[str, ...] = ()
+    answer: Callable[[dict[str, Any]], str] | None = None
+    retry_after: str = "0.05"
+    hang: float = 2.0
+    usage: bool = True
+    capacity: int = 10**6
+    complaint: str = "it broke"
+
+
+class FakeServer:
+    """`with FakeServer(Behaviour(…)) as server:` serves at `server.url`."""
+
+    def __init__(self, behaviour: Behaviour | None = None, log: Path | None = None) -> None:
+        self.behaviour = behaviour or Behaviour()
+        self.outcomes: Counter[str] = Counter()
+        self.bodies: list[dict[str, Any]] = []
+        self.answered: Counter[str] = Counter()
+        self.headers: list[dict[str, str]] = []
+        self.peak = 0
+        self._log = log
+        self._in_flight = 0
+        self._seen: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._http = _Server(("127.0.0.1", 0), _handler(self))
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> FakeServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def draw(self, body: dict[str, Any]) -> str:
+        """Which fault this request meets, "" for none: the same in every run."""
+        key = stable_hash(body)
+        with self._lock:
+            self._seen[key] += 1
+            number = self._seen[key]
+        point = random.Random(f"{self.behaviour.seed} {key} {number}").random()
+        for fault, rate in self.behaviour.rates.items():
+            if fault == "context":  # the same request never fits
+                if random.Random(f"{self.behaviour.seed} {key}").random() < rate:
+                    return fault
+            elif point < rate:
+                return fault
+            else:
+                point -= rate
+        return ""
+
+    def begin(self, body: dict[str, Any], headers: dict[str, str]) -> bool:
+        """Note a request; whether there is room for it."""
+        with self._lock:
+            self.bodies.append(body)
+            self.headers.append(headers)
+            self._in_flight += 1
+            self.peak = max(self.peak, self._in_flight)
+            return self._in_flight <= self.behaviour.capacity
+
+    def end(self, body: dict[str, Any], outcome: str) -> None:
+        """Note what became of a request."""
+        with self._lock:
+            self._in_flight -= 1
+            self.outcomes[outcome] += 1
+            if outcome == "answered":
+                self.answered[stable_hash(body)] += 1
+            if self._log is not None:
+                with self._log.open("a") as file:
+                    file.write(json.dumps({"outcome": outcome, "body": body}) + "\n")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 256
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is what these tests are about."""
+
+
+def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Quiet."""
+
+        def do_POST(self) -> None:
+            length = int(self.headers.get("content-length", 0))
+            body = json.loads(self.rfile.read(length))
+            room = server.begin(body, {k.lower(): v for k, v in self.headers.items()})
+            self.respond(body, room)
+
+        def respond(self, body: dict[str, Any], room: bool) -> None:
+            """Noted before it is sent: whoever has the answer can rely on it."""
+            behaviour = server.behaviour
+            if not room:
+                server.end(body, "429")
+                self.send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.02"})
+                return
+            refused = self.refusal(body)
+            if refused:
+                server.end(body, "refused")
+                self.send(400, {"error": {"message": refused}})
+                return
+            fault = server.draw(body)
+            if fault and fault != "wrong schema":
+                server.end(body, fault)
+                self.fail(fault)
+                return
+            time.sleep(behaviour.latency)
+            text = '{"nonsense": 1}' if fault else self.text(body)
+            gone = self.gone()
+            server.end(body, "abandoned" if gone else "answered")
+            if not gone:
+                self.send(200, completion(body, text, behaviour.usage))
+
+        def refusal(self, body: dict[str, Any]) -> str:
+            for name in server.behaviour.rejects:
+                if name in body:
+                    return f"Unsupported parameter: '{name}' is not supported with this model."
+            kind = body.get("response_format", {}).get("type", "")
+            if kind and kind not in (*server.behaviour.structured, *server.behaviour.ignores):
+                return f"response_format of type {kind} is not available"
+            return ""
+
+        def text(self, body: dict[str, Any]) -> str:
+            behaviour = server.behaviour
+            if behaviour.answer is not None:
+                return behaviour.answer(body)
+            kind = body.get("response_format", {}).get("type", "")
+            if kind == "json_schema" and kind in behaviour.structured:
+                return json.dumps(fitting(body["response_format"]["json_schema"]["schema"]))
+            wanted = json.dumps(body["messages"])
+            if "JSON Schema:" in wanted:
+                asked = next(
+                    m["content"] for m in body["messages"] if "JSON Schema:" in m["content"]
+                )
+                schema = json.loads(asked.partition("JSON Schema:\n")[2])
+                found = json.dumps(fitting(schema))
+                return found if kind == "json_object" else f"Sure!\n```json\n{found}\n```\n"
+            return f"word {stable_hash(body['messages'], body.get('seed', 0), length=6)}"
+
+        def fail(self, fault: str) -> None:
+            behaviour = server.behaviour
+            match fault:
+                case "429":
+                    wait = {"Retry-After": behaviour.retry_after}
+                    self.send(429, {"error": {"message": "rate limit reached"}}, wait)
+                case "500":
+                    self.send(500, {"error": {"message": behaviour.complaint}})
+                case "hang":
+                    limit = time.monotonic() + behaviour.hang
+                    while time.monotonic() < limit and not self.gone():
+                        time.sleep(0.02)
+                    self.close_connection = True
+                case "cut":
+                    linger = struct.pack("ii", 1, 0)  # a reset instead of a farewell
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    self.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"choi')
+                    self.wfile.flush()
+                    self.close_connection = True
+                case "truncated":
+                    self.send(200, b'{"id": "1", "choices": [{"message": {"role": "assis')
+                case "no choices":
+                    self.send(200, {"id": "1", "choices": [], "usage": {}})
+                case "context":
+                    said = "This model's maximum context length is 10 tokens."
+                    error = {"message": said, "code": "context_length_exceeded"}
+                    self.send(400, {"error": error})
+
+        def gone(self) -> bool:
+            """Whether the client has closed its end."""
+            ready, _, _ = select.select([self.connection], [], [], 0)
+            with suppress(OSError):
+                return bool(ready) and not self.connection.recv(1, socket.MSG_PEEK)
+            return True
+
+        def send(self, status: int, body: object, more: Mapping[str, str] | None = None) -> None:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            headers = {"Content-Type": "application/json", **(more or {})}
+            lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(data)}"]
+            lines += [f"{name}: {value}" for name, value in headers.items()]
+            self.wfile.write("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
+
+    return Handler
+
+
+def completion(body: dict[str, Any], text: str, usage: bool = True) -> dict[str, Any]:
+    """A chat completion; a token is four letters."""
+    found: dict[str, Any] = {
+        "id": "1",
+        "object": "chat.completion",
+        "model": body["model"],
+        "choices": [
+            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        ],
+    }
+    if usage:
+        prompt = len(json.dumps(body["messages"])) // 4
+        found["usage"] = {
+            "prompt_tokens": prompt,
+            "completion_tokens": len(text or "") // 4 + 1,
+            "prompt_tokens_details": {"cached_tokens": prompt // 2},
+        }
+    return found
+
+
+def fitting(schema: dict[str, Any]) -> Any:
+    """A value that fits a JSON Schema (of those that the tests use)."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            return {name: fitting(field) for name, field in schema.get("properties", {}).items()}
+        case "array":
+            return [fitting(schema["items"])]
+        case "integer" | "number":
+            return 7
+        case "boolean":
+            return True
+    return "some text"
+
+
+def main() -> None:
+    """Serve until killed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--latency", type=float, default=0.0)
+    parser.add_argument("--log", type=Path)
+    asked = parser.parse_args()
+    with FakeServer(Behaviour(latency=asked.latency), asked.log) as server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,455 @@
+"""The client against a fake server: what is asked, paid, recorded, repaired and refused."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.errors import (
+    BudgetSpent,
+    ContextTooLong,
+    LdmError,
+    ModelError,
+    ModelUnavailable,
+    ReplayMiss,
+    RunStopped,
+)
+from ldm.llm import Message, Sampling, Scoped
+from ldm.llm.client import Patience
+from ldm.llm.meter import Limits
+from ldm.llm.recording import Recording, read
+from ldm.types import Usage
+from tests.llm.conftest import HASTY, Connect, Serve
+
+SECRET = "sk-planted-0123456789"
+
+
+@dataclass(frozen=True)
+class Colour:
+    name: str
+    hex: str
+    warm: bool
+    rank: int
+
+
+def ask(text: str) -> tuple[Message, ...]:
+    return (Message("system", "Be brief."), Message("user", text))
+
+
+class TestAReply:
+    def test_is_the_servers_text_with_its_cost(self, serve: Serve, connect: Connect) -> None:
+        server = serve()
+        reply = connect(server).model("m").complete(ask("hello"), max_tokens=9, stop=("\n",))
+        assert reply.text.startswith("word ")
+        assert reply.usage.calls == 1
+        assert reply.usage.prompt_tokens > reply.usage.cached_tokens > 0
+        assert reply.usage.completion_tokens > 0
+        body = server.bodies[-1]
+        assert (body["model"], body["max_tokens"], body["stop"]) == ("m", 9, ["\n"])
+        assert body["temperature"] == 0.0
+
+    def test_of_a_schema_is_a_value_of_its_type(self, serve: Serve, connect: Connect) -> None:
+        reply = connect(serve()).model("m").complete(ask("a colour"), schema=Colour)
+        assert reply.value == Colour("some text", "some text", True, 7)
+        assert reply.text == '{"name":"some text","hex":"some text","warm":true,"rank":7}'
+
+    def test_costs_a_guess_where_the_server_does_not_say(
+        self, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        client = connect(serve(usage=False), directory=tmp_path)
+        assert client.model("m").complete(ask("hello")).usage.prompt_tokens > 0
+        assert all(call.estimated for call in read(tmp_path))
+
+    def test_that_is_null_is_empty(self, serve: Serve, connect: Connect) -> None:
+        client = connect(serve(answer=lambda body: None))
+        assert client.model("m").complete(ask("hello")).text == ""
+
+
+class TestStructuredOutput:
+    @pytest.mark.parametrize(
+        ("behaviour", "mode"),
+        [
+            ({}, "json_schema"),
+            ({"structured": ("json_object",)}, "json_object"),
+            ({"structured": ()}, "prompt"),
+            ({"structured": (), "ignores": ("json_schema", "json_object")}, "json_object"),
+        ],
+    )
+    def test_uses_the_strongest_way_that_the_server_knows(
+        self,
+        behaviour: dict[str, Any],
+        mode: str,
+        serve: Serve,
+        connect: Connect,
+        tmp_path: Path,
+    ) -> None:
+        client = connect(serve(**behaviour), directory=tmp_path)
+        assert client.model("m").complete(ask("a colour"), schema=Colour).value is not None
+        assert client.capabilities("m").structured == mode
+        assert [call.mode for call in read(tmp_path)][-1] == mode
+
+    def test_is_probed_once_and_remembered_in_the_run(
+        self, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        server = serve(structured=("json_object",))
+        client = connect(server, directory=tmp_path)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda n: client.model("m").complete(ask(f"{n}")), range(8)))
+        first = len(server.bodies)
+        again = connect(server, directory=tmp_path)
+        again.model("m").complete(ask("new"), schema=Colour)
+        assert again.capabilities("m").structured == "json_object"
+        assert len(server.bodies) == first + 1
+        assert sum(call.role == "probe" for call in read(tmp_path)) == 1
+
+    def test_a_bad_reply_is_repaired_once(self, serve: Serve, connect: Connect) -> None:
+        def answer(body: dict[str, Any]) -> str:
+            said = body["messages"][-1]["content"]
+            if "cannot be used" in said:
+                assert "rank" in said
+                return '{"name": "red", "hex": "#f00", "warm": true, "rank": 1}'
+            return '{"name": "red", "hex": "#f00", "warm": true}'
+
+        client = connect(serve(answer=answer))
+        reply = client.model("m").complete(ask("a colour"), schema=Colour)
+        assert reply.value == Colour("red", "#f00", True, 1)
+        assert reply.usage.calls == 2
+
+    def test_a_reply_that_stays_bad_is_malformed_and_no_error(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve(answer=lambda body: "I would rather not.")
+        reply = connect(server).model("m").complete(ask("a colour"), schema=Colour)
+        assert reply.malformed
+        assert reply.value is None
+        assert reply.text == "I would rather not."
+        assert reply.usage.calls == 2
+
+
+class TestParametersThatAModelRejects:
+    @pytest.mark.parametrize("name", ["temperature", "stop", "seed", "max_tokens", "top_p"])
+    def test_are_left_out_from_then_on(
+        self, name: str, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        server = serve(rejects=(name,), answer=lambda body: "one END two")
+        model = connect(server, directory=tmp_path).model("m")
+        sampling = Sampling(temperature=0.5, top_p=0.9, seed=3)
+        for number in range(2):
+            reply = model.complete(ask(f"{number}"), sampling=sampling, max_tokens=5, stop=("END",))
+            assert reply.text == ("one " if name == "stop" else "one END two")
+        assert name not in server.bodies[-1]
+        assert server.outcomes["refused"] == 1
+        if name == "max_tokens":
+            assert server.bodies[-1]["max_completion_tokens"] == 5
+
+    def test_all_at_once(self, serve: Serve, connect: Connect) -> None:
+        rejected = ("temperature", "stop", "seed", "max_tokens", "max_completion_tokens", "top_p")
+        server = serve(rejects=rejected, structured=())
+        reply = connect(server).model("m").complete(ask("x"), schema=Colour, max_tokens=5)
+        assert reply.value is not None
+        assert set(server.bodies[-1]) == {"model", "messages"}
+
+    def test_another_refusal_is_an_error_that_names_it(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        client = connect(serve(rejects=("messages",)))
+        with pytest.raises(ModelError, match="'messages' is not supported"):
+            client.model("m").complete(ask("x"))
+
+
+class TestTheRecording:
+    def test_a_recorded_call_is_never_paid_again(
+        self, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        server = serve()
+        first = connect(server, directory=tmp_path)
+        replies = [first.model("m").complete(ask("hello"), schema=Colour) for _ in range(2)]
+        paid = len(server.bodies)
+        again = connect(server, directory=tmp_path)
+        replies.append(again.model("m").complete(ask("hello"), schema=Colour))
+        assert len({(reply.text, reply.usage) for reply in replies}) == 1
+        assert len(server.bodies) == paid
+        assert again.accounts() == first.accounts()
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"sampling": Sampling(temperature=0.5)},
+            {"sampling": Sampling(top_p=0.5)},
+            {"sampling": Sampling(seed=1)},
+            {"sampling": Sampling(sample=1)},
+            {"schema": Colour},
+            {"max_tokens": 7},
+            {"stop": ("x",)},
+        ],
+    )
+    def test_its_key_is_all_that_may_change_the_reply(
+        self, other: dict[str, Any], serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        client = connect(serve(), directory=tmp_path)
+        client.model("m").complete(ask("hello"))
+        before = len(read(tmp_path))
+        client.model("m").complete(ask("hello"), **other)
+        assert len(read(tmp_path)) == before + 1
+        client.model("n").complete(ask("hello"))
+        keys = [call.key for call in read(tmp_path)]
+        assert len(keys) == len(set(keys))
+
+    def test_equal_calls_at_the_same_time_are_one(self, serve: Serve, connect: Connect) -> None:
+        server = serve(latency=0.1)
+        client = connect(server)
+        client.capabilities("m")
+        before = len(server.bodies)
+        with ThreadPoolExecutor(8) as pool:
+            texts = pool.map(lambda _: client.model("m").complete(ask("hello")).text, range(8))
+            assert len(set(texts)) == 1
+        assert len(server.bodies) == before + 1
+
+    def test_a_torn_last_line_is_cut_off_and_asked_again(
+        self, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        server = serve()
+        connect(server, directory=tmp_path).model("m").complete(ask("hello"))
+        file = tmp_path / "llm.jsonl"
+        whole = file.read_bytes()
+        file.write_bytes(whole + whole[:50])
+        connect(server, directory=tmp_path).model("m").complete(ask("again"))
+        assert [call.request.messages[-1].content for call in read(tmp_path)][1:] == [
+            "hello",
+            "again",
+        ]
+
+    def test_a_cache_serves_other_runs(
+        self, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        server, cache = serve(), tmp_path / "cache"
+        clients = []
+        for name in ("first", "second"):
+            recording = Recording(tmp_path / name / "llm.jsonl", cache=cache)
+            clients.append(connect(server, recording=recording))
+            clients[-1].model("m").complete(ask("hello"))
+        assert server.outcomes["answered"] == 2  # the probe, and the call
+        assert clients[1].accounts() == []
+        (copied,) = read(tmp_path / "second")
+        assert not copied.paid
+
+    def test_replays_without_a_server(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
+        reply = connect(serve(), directory=tmp_path).model("m").complete(ask("x"), schema=Colour)
+        replayed = connect(None, recording=Recording(replay=tmp_path))
+        assert replayed.model("m").complete(ask("x"), schema=Colour) == reply
+        with pytest.raises(ReplayMiss, match="does not hold a call"):
+            replayed.model("m").complete(ask("y"))
+
+    def test_of_another_kind_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(LdmError, match="no recording at"):
+            Recording(replay=tmp_path)
+        (tmp_path / "llm.jsonl").write_text('{"key": 1}\n')
+        with pytest.raises(LdmError, match=r"llm\.jsonl:1:key"):
+            Recording(tmp_path / "llm.jsonl")
+
+
+class TestRepeatedDraws:
+    def test_differ_by_scope_and_number_and_repeat_themselves(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        model = connect(serve()).model("m")
+        warm = Sampling(temperature=0.7)
+
+        def draws(*scope: object) -> list[str]:
+            scoped = Scoped(model, lambda: scope)
+            return [scoped.complete(ask("draw"), sampling=warm).text for _ in range(3)]
+
+        assert len(set(draws(0, "task", 1)) | set(draws(0, "task", 2))) == 6
+        assert draws(0, "task", 1) == draws(0, "task", 1)
+
+    def test_at_temperature_zero_are_one_call(self, serve: Serve, connect: Connect) -> None:
+        server = serve()
+        spent: list[Usage] = []
+        scoped = Scoped(connect(server).model("m"), lambda: (0,), spent.append)
+        assert len({scoped.complete(ask("draw")).text for _ in range(3)}) == 1
+        assert server.outcomes["answered"] == 2
+        assert [usage.calls for usage in spent] == [1, 1, 1]
+
+
+class TestFaults:
+    @pytest.mark.parametrize("fault", ["429", "500", "cut", "truncated", "no choices"])
+    def test_that_pass_are_tried_again(self, fault: str, serve: Serve, connect: Connect) -> None:
+        server = serve(rates={fault: 0.5}, seed=2)
+        model = connect(server).model("m")
+        for number in range(8):
+            assert model.complete(ask(f"{number}")).text
+        assert server.outcomes[fault] > 0
+
+    @pytest.mark.parametrize(
+        ("fault", "said"),
+        [
+            ("500", "after 6 attempts: HTTP 500: it broke"),
+            ("truncated", "not JSON"),
+            ("no choices", "without choices"),
+            ("hang", r"no answer within 0.1 s"),
+        ],
+    )
+    def test_that_stay_are_named_and_in_a_row_they_stop_the_run(
+        self, fault: str, said: str, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve()
+        client = connect(server, timeout=0.1)
+        client.capabilities("m")
+        server.behaviour.rates = {fault: 1.0}
+        model = client.model("m")
+        for number in range(2):
+            with pytest.raises(ModelError, match=said):
+                model.complete(ask(f"{number}"))
+        with pytest.raises(ModelUnavailable, match=said):
+            model.complete(ask("3"))
+        sent = len(server.bodies)
+        with pytest.raises(ModelUnavailable):
+            model.complete(ask("4"))
+        assert len(server.bodies) == sent
+
+    def test_a_server_that_is_away_stops_the_run_at_once(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        client = connect(serve(), url="http://127.0.0.1:9/v1")
+        with pytest.raises(ModelUnavailable, match="no connection"):
+            client.model("m").complete(ask("x"))
+
+    def test_too_long_messages_are_an_error_of_their_own_and_replay(
+        self, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        server = serve()
+        client = connect(server, directory=tmp_path)
+        client.capabilities("m")
+        server.behaviour.rates = {"context": 1.0}
+        with pytest.raises(ContextTooLong, match="maximum context length"):
+            client.model("m").complete(ask("long"))
+        server.behaviour.rates = {}
+        assert client.model("m").complete(ask("short")).text
+        with pytest.raises(ContextTooLong):
+            connect(None, recording=Recording(replay=tmp_path)).model("m").complete(ask("long"))
+
+    def test_the_server_says_when_to_come_back(self, serve: Serve, connect: Connect) -> None:
+        server = serve(rates={"429": 1.0}, retry_after="3600")
+        patience = Patience(first=0.01, retry_after=60)
+        with pytest.raises(ModelUnavailable, match="HTTP 429"):
+            connect(server, patience=patience).model("m").complete(ask("x"))
+        assert server.outcomes["429"] == 1
+
+    def test_requests_in_flight_are_bounded_and_give_way(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve(latency=0.02, capacity=4)
+        client = connect(server, concurrency=16, patience=Patience(attempts=50, first=0.01))
+        with ThreadPoolExecutor(32) as pool:
+            list(pool.map(lambda n: client.model("m").complete(ask(f"{n}")), range(60)))
+        assert server.peak <= 16
+        assert server.outcomes["answered"] == 61
+        assert 0 < server.outcomes["429"] < 60
+
+    def test_closing_ends_the_wait_of_other_threads(self, serve: Serve, connect: Connect) -> None:
+        server = serve(rates={"500": 1.0})
+        client = connect(server, patience=Patience(first=600.0, longest=600.0))
+        failed: list[Exception] = []
+
+        def work() -> None:
+            try:
+                client.model("m").complete(ask("x"))
+            except RunStopped as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        while not server.outcomes["500"]:
+            pass
+        client.close()
+        thread.join(10)
+        assert failed
+
+
+class TestLimits:
+    def test_calls(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
+        server = serve()
+        client = connect(server, limits=Limits(calls=3), directory=tmp_path)
+        for number in range(2):
+            client.model("m").complete(ask(f"{number}"))
+        with pytest.raises(BudgetSpent, match="--max-calls 3"):
+            client.model("m").complete(ask("2"))
+        assert server.outcomes["answered"] == 3
+        more = connect(server, limits=Limits(calls=4), directory=tmp_path)
+        assert more.model("m").complete(ask("2")).text
+        with pytest.raises(BudgetSpent):
+            more.model("m").complete(ask("3"))
+
+    @pytest.mark.parametrize("limits", [Limits(tokens=4000), Limits(usd=0.008)])
+    def test_are_never_exceeded_by_calls_in_flight(
+        self, limits: Limits, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve(latency=0.01)
+        client = connect(server, limits=limits, answer_tokens=100)
+        client.capabilities("gpt-4o")
+
+        def one(number: int) -> bool:
+            try:
+                return bool(client.model("gpt-4o").complete(ask(f"{number}")).text)
+            except BudgetSpent:
+                return False
+
+        with ThreadPoolExecutor(16) as pool:
+            done = sum(pool.map(one, range(200)))
+        assert 10 < done < 200
+        usage = sum((account.usage for account in client.accounts()), Usage())
+        if limits.tokens:
+            assert usage.prompt_tokens + usage.completion_tokens <= limits.tokens
+        if limits.usd:
+            spent = [account.usd for account in client.accounts()]
+            assert 0.5 * limits.usd < sum(usd or 0.0 for usd in spent) <= limits.usd
+        assert all(body["max_tokens"] for body in server.bodies)
+
+    def test_in_dollars_need_a_price(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
+        server = serve()
+        with pytest.raises(LdmError, match="price of m is unknown"):
+            connect(server, limits=Limits(usd=1.0)).model("m")
+        (tmp_path / "prices.json").write_text('{"models": {"m": [1, 1, 2]}}')
+        client = connect(server, limits=Limits(usd=1.0), prices=tmp_path / "prices.json")
+        client.model("m", "planner").complete(ask("x"))
+        (planner, probe) = client.accounts()
+        assert (planner.role, probe.role) == ("planner", "probe")
+        assert planner.usd == pytest.approx(
+            (planner.usage.prompt_tokens + 2 * planner.usage.completion_tokens) / 1e6
+        )
+
+
+class TestTheKey:
+    @pytest.mark.parametrize("echoed_in", ["errors", "replies"])
+    def test_is_sent_and_appears_nowhere_else(
+        self, echoed_in: str, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        said = f"Incorrect API key provided: {SECRET}, {SECRET}-in-url"
+        server = serve(answer=lambda body: said, complaint=said)
+        url = f"{server.url}?key={SECRET}-in-url"
+        client = connect(server, directory=tmp_path, key=SECRET, url=url)
+        client.capabilities("m")
+        server.behaviour.rates = {"500": 1.0} if echoed_in == "errors" else {}
+        try:
+            text = client.model("m").complete(ask("x")).text
+        except ModelError:
+            text = traceback.format_exc()
+        assert "Incorrect API key provided: [key], [key]" in text
+        written = "".join(path.read_text() for path in tmp_path.iterdir())
+        service = client._with.service
+        assert service is not None
+        assert SECRET not in text + written + repr(service.connection) + service.connection.shown
+        assert server.headers[-1]["authorization"] == f"Bearer {SECRET}"
+
+
+def test_impatience_is_what_makes_these_tests_quick() -> None:
+    assert HASTY.wait("key", 1) == HASTY.wait("key", 1) <= 0.01
+    assert Patience().wait("key", 3) != Patience().wait("other", 3)
+    assert 2.0 <= Patience().wait("key", 3) <= 4.0
+    assert Patience().wait("key", 30) <= 60.0
