@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
-from ldm.errors import LdmError
+from ldm.errors import LdmError, RunStopped
 from ldm.types import Card, End, EpisodeResult, Note, Past, Step, Task, TimeStep, Trajectory, Usage
 
 #: A score this close to 1 is a success in every environment here.
@@ -286,13 +286,15 @@ def run_episode(
     """Let `agent` solve `task`; the result and the trajectories of all trials, in their order.
 
     A failure inside the agent or the environment is data: end="error" with the traceback. Only
-    KeyboardInterrupt and SystemExit pass through.
+    KeyboardInterrupt, SystemExit and RunStopped pass through: no episode is at fault for those.
     """
     started = time.perf_counter()
     episode = Episode(env, task, budget=agent.budget(task.env), sees_reward=agent.sees_reward)
     error = ""
     try:
         agent.solve(episode)
+    except RunStopped:
+        raise
     except Exception:  # one broken episode must not lose the others (design §8)
         error = traceback.format_exc()
     result = episode._result(agent.name, time.perf_counter() - started, error)

@@ -12,62 +12,27 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import subprocess
-import sys
-import threading
 import time
-import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ldm import __version__, records
-from ldm.errors import Interrupted, LdmError, WorkerDied
+from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
+from ldm.parallel import Build, Record, Worker, parallel_map
 from ldm.types import stable_hash
 
 SCHEMA_VERSION = 1
 MANIFEST = "run.json"
 PARTS = "parts"
-#: How often a worker looks whether the process that it works for still lives, in seconds.
-WATCH = 1.0
 
 T = TypeVar("T")
-
-
-class Record(Protocol):
-    """What a worker makes of an item; a frozen dataclass that `ldm.records` can write."""
-
-    @property
-    def index(self) -> int:
-        """The item's place in the list, which is also its place in the merged files."""
-        ...
-
-
-T_contra = TypeVar("T_contra", contravariant=True)
 R = TypeVar("R", bound=Record)
-R_co = TypeVar("R_co", covariant=True)
-
-
-class Worker(Protocol[T_contra, R_co]):
-    """Handles items one at a time, each independently of those before it."""
-
-    def __call__(self, item: T_contra, /) -> R_co: ...
-
-    def close(self) -> None:
-        """Give back what it holds."""
-        ...
-
-
-class Build(Hashable, Protocol[T_contra, R_co]):
-    """Builds a worker with its heavy context, once per process: a frozen, picklable value."""
-
-    def __call__(self) -> Worker[T_contra, R_co]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,20 +237,24 @@ def code_version() -> dict[str, Any]:
     return found
 
 
-def carry_out(
+def carry_out(  # noqa: PLR0913 - said by name in every call
     run: Run,
     build: Build[T, R],
     items: Sequence[T],
     record_type: type[R],
     *,
     workers: int,
+    threads: bool = False,
+    only: Collection[int] | None = None,
     on_result: Callable[[R], None] = lambda _: None,
 ) -> list[R]:
     """The records of all `items`, in their order: those of earlier attempts and those still to do.
 
     A record's index must be its item's place in `items`. Hold `run.lock()` while calling this.
+    threads: see `parallel_map`. only: do no more than these items; then theirs, and the records of
+    earlier attempts, are returned.
     on_result: called in this process with every record, old ones first.
-    Raises Interrupted (Ctrl-C, SIGTERM) and WorkerDied with how to resume.
+    Raises Interrupted (Ctrl-C, SIGTERM), WorkerDied and RunStopped with how to resume.
     """
     with writing(run.parts):
         run.parts.mkdir(exist_ok=True)
@@ -297,9 +266,11 @@ def carry_out(
         found[record.index] = record
         on_result(record)
 
-    pending = [item for index, item in enumerate(items) if index not in found]
+    wanted = range(len(items)) if only is None else sorted(only)
+    pending = [items[index] for index in wanted if index not in found]
+    recording = _Recording(build, run.parts)
     try:
-        parallel_map(_Recording(build, run.parts), pending, workers=workers, on_result=keep)
+        parallel_map(recording, pending, workers=workers, threads=threads, on_result=keep)
     except KeyboardInterrupt as stop:
         raise Interrupted(
             f"Stopped: {len(run.recorded(record_type))} of {len(items)} are recorded in "
@@ -312,6 +283,12 @@ def carry_out(
             f"{run.directory}.",
             f"Go on with `{run.resume_command}`, with fewer --workers if memory was short.",
         ) from error
+    except RunStopped as error:
+        raise type(error)(
+            f"{error.message} {len(run.recorded(record_type))} of {len(items)} are recorded in "
+            f"{run.directory}, and so are the calls of those under way.",
+            f"{error.remedy} Go on with `{run.resume_command}`.",
+        ) from error
     except LdmError as error:  # a full disk, for example
         recorded = len(run.recorded(record_type))
         if not recorded:
@@ -321,7 +298,7 @@ def carry_out(
             f"{error.remedy} Then go on with `{run.resume_command}`: {recorded} of {len(items)} "
             "are recorded.",
         ) from error
-    return [found[index] for index in range(len(items))]
+    return [found[index] for index in sorted(found)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,132 +331,3 @@ class _RecordingWorker(Generic[T, R]):
 
     def _new_part(self) -> Path:
         return self._parts / f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"
-
-
-def parallel_map(
-    build: Build[T, R],
-    items: Sequence[T],
-    *,
-    workers: int,
-    on_result: Callable[[R], None],
-) -> None:
-    """Let `workers` processes handle `items`, one at a time each, in no particular order.
-
-    Every process builds its worker once and keeps to one thread. One worker, or one item, is
-    handled in this process. on_result is called here with each result as it comes; SIGTERM is
-    raised as KeyboardInterrupt while the map runs.
-    Raises what a worker raised, and WorkerDied where a process was killed or ran out of memory.
-    """
-    workers = min(workers, len(items))
-    with _sigterm_as_interrupt():
-        if workers <= 1:
-            _map_here(build, items, on_result)
-        else:
-            _map_in_processes(build, items, workers, on_result)
-
-
-def _map_here(build: Build[T, R], items: Sequence[T], on_result: Callable[[R], None]) -> None:
-    if not items:
-        return
-    worker = build()
-    try:
-        with _one_thread():
-            for item in items:
-                on_result(worker(item))
-    finally:
-        worker.close()
-
-
-def _map_in_processes(
-    build: Build[T, R], items: Sequence[T], workers: int, on_result: Callable[[R], None]
-) -> None:
-    import joblib
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    task = joblib.delayed(_work)
-    with (
-        warnings.catch_warnings(),
-        joblib.parallel_config(
-            backend="loky",
-            inner_max_num_threads=1,
-            initializer=_start_worker,
-            initargs=(os.getpid(),),
-        ),
-    ):
-        # A worker that outgrew its memory is replaced by a fresh one, which builds anew.
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
-        # Stopping early is what Ctrl-C asks for; what was done is recorded all the same.
-        warnings.filterwarnings("ignore", message=r"\d+ tasks ")
-        pool = joblib.Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
-        results = pool(task(build, item) for item in items)
-        try:
-            for result in results:
-                on_result(result)
-        except TerminatedWorkerError as error:
-            raise WorkerDied(
-                "A worker process died: it was killed, or the machine ran out of memory.",
-                "Try again with fewer workers.",
-            ) from error
-        finally:
-            results.close()
-
-
-def _start_worker(parent: int) -> None:
-    """Runs first in each worker process: signals are the parent's business, and so is its life."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(WATCH)
-        os._exit(1)  # an orphan must neither record nor linger
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@lru_cache(maxsize=1)
-def _built(build: Build[T, R]) -> Worker[T, R]:
-    """The worker of this process, built when its first item comes."""
-    worker = build()
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-    return worker
-
-
-def _work(build: Build[T, R], item: T) -> R:
-    worker: Worker[T, R] = _built(build)
-    return worker(item)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread for torch and the numerical libraries, as in a worker process (same results)."""
-    from threadpoolctl import threadpool_limits
-
-    torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch else 0
-    with threadpool_limits(1):
-        if torch:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch:
-                torch.set_num_threads(threads)
-
-
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM unwind the program as Ctrl-C does; only the main thread may set that."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

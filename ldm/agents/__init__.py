@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Protocol
 
 from ldm import registry
 from ldm.episode import Agent, Episode
-from ldm.llm import LLM
+from ldm.errors import LdmError
+from ldm.llm import LLM, Role, Scoped
 from ldm.memory import Memory
 from ldm.reasoner import Reasoner
 
@@ -17,16 +18,36 @@ AGENTS = {
     "random": "ldm.agents.random:RandomAgent",
 }
 GROUP = "ldm.agents"
+NO_MODEL = (
+    "Name one with --llm MODEL and its server with OPENAI_BASE_URL (and OPENAI_API_KEY), or use an "
+    "agent that works without one: `ldm agents` lists what each needs."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What an agent may be built from. `needs` of its class says which it cannot do without."""
+    """What an agent may be built from. `needs` of its class says which it cannot do without.
+
+    llm, planner: there together, where a model is configured; they may be the same one.
+    """
 
     memory: Memory | None = None
     reasoner: Reasoner | None = None
     llm: LLM | None = None
+    planner: LLM | None = None
     seed: int = 0
+
+    def model(self, episode: Episode, role: Role = "llm") -> LLM:
+        """The model of a role, for one episode: its account is charged, and its draws differ.
+
+        Raises LdmError where none is configured.
+        """
+        found = self.planner if role == "planner" else self.llm
+        if found is None:
+            raise LdmError("This agent needs a language model, and none is configured.", NO_MODEL)
+        return Scoped(
+            found, lambda: (self.seed, episode.task_id, episode.trials, role), episode.spent
+        )
 
 
 class AgentClass(Protocol):
@@ -52,4 +73,13 @@ def load_agent(name: str) -> AgentClass:
     return found
 
 
-__all__ = ["AGENTS", "GROUP", "Agent", "AgentClass", "Episode", "Resources", "load_agent"]
+__all__ = [
+    "AGENTS",
+    "GROUP",
+    "NO_MODEL",
+    "Agent",
+    "AgentClass",
+    "Episode",
+    "Resources",
+    "load_agent",
+]

@@ -2,7 +2,7 @@
 
 from ldm.eval.plan import EvaluationPlan, check_leakage, select
 from ldm.eval.report import Report, as_json
-from ldm.eval.runner import evaluate, finished, protocol, results
+from ldm.eval.runner import evaluate, finished, protocol, results, sample
 from ldm.eval.statistics import Difference, Group, Summary, bootstrap, difference, summarize
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "finished",
     "protocol",
     "results",
+    "sample",
     "select",
     "summarize",
 ]

@@ -69,13 +69,15 @@ def evaluate(
     tasks: Sequence[Task],
     *,
     workers: int = 1,
+    threads: bool = False,
     on_result: Callable[[EpisodeResult], None] = lambda _: None,
 ) -> list[EpisodeResult]:
     """The results of all `tasks` in their order, played now or recorded by an earlier attempt.
 
+    threads: play in threads of this process, for agents that share its model client.
     on_result: called with every result, recorded ones first.
-    Raises LdmError where another process works on the run, Interrupted, WorkerDied, and whatever
-    LdmError the wiring raises.
+    Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
+    whatever LdmError the wiring raises.
     """
     with run.lock():
         if finished(run):
@@ -90,11 +92,39 @@ def evaluate(
                 list(enumerate(tasks)),
                 Played,
                 workers=workers,
+                threads=threads,
                 on_result=lambda record: on_result(record.result),
             )
             found = _merge(run, played)
         _summarize(run, found)
     return found
+
+
+def sample(
+    run: Run,
+    wiring: Wiring,
+    tasks: Sequence[Task],
+    chosen: Sequence[Task],
+    *,
+    workers: int = 1,
+    threads: bool = False,
+) -> list[EpisodeResult]:
+    """The results of the `chosen` among `tasks`, and what else is recorded; the run stays open.
+
+    Raises what `evaluate` raises.
+    """
+    wanted = {task.id for task in chosen}
+    with run.lock():
+        played = carry_out(
+            run,
+            _Play(wiring),
+            list(enumerate(tasks)),
+            Played,
+            workers=workers,
+            threads=threads,
+            only=[index for index, task in enumerate(tasks) if task.id in wanted],
+        )
+    return [record.result for record in played]
 
 
 def results(run: Run) -> list[EpisodeResult]:
