@@ -2,6 +2,7 @@
 
     python scripts/crash_test.py eval --kills 20
     python scripts/crash_test.py build-memory --kills 20
+    python scripts/crash_test.py llm --kills 20
 
 Every second kill takes the first process alone, so that its workers outlive it for a moment.
 """
@@ -15,7 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.integration.crash import ROOT, Command, building, evaluation, kill_and_resume
+from tests.integration.crash import ROOT, Command, asking, building, evaluation, kill_and_resume
+from tests.llm.server import Behaviour, FakeServer
 
 COMMANDS: dict[str, Command] = {
     "build-memory": building(str(ROOT / "data" / "trajectories"), "--batch-size", "4"),
@@ -29,14 +31,14 @@ COMMANDS: dict[str, Command] = {
 def main() -> None:
     """Print a line a kill; exit with 1 where an outcome differs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=sorted(COMMANDS))
+    parser.add_argument("command", choices=sorted([*COMMANDS, "llm"]))
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        attempts = kill_and_resume(
-            COMMANDS[asked.command], Path(place), kills=asked.kills, seed=asked.seed
-        )
+    with tempfile.TemporaryDirectory() as place, FakeServer(Behaviour(latency=0.05)) as server:
+        # With a model, an outcome also differs where a call that was recorded is made again.
+        command = COMMANDS.get(asked.command) or asking(server, "--workers", "4")
+        attempts = kill_and_resume(command, Path(place), kills=asked.kills, seed=asked.seed)
     for number, attempt in enumerate(attempts, start=1):
         killed = "finished before" if attempt.finished else "killed after"
         whom = "all processes" if attempt.group else "the first process"

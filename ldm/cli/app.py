@@ -18,6 +18,7 @@ from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
 from ldm.cli.doctor import doctor, module_clash
 from ldm.cli.evaluate import compare, evaluate
+from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
 from ldm.cli.validate import schema, validate
 from ldm.errors import Interrupted, LdmError
@@ -73,6 +74,7 @@ app.command("compare", short_help="Compare finished evaluations.")(compare)
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)
 app.add_typer(data_app, name="data")
+app.add_typer(llm_app, name="llm")
 app.command("validate", short_help="Check JSONL files against their schema.")(validate)
 app.command("schema", short_help="Print the JSON Schema of a record.")(schema)
 app.command("doctor", short_help="Show what is installed, found and configured.")(doctor)

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 import typer
 
+from ldm.cli.models import LlmName
 from ldm.errors import LdmError
 
 #: Distributions that every use needs, then those of each extra, as pyproject.toml has them.
@@ -29,6 +29,7 @@ REQUIRED = (
     "pydantic",
     "rich",
     "scikit-learn",
+    "scipy",
     "sentence-transformers",
     "threadpoolctl",
     "typer",
@@ -54,19 +55,25 @@ def doctor(
     memory: Annotated[
         str, typer.Option("--memory", help="The memory to look at: a directory or a server.")
     ] = ".ldm/memory",
+    llm: LlmName = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Ask the server what it can do for --llm.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show what is installed, found and configured, and what to do about the rest.
 
-    Nothing is changed and no network is used. The exit status is 1 where something stops ldm from
-    working; data, a model service and a memory that are only missing do not count as that.
+    Nothing is changed, and without --probe no network is used. The exit status is 1 where something
+    stops ldm from working; data, a model service and a memory that are only missing do not count.
 
     \b
     Examples:
       ldm doctor
       ldm doctor --memory experiments/memory --json
+      ldm doctor --llm gpt-4o-mini --probe
     """
-    checks = [*_installed(), *_embedder(), *_data(), *_service(), *_memory(memory)]
+    probed = [_probed(llm)] if probe else []
+    checks = [*_installed(), *_embedder(), *_data(), *_service(), *probed, *_memory(memory)]
     healthy = all(check.status != "problem" for check in checks)
     if as_json:
         typer.echo(json.dumps({"ok": healthy, "checks": [asdict(check) for check in checks]}))
@@ -149,10 +156,12 @@ def _embedder() -> Iterator[Check]:
 
 def _service() -> Iterator[Check]:
     """Never shows the key, nor what a URL may carry of one."""
+    from ldm.llm.service import bare_url
+
     url, key = os.environ.get("OPENAI_BASE_URL", ""), os.environ.get("OPENAI_API_KEY", "")
     without = "Set it to use a language model; without one ldm uses its offline reasoner."
     if url:
-        yield Check("Model service", "OPENAI_BASE_URL", "ok", _bare(url))
+        yield Check("Model service", "OPENAI_BASE_URL", "ok", bare_url(url))
     elif key:
         yield Check("Model service", "OPENAI_BASE_URL", "ok", "not set: the client's own default")
     else:
@@ -163,16 +172,24 @@ def _service() -> Iterator[Check]:
         yield Check("Model service", "OPENAI_API_KEY", "missing", "not set", without)
 
 
-def _bare(url: str) -> str:
-    """Scheme, host, port and path of a URL: no user, password or query."""
+def _probed(llm: str | None) -> Check:
+    """What the server can do for the model; the only check that uses the network."""
+    from ldm.cli.models import ModelOptions, Models
+
+    options = ModelOptions.given(llm=llm)
+    models = Models(options)
     try:
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "set, but not a URL"
-    if not parts.hostname:
-        return "set, but not a URL"
-    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+        name = options.roles()["llm"]
+        found = models.client().capabilities(name)
+    except LdmError as error:
+        remedy = error.remedy or "See to the service."
+        return Check("Model service", llm or "--llm", "missing", error.message, remedy)
+    finally:
+        models.close()
+    takes = [part for part in ("temperature", "top_p", "stop", "seed") if getattr(found, part)]
+    bound = found.max_tokens or "nothing"
+    detail = f"answers; JSON by {found.structured}; takes {', '.join(takes)}; bounded by {bound}"
+    return Check("Model service", name, "ok", detail)
 
 
 def _data() -> Iterator[Check]:

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
+from ldm.cli.arms import SAMPLE, Arm, foretell, label, listed, play, report, short
+from ldm.cli.models import (
+    CacheAt,
+    Concurrency,
+    LlmName,
+    MaxCalls,
+    MaxTokens,
+    MaxUsd,
+    ModelOptions,
+    PlannerName,
+    PricesAt,
+    ReasonerName,
+    ReplayOf,
+    connection,
+)
 from ldm.cli.wiring import DEFAULT_MEMORY, Wiring, settings
-from ldm.errors import Interrupted, LdmError, WorkerDied
+from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.eval import EvaluationPlan, Report
-    from ldm.runs import Run
-    from ldm.types import EpisodeResult, Task
+    from ldm.runs import Manifest, Run
+    from ldm.types import Task
 
 DEFAULT_AGENT = "ldm"
 DEFAULT_RUNS = Path("runs")
@@ -67,10 +82,25 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     resume: Annotated[
         str | None, typer.Option(help="Go on with this run (directory or id).")
     ] = None,
+    llm: LlmName = None,
+    planner_llm: PlannerName = None,
+    reasoner_llm: ReasonerName = None,
+    cache: CacheAt = None,
+    replay: ReplayOf = None,
+    concurrency: Concurrency = None,
+    max_usd: MaxUsd = None,
+    max_tokens: MaxTokens = None,
+    max_calls: MaxCalls = None,
+    prices: PricesAt = None,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help=f"Play {SAMPLE} tasks, say what all will cost, stop."),
+    ] = False,
 ) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
-    Without --env, the agent is evaluated on every environment that has a memory.
+    Without --env, the agent is evaluated on every environment that has a memory. An agent that
+    calls a model plays its tasks in threads, --workers of them (default: --concurrency).
 
     \b
     Examples:
@@ -79,6 +109,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
       ldm eval --env alfworld --agent ldm --set k=7 --set env.dialect=put
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
+      ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
     agent_options, env_options = settings(assign or [])
     if data is not None:
@@ -97,24 +128,29 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         "agent_options": tuple(sorted(agent_options.items())) or None,
         "env_options": tuple(sorted(env_options.items())) or None,
     }
+    models = ModelOptions.given(
+        llm=llm,
+        planner_llm=planner_llm,
+        reasoner_llm=reasoner_llm,
+        cache=cache,
+        replay=replay,
+        concurrency=concurrency,
+        max_usd=max_usd,
+        max_tokens=max_tokens,
+        max_calls=max_calls,
+        prices=prices,
+    )
     asked = {name: value for name, value in given.items() if value is not None}
     if resume is not None:
-        groups = [_resumed(resume, runs, asked, control)]
+        groups = [_resumed(resume, runs, (asked, models), control)]
     else:
-        groups = [_prepared(plan, runs, control) for plan in _plans(asked)]
-    processes = _cores() if workers is None else max(1, workers)
-    finished = [[_play(arm, processes) for arm in group] for group in groups]
+        groups = [_prepared(plan, runs, models, control) for plan in _plans(asked)]
+    if estimate:
+        for arm in (arm for group in groups for arm in group):
+            foretell(arm, workers)
+        return
+    finished = [[play(arm, workers) for arm in group] for group in groups]
     _show(finished, as_json)
-
-
-@dataclass(frozen=True, slots=True)
-class _Arm:
-    """One run to play. fresh: made by this command, and to be removed if nothing comes of it."""
-
-    plan: EvaluationPlan
-    run: Run
-    tasks: tuple[Task, ...]
-    fresh: bool
 
 
 def _plans(asked: dict[str, Any]) -> list[EvaluationPlan]:
@@ -161,15 +197,38 @@ def _remembered(location: str) -> Sequence[str]:
     return found
 
 
-def _prepared(plan: EvaluationPlan, runs: Path, control: str | None) -> list[_Arm]:
+def _prepared(
+    plan: EvaluationPlan, runs: Path, models: ModelOptions, control: str | None
+) -> list[Arm]:
     """The runs of a plan, on disk: the agent's own and, where asked for, its control's."""
+    _check_models(plan, models)
     plan, tasks, protocol = _checked(plan)
-    arms: list[_Arm] = []
-    if control is not None:
-        other = _controlled(plan, control)
-        arms.append(_Arm(other, _created(other, runs, protocol, ""), tasks, fresh=True))
-    companion = arms[0].run.manifest.id if arms else ""
-    return [_Arm(plan, _created(plan, runs, protocol, companion), tasks, fresh=True), *arms]
+    arms: list[Arm] = []
+
+    def add(chosen: EvaluationPlan, companion: str) -> str:
+        manifest = _manifest(chosen, protocol, models, companion)
+        subject = (short(chosen.env), chosen.split, short(label(chosen)))
+        arms.insert(0, Arm(chosen, create(runs, subject, manifest), tasks, models, fresh=True))
+        return arms[0].run.manifest.id
+
+    from ldm.runs import create
+
+    add(plan, add(_controlled(plan, control), "") if control is not None else "")
+    return arms
+
+
+def _check_models(plan: EvaluationPlan, models: ModelOptions) -> None:
+    """Raise LdmError where the agent needs a model that cannot be had; say which are not used."""
+    wiring = Wiring.of(plan)
+    if "llm" not in wiring.agent_class().needs:
+        if models.llm or models.planner_llm or models.reasoner_llm:
+            output.say(f"The agent {plan.agent} calls no language model: none is used.")
+        return
+    if not models.configured:
+        raise wiring.no_model()
+    roles = models.roles()
+    if not models.replay:
+        output.say(f"Models at {connection().shown}: {listed(roles)}.")
 
 
 def _controlled(plan: EvaluationPlan, control: str) -> EvaluationPlan:
@@ -208,26 +267,42 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
         env.close()
 
 
-def _created(plan: EvaluationPlan, runs: Path, protocol: dict[str, Any], companion: str) -> Run:
-    from ldm.runs import Manifest, create
+def _manifest(
+    plan: EvaluationPlan, protocol: dict[str, Any], models: ModelOptions, companion: str
+) -> Manifest:
+    from ldm.runs import Manifest
 
-    manifest = Manifest(
+    names = {"embedder": plan.embedder} if plan.embedder else {}
+    arguments = {"plan": plan.arguments(), "companion": companion}
+    if "llm" in Wiring.of(plan).agent_class().needs:
+        roles = models.roles()
+        names |= {"llm": roles["llm"], "planner": roles["planner"]}
+        arguments["models"] = asdict(models)
+        if not models.replay:
+            names["server"] = connection().shown
+    return Manifest(
         command="eval",
-        arguments={"plan": plan.arguments(), "companion": companion},
+        arguments=arguments,
         protocol=protocol,
-        models={"embedder": plan.embedder} if plan.embedder else {},
+        models=names,
         seeds={"seed": plan.seed},
     )
-    subject = (_short(plan.env), plan.split, _short(_label(plan)))
-    return create(runs, subject, manifest)
 
 
-def _resumed(name: str, runs: Path, asked: dict[str, Any], control: str | None) -> list[_Arm]:
+def _resumed(
+    name: str, runs: Path, given: tuple[dict[str, Any], ModelOptions], control: str | None
+) -> list[Arm]:
     """The arms of a recorded run, after making sure that it would be the same evaluation."""
-    from ldm.runs import differences
+    from ldm.runs import MANIFEST, differences
 
     run, plan = _recorded(name, runs)
+    asked, models = given
     _agree(plan, asked, str(run.directory))
+    if "models" in run.manifest.arguments:
+        before = run.manifest.arguments["models"]
+        recorded = ModelOptions.recorded(before, run.directory / MANIFEST)
+        models = recorded.resumed(models, str(run.directory))
+    _check_models(plan, models)
     companion = run.manifest.arguments.get("companion", "")
     if control is not None and not companion:
         raise LdmError(f"{run.directory} has no control.", "Leave out --control.")
@@ -240,9 +315,9 @@ def _resumed(name: str, runs: Path, asked: dict[str, Any], control: str | None) 
             f"{run.directory} cannot be resumed, because something has changed: {changed[0]}.",
             "Start a new run.",
         )
-    arms = [_Arm(plan, run, tasks, fresh=False)]
+    arms = [Arm(plan, run, tasks, models, fresh=False)]
     if companion:
-        arms += _resumed(str(run.directory.parent / companion), runs, {}, None)
+        arms += _resumed(str(run.directory.parent / companion), runs, ({}, given[1]), None)
     return arms
 
 
@@ -269,44 +344,6 @@ def _agree(plan: EvaluationPlan, asked: dict[str, Any], name: str) -> None:
                 f"{name} was started with {option.replace('_', ' ')} {recorded!r}, not {value!r}.",
                 "Leave the option out, or start a new run.",
             )
-
-
-def _play(arm: _Arm, workers: int) -> Report:
-    from ldm.eval import evaluate
-
-    counted: list[bool] = []
-
-    def shown(result: EpisodeResult) -> None:
-        if result.end != "error":
-            counted.append(result.success)
-        advance(f"success {100 * sum(counted) / max(1, len(counted)):.1f} %")
-
-    wiring = Wiring.of(arm.plan)
-    shown_as = f"{_short(_label(arm.plan))} on {_short(arm.plan.env)}"
-    try:
-        with output.progress(shown_as, len(arm.tasks)) as advance:
-            results = evaluate(arm.run, wiring, arm.tasks, workers=workers, on_result=shown)
-    except (Interrupted, WorkerDied):
-        raise
-    except LdmError:
-        if arm.fresh and not any(arm.run.parts.iterdir()):
-            arm.run.remove()  # its agent could not be built
-        raise
-    return _report(arm.plan, arm.run, results)
-
-
-def _report(plan: EvaluationPlan, run: Run, results: Sequence[EpisodeResult]) -> Report:
-    from ldm.eval import Report, summarize
-
-    return Report(
-        env=plan.env,
-        split=plan.split,
-        label=_label(plan),
-        sees_reward=Wiring.of(plan).agent_class().sees_reward,
-        directory=run.directory,
-        summary=summarize(results, seed=plan.seed),
-        results=tuple(results),
-    )
 
 
 def compare(
@@ -338,7 +375,7 @@ def compare(
                 f"differ: {'; '.join(differing)}.",
                 "Evaluate both in the same way.",
             )
-    reports = [_report(plan, run, results(run)) for run, plan in found]
+    reports = [report(plan, run, results(run)) for run, plan in found]
     _side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})
@@ -348,10 +385,10 @@ def _show(groups: Sequence[Sequence[Report]], as_json: bool) -> None:
     from ldm.eval.report import COLUMNS, as_json_group, lines, rows
 
     for reports in groups:
-        for report in reports:
-            title = f"{report.label} on {report.env}, {report.split}"
-            output.print_table(title, COLUMNS, rows(report), error=as_json)
-            for line in lines(report):
+        for one in reports:
+            title = f"{one.label} on {one.env}, {one.split}"
+            output.print_table(title, COLUMNS, rows(one), error=as_json)
+            for line in lines(one):
                 output.say(line, error=as_json)
         if len(reports) > 1:
             _side_by_side(reports, error=as_json)
@@ -371,16 +408,6 @@ def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:
         output.say(line, error=error)
 
 
-def _label(plan: EvaluationPlan) -> str:
-    control = dict(plan.agent_options).get("control")
-    return f"{plan.agent} control={control}" if control else plan.agent
-
-
-def _short(name: str) -> str:
-    """A name without its module, for ids and progress bars."""
-    return name.rpartition(":")[2]
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -397,9 +424,3 @@ def _ids(text: str) -> tuple[str, ...]:
 def _location(memory: str) -> str:
     """The memory's place, so that a run can be resumed from any directory."""
     return memory if "://" in memory else str(Path(memory).expanduser().absolute())
-
-
-def _cores() -> int:
-    import joblib
-
-    return int(joblib.cpu_count())

@@ -11,6 +11,7 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
+    from ldm.cli.models import Models
     from ldm.episode import Agent, Environment
     from ldm.eval import EvaluationPlan
 
@@ -42,16 +43,20 @@ class Wiring:
         """The wiring that a plan describes."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(cls)})
 
-    def __call__(self) -> tuple[Environment, Agent]:
-        """Raises LdmError where a name, an option, data or the memory does not fit."""
+    def __call__(self, models: Models | None = None) -> tuple[Environment, Agent]:
+        """models: of this process; without them an agent that needs one cannot be built.
+
+        Raises LdmError where a name, an option, data or the memory does not fit.
+        """
         from ldm.agents import Resources
 
-        env, found, options = self.environment(), self.agent_class(), self.options()
+        found, options = self.agent_class(), self.options()
+        llm = planner = None
         if "llm" in found.needs:
-            raise LdmError(
-                f"The agent {self.agent} needs a model service, and none is configured.",
-                "Use an agent that works without one: `ldm agents` lists what each needs.",
-            )
+            if models is None:
+                raise self.no_model()
+            llm, planner = models.get("llm"), models.get("planner")
+        env = self.environment()
         memory = reasoner = None
         if set(found.needs) & {"memory", "reasoner"}:
             from ldm.embed import load_embedder
@@ -64,7 +69,15 @@ class Wiring:
                 memory = Memory.open(
                     self.memory, env.card.name, embedder=embedder, generation=self.generation
                 )
-        return env, found(options, Resources(memory, reasoner, seed=self.seed))
+        return env, found(options, Resources(memory, reasoner, llm, planner, self.seed))
+
+    def no_model(self) -> LdmError:
+        """What to raise where the agent needs a model and none is named."""
+        from ldm.agents import NO_MODEL
+
+        return LdmError(
+            f"The agent {self.agent} needs a language model, and none is configured.", NO_MODEL
+        )
 
     def environment(self) -> Environment:
         """The environment alone, for its tasks and protocol."""
@@ -83,6 +96,17 @@ class Wiring:
         """The agent's Options."""
         found = self.agent_class()
         return override(found.Options, dict(self.agent_options), f"agent {self.agent}")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A wiring with the models of this process, for agents that work in its threads."""
+
+    wiring: Wiring
+    models: Models
+
+    def __call__(self) -> tuple[Environment, Agent]:
+        return self.wiring(self.models)
 
 
 def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:

@@ -96,5 +96,5 @@ class TestWiring:
         from ldm.agents.random import RandomAgent
 
         monkeypatch.setattr(RandomAgent, "needs", ("llm",))
-        with pytest.raises(LdmError, match="needs a model service"):
+        with pytest.raises(LdmError, match="needs a language model"):
             self.wiring()

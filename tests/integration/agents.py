@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 
 from ldm.agents import Resources
 from ldm.episode import Episode
+from ldm.llm import Message, Sampling
+from ldm.types import stable_seed
 from tests.toy import ToyEnv, expert
 
 
@@ -53,3 +55,49 @@ class Seeing(Adept):
     """Declares that it sees rewards."""
 
     sees_reward = True
+
+
+@dataclass(frozen=True, slots=True)
+class AskingOptions:
+    """steps: of a trial. trials: of a task."""
+
+    steps: int = 4
+    trials: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the planner is asked for."""
+
+    reason: str
+    number: int
+
+
+class Asking:
+    """Asks its planner once and its model before every action, warmly, and does what comes out."""
+
+    name = "asking"
+    sees_reward = False
+    needs: ClassVar[Sequence[str]] = ("llm",)
+    paper: ClassVar[str] = "test"
+    Options: ClassVar[type[AskingOptions]] = AskingOptions
+
+    def __init__(self, options: AskingOptions, resources: Resources) -> None:
+        self.options = options
+        self._resources = resources
+
+    def budget(self, env: str) -> int:
+        return self.options.steps
+
+    def solve(self, episode: Episode) -> None:
+        planner = self._resources.model(episode, "planner")
+        plan = planner.complete([Message("user", f"Plan: {episode.goal}")], schema=Choice)
+        llm = self._resources.model(episode)
+        for _ in range(self.options.trials):
+            with episode.trial() as now:
+                while True:
+                    asked = f"{plan.text}\n{episode.goal}\n{now.observation}"
+                    reply = llm.complete([Message("user", asked)], sampling=Sampling(0.7))
+                    actions = now.admissible or ("look",)
+                    choice = stable_seed(reply.text) % len(actions)
+                    now = episode.act(actions[choice], thought=reply.text)

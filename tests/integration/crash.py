@@ -10,11 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ldm import records
+from ldm.llm.calls import Call
+from ldm.llm.capabilities import Capabilities
+from ldm.llm.service import wire
 from ldm.types import stable_hash
+from tests.llm.server import FakeServer
 
 LDM = (sys.executable, "-m", "ldm.cli")
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +98,42 @@ def evaluation(*options: str) -> Command:
         begun=lambda place: bool(runs(place)),
         digest=digest,
     )
+
+
+def asking(server: FakeServer, *options: str) -> Command:
+    """`ldm eval` of an agent that calls the model at `server`, as something to be killed.
+
+    The outcome holds every recorded call too, and is spoilt where a call that was recorded when
+    the command was killed was made again.
+    """
+    os.environ["OPENAI_BASE_URL"] = server.url
+    agent = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Asking")
+    base = evaluation(*agent, "--llm", "fake", *options)
+    recorded: set[str] = set()
+    since = [0]
+
+    def calls(place: Path) -> list[Call]:
+        files = list(place.glob("*/llm.jsonl"))
+        return records.read(files[0], Call, torn_tail=True) if files else []
+
+    def resume(place: Path) -> list[str]:
+        recorded.update(_identity(wire(c.request, Capabilities(), None)) for c in calls(place))
+        since[0] = len(server.bodies)
+        return base.resume(place)
+
+    def digest(place: Path) -> str:
+        again = [body for body in server.bodies[since[0] :] if _identity(body) in recorded]
+        recorded.clear()
+        since[0] = len(server.bodies)
+        known = sorted((call.key, call.text, call.usage.calls, call.role) for call in calls(place))
+        return stable_hash(base.digest(place), known, len(again))
+
+    return replace(base, resume=resume, digest=digest)
+
+
+def _identity(body: dict[str, Any]) -> str:
+    """What tells calls apart on the wire."""
+    return stable_hash(body["messages"], body.get("seed", 0))
 
 
 def building(*options: str, program: Sequence[str] = LDM) -> Command:

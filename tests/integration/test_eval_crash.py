@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.crash import evaluation, kill_and_resume
+from tests.integration.crash import asking, evaluation, kill_and_resume
+from tests.llm.server import Behaviour, FakeServer
 
 TOY = (
     *("--env", "tests.toy:ToyEnv", "--agent", "random", "--set", "budget=20"),
@@ -20,5 +21,16 @@ def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
 ) -> None:
     command = evaluation(*TOY, "--workers", str(workers))
     attempts = kill_and_resume(command, tmp_path, kills=3, seed=workers)
+    assert all(attempt.same for attempt in attempts), attempts
+    assert not all(attempt.finished for attempt in attempts)
+
+
+def test_resuming_a_killed_run_of_a_model_makes_no_recorded_call_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "")  # and put back in the end
+    with FakeServer(Behaviour(latency=0.03)) as server:
+        command = asking(server, "--workers", "4")
+        attempts = kill_and_resume(command, tmp_path, kills=2, seed=4)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)

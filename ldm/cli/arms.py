@@ -1,0 +1,183 @@
+"""One evaluation as `ldm eval` plays it: with what, by how many, what it will cost, its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldm.cli import output
+from ldm.cli.models import CONCURRENCY, ModelOptions, Models, say_accounts
+from ldm.cli.wiring import Served, Wiring
+from ldm.errors import Interrupted, LdmError, WorkerDied
+
+if TYPE_CHECKING:
+    from ldm.eval import EvaluationPlan, Report
+    from ldm.runs import Run
+    from ldm.types import EpisodeResult, Task
+
+#: How many tasks --estimate measures.
+SAMPLE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One run to play. fresh: made by this command, and to be removed if nothing comes of it."""
+
+    plan: EvaluationPlan
+    run: Run
+    tasks: tuple[Task, ...]
+    models: ModelOptions
+    fresh: bool
+
+    @property
+    def calls_models(self) -> bool:
+        return "llm" in Wiring.of(self.plan).agent_class().needs
+
+    def hands(self, workers: int | None) -> int:
+        """How many tasks are played at a time: one a core, or as many as may be waited for."""
+        usual = (self.models.concurrency or CONCURRENCY) if self.calls_models else _cores()
+        return usual if workers is None else max(1, workers)
+
+
+def play(arm: Arm, workers: int | None) -> Report:
+    """Play all tasks of a run that are not recorded yet; its report."""
+    from ldm.eval import evaluate
+
+    counted: list[bool] = []
+
+    def shown(result: EpisodeResult) -> None:
+        if result.end != "error":
+            counted.append(result.success)
+        advance(f"success {100 * sum(counted) / max(1, len(counted)):.1f} %")
+
+    hands = arm.hands(workers)
+    shown_as = f"{short(label(arm.plan))} on {short(arm.plan.env)}"
+    try:
+        with output.progress(shown_as, len(arm.tasks)) as advance, _wired(arm) as (wiring, threads):
+            results = evaluate(
+                arm.run, wiring, arm.tasks, workers=hands, threads=threads, on_result=shown
+            )
+    except (Interrupted, WorkerDied):
+        raise
+    except LdmError:
+        _forget(arm)
+        raise
+    return report(arm.plan, arm.run, results)
+
+
+@contextmanager
+def _wired(arm: Arm) -> Iterator[tuple[Wiring | Served, bool]]:
+    """The wiring of an arm, and whether it works in threads of this process: where it has models.
+
+    What they cost is said in the end, however it ends.
+    """
+    wiring = Wiring.of(arm.plan)
+    if not arm.calls_models:
+        yield wiring, False
+        return
+    models = Models(arm.models, arm.run.directory)
+    try:
+        yield Served(wiring, models), True
+    finally:
+        models.close()
+        say_accounts(models.accounts(), " in this run")
+
+
+def _forget(arm: Arm) -> None:
+    """Remove a run in which nothing happened and no call was paid: its agent cannot be built."""
+    from ldm.llm.recording import FILE
+
+    played = any(arm.run.parts.iterdir()) if arm.run.parts.is_dir() else False
+    if arm.fresh and not played and not (arm.run.directory / FILE).exists():
+        arm.run.remove()
+
+
+def foretell(arm: Arm, workers: int | None) -> None:
+    """Play a few tasks of the run and say what all of them will cost; the run can go on."""
+    from ldm.eval import sample, select
+
+    if not arm.calls_models:
+        _forget(arm)
+        raise LdmError(f"The agent {arm.plan.agent} calls no model: it costs nothing.", "")
+    chosen = select(arm.tasks, limit=min(SAMPLE, len(arm.tasks)))
+    try:
+        with _wired(arm) as (wiring, threads):
+            hands = arm.hands(workers)
+            results = sample(arm.run, wiring, arm.tasks, chosen, workers=hands, threads=threads)
+    except (Interrupted, WorkerDied):
+        raise
+    except LdmError:
+        _forget(arm)
+        raise
+    for line in _estimated(arm, results):
+        output.say(line, error=False)
+    output.say(f"Go on with `{arm.run.resume_command}`; nothing is paid twice.", error=False)
+
+
+def _estimated(arm: Arm, results: Sequence[EpisodeResult]) -> list[str]:
+    from ldm.llm.estimate import extrapolate
+    from ldm.llm.meter import load_prices, price_of
+
+    prices = load_prices(Path(arm.models.prices) if arm.models.prices else None)
+    roles = arm.models.roles()
+    known = [price_of(roles[role], prices) for role in ("llm", "planner")]
+    usages = [result.usage for result in results]
+    measured = {
+        "model calls": [float(usage.calls) for usage in usages],
+        "tokens": [float(usage.prompt_tokens + usage.completion_tokens) for usage in usages],
+    }
+    priced = [price for price in known if price is not None]
+    if len(priced) == len(known):  # where the two differ, the dearer one: no promise is broken
+        measured["USD"] = [max(price.of(usage) for price in priced) for usage in usages]
+    total = len(arm.tasks)
+    lines = [f"Measured on {len(results)} of {total} tasks; all of them will take about"]
+    for unit, values in measured.items():
+        found = extrapolate(values, total)
+        digits = 4 if unit == "USD" else 0
+        high = "unknown" if found.high is None else f"{found.high:,.{digits}f}"
+        interval = f"95 % prediction interval {found.low:,.{digits}f} to {high}"
+        lines.append(f"  {found.expected:,.{digits}f} {unit} ({interval})")
+    if "USD" not in measured:
+        lines.append(f"  The price of {listed(roles)} is unknown; --prices FILE gives it.")
+    return lines
+
+
+def report(plan: EvaluationPlan, run: Run, results: Sequence[EpisodeResult]) -> Report:
+    """What is shown of finished results."""
+    from ldm.eval import Report, summarize
+
+    return Report(
+        env=plan.env,
+        split=plan.split,
+        label=label(plan),
+        sees_reward=Wiring.of(plan).agent_class().sees_reward,
+        directory=run.directory,
+        summary=summarize(results, seed=plan.seed),
+        results=tuple(results),
+    )
+
+
+def listed(roles: dict[str, str]) -> str:
+    """The models of the roles that agents call, for messages."""
+    names = {roles["llm"], roles["planner"]}
+    return roles["llm"] if len(names) == 1 else f"{roles['llm']}, planner {roles['planner']}"
+
+
+def label(plan: EvaluationPlan) -> str:
+    """The agent, and whether it is a control, for tables."""
+    control = dict(plan.agent_options).get("control")
+    return f"{plan.agent} control={control}" if control else plan.agent
+
+
+def short(name: str) -> str:
+    """A name without its module, for ids and progress bars."""
+    return name.rpartition(":")[2]
+
+
+def _cores() -> int:
+    import joblib
+
+    return int(joblib.cpu_count())
