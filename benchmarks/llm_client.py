@@ -1,0 +1,129 @@
+"""How much of the time that a server needs is lost in the client, and what a call costs by itself.
+
+    python benchmarks/llm_client.py
+
+Starts the tests' fake server in a process of its own. First many calls at `--latency` with
+`--concurrency` requests in flight, against the ideal time calls × latency / concurrency; then calls
+one after the other with no latency, side by side with the same requests made by the bare `openai`
+package. Recording is on throughout. Prints seconds, ratios, and milliseconds of processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from ldm.llm import Message
+from ldm.llm.capabilities import Capabilities, Known
+from ldm.llm.client import Client, Equipment
+from ldm.llm.gate import Gate
+from ldm.llm.meter import Limits, Meter, load_prices
+from ldm.llm.recording import Recording
+from ldm.llm.service import Connection, Service
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--latency", type=float, default=0.2)
+    parser.add_argument("--concurrency", type=int, default=64)
+    asked = parser.parse_args()
+    with serving(asked.latency) as url, tempfile.TemporaryDirectory() as place:
+        client = made(url, asked.concurrency, Path(place))
+        ask(client, "hello")
+        cpu, started = time.process_time(), time.perf_counter()
+        with ThreadPoolExecutor(asked.concurrency) as pool:
+            list(pool.map(lambda number: ask(client, f"question {number}"), range(asked.calls)))
+        took, busy = time.perf_counter() - started, time.process_time() - cpu
+        ideal = asked.calls * asked.latency / asked.concurrency
+        print(
+            f"{asked.calls} calls of {asked.latency:g} s, {asked.concurrency} at a time: "
+            f"{took:.2f} s, ideal {ideal:.2f} s, ratio {took / ideal:.3f}; "
+            f"processor time {1000 * busy / asked.calls:.2f} ms a call"
+        )
+        client.close()
+    with serving(0.0) as url, tempfile.TemporaryDirectory() as place:
+        client = made(url, 1, Path(place))
+        ours, bare = alternately(lambda text: ask(client, text), bare_call(url), 50, 10)
+        print(
+            f"processor time a call, one at a time: client {ours:.2f} ms, bare openai package "
+            f"{bare:.2f} ms, the client's own {ours - bare:.2f} ms"
+        )
+        client.close()
+
+
+def ask(client: Client, text: str) -> None:
+    """One call that has not been made before."""
+    client.model("m").complete([Message("user", text)], max_tokens=50)
+
+
+def bare_call(url: str) -> Callable[[str], None]:
+    """The same request by the package alone: no recording, gate, meter or lookup."""
+    import openai
+
+    package = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+
+    def call(text: str) -> None:
+        package.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": text}], temperature=0.0, max_tokens=50
+        )
+
+    return call
+
+
+def alternately(
+    first: Callable[[str], None], second: Callable[[str], None], size: int, rounds: int
+) -> tuple[float, float]:
+    """Milliseconds of processor time a call of each, the medians of alternating rounds."""
+    spent: tuple[list[float], list[float]] = ([], [])
+    for number in range(rounds + 1):
+        for which, call in enumerate((first, second)):
+            cpu = time.process_time()
+            for again in range(size):
+                call(f"{number} {again}")
+            if number:  # the first round warms up
+                spent[which].append(1000 * (time.process_time() - cpu) / size)
+    return sorted(spent[0])[rounds // 2], sorted(spent[1])[rounds // 2]
+
+
+def made(url: str, concurrency: int, place: Path) -> Client:
+    """A client that records into `place`; what the server can do is known already."""
+    known = Known()
+    known.put("m", Capabilities())
+    return Client(
+        Equipment(
+            service=Service(Connection(url), connections=concurrency),
+            recording=Recording(place / "llm.jsonl"),
+            meter=Meter(Limits(), load_prices()),
+            gate=Gate(concurrency),
+            known=known,
+        )
+    )
+
+
+@contextmanager
+def serving(latency: float) -> Iterator[str]:
+    """The base URL of a fake server in a process of its own."""
+    command = [sys.executable, "-m", "tests.llm.server", "--latency", str(latency)]
+    root = Path(__file__).resolve().parent.parent
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)  # noqa: S603
+    try:
+        assert server.stdout is not None  # noqa: S101
+        yield server.stdout.readline().strip()
+    finally:
+        server.kill()
+        server.wait()
+
+
+if __name__ == "__main__":
+    main()
