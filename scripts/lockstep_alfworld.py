@@ -30,18 +30,19 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--games", type=int, default=0, help="only so many, evenly spread; 0: all")
     parser.add_argument("--walks", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=60, help="length of a walk")
+    parser.add_argument("--length", type=int, default=60, help="steps of a walk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path, help="a line for each finished game; for going on")
     arguments = parser.parse_args()
     games = all_games(arguments.data)
     if arguments.games:
         games = games[:: max(1, len(games) // arguments.games)][: arguments.games]
-    setting = {name: getattr(arguments, name) for name in ("walks", "steps", "seed")}
+    setting = {name: getattr(arguments, name) for name in ("walks", "length", "seed")}
     done = dict(read_log(arguments.log, setting))
     began = time.perf_counter()
-    play = Lockstep(arguments.walks, arguments.steps, arguments.seed).play
-    left = [game for game in games if game.digest not in done]
+    play = Lockstep(arguments.walks, arguments.length, arguments.seed).play
+    # In no particular order, so that a run that is cut short is a fair sample.
+    left = sorted((g for g in games if g.digest not in done), key=lambda game: game.digest)
     pool = Parallel(n_jobs=arguments.workers, return_as="generator_unordered")
     for game, tally in pool(delayed(lambda game: (game, play(game)))(game) for game in left):
         done[game.digest] = tally

@@ -5,6 +5,7 @@ A game is compiled once into a `World` that never changes; what changes is a sma
 because they are seen (a lockstep on all games checks them, scripts/lockstep_alfworld.py):
 
 - A place where the agent already stands cannot be gone to, nor any other at the same location.
+- In the middle of the room, `look` sees nothing; only the introduction lists the places.
 - `look` names an object beside a place only if it was once taken from that place and lies at the
   same location now.
 - Only what is held can be examined: of the domain's two ways, seeing it in a place never comes up.
@@ -62,6 +63,8 @@ _UNSEEN = (
     "moveable",
     "wasinreceptacle",
 )
+
+_MIDDLE = "You are in the middle of a room. Looking quickly around you, you see {}."
 
 #: A method of World by name, and what it is called with after the state.
 Operation = tuple[str, tuple[str, ...]]
@@ -129,7 +132,10 @@ class World:
         self.start = self._started(problem)
         self.won = self._goal(problem)
         self.goal_words = frozenset(_words(problem.goal))
-        self.introduction = f"{BANNER}\n\n{self._look(self.start)}\n\n{TASK}{game.goal}"
+        room = self._look(self.start)
+        if room == _MIDDLE.format("nothing"):
+            room = _MIDDLE.format(self._list(self.receptacles))
+        self.introduction = f"{BANNER}\n\n{room}\n\n{TASK}{game.goal}"
 
     def commands(self, state: State) -> dict[str, Operation]:
         """Every admissible command of a state, with what it does."""
@@ -294,10 +300,7 @@ class World:
     def _look(self, state: State) -> str:
         places = self._at.get(state.here, ())
         if not places:
-            return (
-                "You are in the middle of a room. Looking quickly around you, you see "
-                f"{self._list(self.receptacles)}."
-            )
+            return _MIDDLE.format("nothing")
         beside = [
             thing
             for thing, location in sorted(state.lying)

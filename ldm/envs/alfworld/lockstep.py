@@ -45,11 +45,11 @@ class Tally:
 class Lockstep:
     """Plays games in both engines.
 
-    walks, steps: number and length of the random walks. seed: of the walks.
+    walks, length: how many random walks, of how many steps. seed: of the walks.
     """
 
-    def __init__(self, walks: int, steps: int, seed: int) -> None:
-        self._walks, self._steps, self._seed = walks, steps, seed
+    def __init__(self, walks: int, length: int, seed: int) -> None:
+        self._walks, self._length, self._seed = walks, length, seed
         self._fast, self._official = FastEngine(), OfficialEngine()
 
     def play(self, game: Game) -> Tally:
@@ -71,7 +71,7 @@ class Lockstep:
     def _walk(self, game: Game, rng: random.Random) -> Tally:
         now, tally = self._start(game)
         seen = list(now.commands)
-        for _ in range(self._steps):
+        for _ in range(self._length):
             command = rng.choice(now.commands)
             if rng.random() < _INVALID:
                 command = _spoilt(now, seen, rng)

@@ -32,10 +32,11 @@ class OfficialEngine:
         if self._env is None:
             self._env = _new_env()
         with _own_arguments():
+            data = as_data(game)
             try:
                 if game.digest != self._playing:
                     self._playing = ""
-                    self._env.load(_as_data(game))
+                    self._env.load(data)
                     self._playing = game.digest
                 state = self._env.reset()
             except Exception as error:  # whatever the parsers of the engine raise
@@ -66,11 +67,15 @@ def _state(state: Any) -> EngineState:
     return EngineState(state.feedback, tuple(state["admissible_commands"]), bool(state["won"]))
 
 
-def _as_data(game: Game) -> dict[str, str]:
+def as_data(game: Game) -> dict[str, str]:
+    """A game as the official engine reads it. Raises LdmError where alfworld is not installed.
+
+    That is needed for our own games only.
+    """
     domain, grammar = game.domain, game.grammar
     if not domain:
-        domain = (_installed("alfred.pddl")).read_text(encoding="utf-8")
-        grammar = (_installed("alfred.twl2")).read_text(encoding="utf-8")
+        domain = _installed("alfred.pddl").read_text(encoding="utf-8")
+        grammar = _installed("alfred.twl2").read_text(encoding="utf-8")
         grammar = grammar.replace(_UNKNOWN_GOAL, json.dumps(game.goal)[1:-1])
     return {"pddl_domain": domain, "grammar": grammar, "pddl_problem": game.problem}
 
