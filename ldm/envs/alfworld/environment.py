@@ -42,7 +42,7 @@ class ALFWorldOptions:
     dialect: "game" speaks as the game's grammar does; "put" and "move" make every game speak so.
         Actions in the other verb are understood in any case.
     admissible: show the admissible actions.
-    engine: "fast" is ours; "official" is TextWorld's, about a hundred times slower, and needs the
+    engine: "fast" is ours; "official" is TextWorld's, some thousand times slower, and needs the
         extra ldm[alfworld]. Both answer the same, so that the engine is no part of the protocol.
     """
 

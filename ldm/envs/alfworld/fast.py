@@ -2,7 +2,7 @@
 
 A game is compiled once into a `World` that never changes; what changes is a small immutable
 `State`, so that a fork is a new reference to it. Quirks of the official engine that are kept
-because they are seen (a lockstep on all games checks them, scripts/lockstep_alfworld.py):
+because they are seen (scripts/lockstep_alfworld.py compares the two):
 
 - A place where the agent already stands cannot be gone to, nor any other at the same location.
 - In the middle of the room, `look` sees nothing; only the introduction lists the places.
@@ -132,9 +132,9 @@ class World:
         self.start = self._started(problem)
         self.won = self._goal(problem)
         self.goal_words = frozenset(_words(problem.goal))
-        room = self._look(self.start)
-        if room == _MIDDLE.format("nothing"):
-            room = _MIDDLE.format(self._list(self.receptacles))
+        in_the_middle = self.start.here not in self._at
+        places = self._list(self.receptacles)
+        room = _MIDDLE.format(places) if in_the_middle else self._look(self.start)
         self.introduction = f"{BANNER}\n\n{room}\n\n{TASK}{game.goal}"
 
     def commands(self, state: State) -> dict[str, Operation]:
