@@ -3,26 +3,29 @@
     python scripts/make_alfworld.py
 
 Writes ldm/envs/alfworld/demo/demo_train.jsonl.gz and demo_test.jsonl.gz, and
-data/trajectories/alfworld/demo_train.jsonl. Every episode is replayed in the engine.
+data/trajectories/alfworld/demo_train.jsonl. Every game is solved by the exact solver and by the
+expert, and every episode is replayed.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from statistics import mean
 
 from ldm import records
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.expert import solve
-from ldm.envs.alfworld.games import OWN_SPLITS, pack
+from ldm.envs.alfworld.games import OWN_SPLITS, own_games, pack
 from ldm.envs.alfworld.households import generate
 from ldm.envs.alfworld.replay import replay
+from ldm.envs.alfworld.solver import plan
 
 ROOT = Path(__file__).resolve().parent.parent
 GAMES = ROOT / "ldm" / "envs" / "alfworld" / "demo"
 TRAJECTORIES = ROOT / "data" / "trajectories" / "alfworld"
 SEED = 2312_08402
-PER_KIND = dict(zip(OWN_SPLITS, (8, 4), strict=True))
+PER_KIND = dict(zip(OWN_SPLITS, (20, 10), strict=True))
 
 
 def main() -> None:
@@ -43,8 +46,11 @@ def main() -> None:
     records.write(TRAJECTORIES / "demo_train.jsonl", found["demo_train"])
     for split, episodes in found.items():
         lengths = [len(trajectory.steps) for trajectory in episodes]
-        mean = sum(lengths) / len(lengths)
-        print(f"{split}: {len(episodes)} games, expert steps {mean:.1f} (at most {max(lengths)})")
+        shortest = [len(plan(game)) for game in own_games(split)]
+        print(
+            f"{split}: {len(episodes)} games, expert steps {mean(lengths):.1f} (at most "
+            f"{max(lengths)}), shortest {mean(shortest):.1f} (at most {max(shortest)})"
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Replay recorded expert episodes in the real engine, and start every game; print the figures.
+"""Replay recorded expert episodes in an engine, and start every game; print the figures.
 
-    python scripts/replay_alfworld.py ../shared/data/alfworld [--workers 2] [--episodes N] [--games]
+    python scripts/replay_alfworld.py ../shared/data/alfworld [--engine official] [--games]
 
 Exit status 1 if any observation or end differs, or any game does not start.
 """
@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.conversations import parse
-from ldm.envs.alfworld.replay import replay_official
+from ldm.envs.alfworld.replay import replay_official_games
 from ldm.errors import LdmError
 from ldm.types import Task, Trajectory
 
@@ -35,9 +35,9 @@ def episodes(file: Path) -> list[Trajectory]:
     return found
 
 
-def start_some(data: str, tasks: Sequence[Task]) -> list[str]:
+def start_some(options: ALFWorldOptions, tasks: Sequence[Task]) -> list[str]:
     """One worker's share of the games; what went wrong."""
-    env = ALFWorld(ALFWorldOptions(data=data))
+    env = ALFWorld(options)
     found = []
     for task in tasks:
         try:
@@ -58,14 +58,16 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--episodes", type=int, default=0, help="only so many; 0: all")
     parser.add_argument("--games", action="store_true", help="also start every game of the data")
+    parser.add_argument("--engine", choices=("fast", "official"), default="fast")
     arguments = parser.parse_args()
+    options = ALFWorldOptions(data=arguments.data, engine=arguments.engine)
     pool = Parallel(n_jobs=arguments.workers)
 
     began = time.perf_counter()
     recorded = episodes(Path(arguments.data) / "replay_episodes.jsonl")
     recorded = recorded[: arguments.episodes or None]
     shares = [recorded[i :: arguments.workers] for i in range(arguments.workers)]
-    answers = pool(delayed(replay_official)(arguments.data, share) for share in shares)
+    answers = pool(delayed(replay_official_games)(options, share) for share in shares)
     differences = list(chain.from_iterable(answers))
     steps = sum(len(trajectory.steps) for trajectory in recorded)
     seconds = time.perf_counter() - began
@@ -77,12 +79,10 @@ def main() -> None:
     failures: list[str] = []
     if arguments.games:
         began = time.perf_counter()
-        env = ALFWorld(ALFWorldOptions(data=arguments.data))
+        env = ALFWorld(options)
         tasks = [*env.tasks("train"), *env.tasks("valid_seen")]
         games = [tasks[i :: arguments.workers] for i in range(arguments.workers)]
-        failures = list(
-            chain.from_iterable(pool(delayed(start_some)(arguments.data, s) for s in games))
-        )
+        failures = list(chain.from_iterable(pool(delayed(start_some)(options, s) for s in games)))
         seconds = time.perf_counter() - began
         print(f"games {len(tasks)}, started {len(tasks) - len(failures)}, {seconds:.0f} s")
         print("\n".join(failures[:20]))

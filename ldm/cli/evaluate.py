@@ -77,6 +77,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         Path | None,
         typer.Option(help="The environment's data; default for alfworld: $ALFWORLD_DATA."),
     ] = None,
+    engine: Annotated[
+        Literal["fast", "official"] | None,
+        typer.Option(help="ALFWorld's engine; official needs ldm[alfworld]. Default: fast."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     runs: Annotated[Path, typer.Option(help="Folder in which runs are recorded.")] = DEFAULT_RUNS,
     resume: Annotated[
@@ -114,6 +118,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     agent_options, env_options = settings(assign or [])
     if data is not None:
         env_options["data"] = str(data.expanduser().absolute())
+    if engine is not None:
+        env_options["engine"] = engine
     given = {
         "env": env,
         "split": split,

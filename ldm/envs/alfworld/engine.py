@@ -1,4 +1,4 @@
-"""What ALFWorld needs from an engine; the official one is in `official.py`."""
+"""What ALFWorld needs from an engine: `fast.py` is ours, `official.py` wraps TextWorld's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ class Engine(Protocol):
         ...
 
     def step(self, command: str) -> EngineState:
-        """Carry out an admissible command of the state that `start` or `step` gave last."""
+        """Carry out a command; one that is not admissible is answered and changes nothing."""
+        ...
+
+    def fork(self) -> Engine:
+        """An engine in the same state, independent of this one. Raises ForkUnsupported."""
         ...
 
     def close(self) -> None:

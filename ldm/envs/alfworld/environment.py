@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -11,6 +12,7 @@ from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.card import CARD
 from ldm.envs.alfworld.dialect import DIALECTS, Dialect, translate
 from ldm.envs.alfworld.engine import Engine, EngineState
+from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import (
     ENV,
     FILE,
@@ -24,7 +26,7 @@ from ldm.envs.alfworld.games import (
     scan_split,
 )
 from ldm.envs.alfworld.official import OfficialEngine
-from ldm.errors import ForkUnsupported, LdmError
+from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Task, TimeStep, stable_hash
 
@@ -40,11 +42,17 @@ class ALFWorldOptions:
     dialect: "game" speaks as the game's grammar does; "put" and "move" make every game speak so.
         Actions in the other verb are understood in any case.
     admissible: show the admissible actions.
+    engine: "fast" is ours; "official" is TextWorld's, some thousand times slower, and needs the
+        extra ldm[alfworld]. Both answer the same, so that the engine is no part of the protocol.
     """
 
     data: str | None = None
     dialect: Literal["game", "put", "move"] = "game"
     admissible: bool = True
+    engine: Literal["fast", "official"] = "fast"
+
+
+_ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": OfficialEngine}
 
 
 class ALFWorld:
@@ -64,8 +72,12 @@ class ALFWorld:
             raise LdmError(
                 f"ALFWorld has no dialect {self.options.dialect!r}.", "Use game, put or move."
             )
+        if self.options.engine not in _ENGINES:
+            raise LdmError(
+                f"ALFWorld has no engine {self.options.engine!r}.", "Use fast or official."
+            )
         self.card = CARD
-        self._engine: Engine = OfficialEngine()
+        self._engine = _ENGINES[self.options.engine]()
         self._own: dict[str, Game] = {}
         self._listed: dict[str, tuple[Task, ...]] = {}
         self._digests: dict[str, str] = {}
@@ -118,9 +130,10 @@ class ALFWorld:
         return translate(text, dialect) if dialect else text
 
     def fork(self) -> ALFWorld:
-        raise ForkUnsupported(
-            "ALFWorld's engine cannot copy its state.", "Replay the actions from reset instead."
-        )
+        """A copy in the same state. Raises ForkUnsupported with the official engine."""
+        twin = copy.copy(self)
+        twin._engine = self._engine.fork()
+        return twin
 
     def close(self) -> None:
         self._engine.close()

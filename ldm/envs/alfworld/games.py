@@ -2,13 +2,12 @@
 
 An official game is `<data>/json_2.1.1/<split>/<task>/<trial>/game.tw-pddl`, a JSON object with the
 keys pddl_domain, grammar, pddl_problem and solvable. Our own are lines of `demo/<split>.jsonl.gz`,
-which hold only what differs; domain and grammar are those of the installed alfworld package.
+which hold only what differs: they follow ALFWorld's rules as of its new grammar.
 """
 
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import re
 from collections.abc import Iterator
@@ -36,40 +35,39 @@ KINDS = {
     "pick_cool_then_place_in_recep": "cool",
     "pick_two_obj_and_place": "pick2",
 }
+#: The new grammar's, in which our own games are played.
+OWN_DIALECT: Dialect = "move"
 INSTALL = 'Install the engine: pip install "ldm[alfworld]".'
 
 _TASK_RULE = re.compile(rf'"({TASK}(?:[^"\\]|\\.)*)"')
-_UNKNOWN_GOAL = "UNKNOWN GOAL."
 
 
 @dataclass(frozen=True)
 class Game:
-    """One game: its name, and the three texts that an engine plays.
+    """One game: its name, its task, and the texts that an engine plays.
 
     id: "<split>/<task folder>/<trial folder>".
     kind: one of the values of KINDS.
+    goal: the task as the game prints it.
+    domain, grammar: both "" in our own games, which follow the rules of the alfworld package.
     """
 
     id: str
     kind: str
-    domain: str
-    grammar: str
+    goal: str
     problem: str
-
-    @cached_property
-    def goal(self) -> str:
-        """The task as the game prints it; "" where the grammar has none."""
-        found = _TASK_RULE.search(self.grammar)
-        return goal_of(json.loads(f'"{found.group(1)}"')) if found else ""
+    domain: str = ""
+    grammar: str = ""
 
     @cached_property
     def dialect(self) -> Dialect:
-        return dialect_of(self.grammar)
+        """The verb of the game's grammar. Raises ValueError where it has neither."""
+        return dialect_of(self.grammar) if self.grammar else OWN_DIALECT
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Changes with anything that an engine plays."""
-        return stable_hash(self.domain, self.grammar, self.problem)
+        return stable_hash(self.domain, self.grammar, self.goal, self.problem)
 
     @property
     def task(self) -> Task:
@@ -137,9 +135,22 @@ def _game_from(data: dict[str, Any], file: Path, game_id: str) -> Game | Skipped
     kind = kind_of(game_id)
     if not kind:
         return Problem(str(file), 1, "", f"unknown task kind in the folder name {file.parts[-3]!r}")
-    game = Game(game_id, kind, data["pddl_domain"], data["grammar"], data["pddl_problem"])
+    game = Game(
+        game_id,
+        kind,
+        _task_in(data["grammar"]),
+        data["pddl_problem"],
+        data["pddl_domain"],
+        data["grammar"],
+    )
     flaw = _flaw(game)
     return Problem(str(file), 1, "grammar", flaw) if flaw else game
+
+
+def _task_in(grammar: str) -> str:
+    """The task that a grammar prints; "" where it has none."""
+    found = _TASK_RULE.search(grammar)
+    return goal_of(json.loads(f'"{found.group(1)}"')) if found else ""
 
 
 def _flaw(game: Game) -> str:
@@ -147,53 +158,17 @@ def _flaw(game: Game) -> str:
     if not game.goal:
         return f"has no line {TASK!r}"
     try:
-        dialect_of(game.grammar)
+        game.dialect  # noqa: B018 - to see whether it has one
     except ValueError as error:
         return str(error)
     return ""
 
 
-def package_file(package: str, name: str) -> Path:
-    """A file inside an installed package, which is not imported. Raises LdmError if missing."""
-    spec = importlib.util.find_spec(package)
-    folders = spec.submodule_search_locations if spec else None
-    if not folders:
-        raise LdmError(f"The package {package!r} is not installed.", INSTALL)
-    return Path(folders[0]) / name
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The domain and the grammar, without a task, that the alfworld package ships."""
-
-    domain: str
-    grammar: str
-
-    def with_task(self, goal: str) -> str:
-        """The grammar whose introduction ends with `goal`."""
-        return self.grammar.replace(_UNKNOWN_GOAL, json.dumps(goal)[1:-1])
-
-
-def installed_rules() -> Rules:
-    """The rules of the installed alfworld package. Raises LdmError where it is missing."""
-    folder = package_file("alfworld", "data")
-    return Rules(
-        (folder / "alfred.pddl").read_text(encoding="utf-8"),
-        (folder / "alfred.twl2").read_text(encoding="utf-8"),
-    )
-
-
 def own_games(split: str) -> list[Game]:
     """The games of one of OWN_SPLITS, sorted by id."""
-    rules = installed_rules()
     packed = (Path(__file__).parent / "demo" / f"{split}.jsonl.gz").read_bytes()
     lines = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
-    return [own_game(rules, line["id"], line["goal"], line["problem"]) for line in lines]
-
-
-def own_game(rules: Rules, game_id: str, goal: str, problem: str) -> Game:
-    """A game of ours from its parts."""
-    return Game(game_id, kind_of(game_id), rules.domain, rules.with_task(goal), problem)
+    return [Game(line["id"], kind_of(line["id"]), line["goal"], line["problem"]) for line in lines]
 
 
 def pack(games: list[Game]) -> bytes:

@@ -1,18 +1,16 @@
-"""Small households of our own: seeded games in the installed domain and grammar.
+"""Households of our own: seeded games that follow ALFWorld's rules, for use without its data.
 
-They make the frame testable and show it at work without the official data: a dozen objects and
-places instead of a hundred, so that a game starts in a fraction of a second.
+A room has about half the places and objects of an official one; its problem is PDDL that the
+official engine plays too.
 """
 
 from __future__ import annotations
 
 import random
-import runpy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ldm.envs.alfworld.games import KINDS, Game, installed_rules, own_game, package_file
+from ldm.envs.alfworld.games import KINDS, Game
 from ldm.envs.alfworld.rooms import (
     CLEANABLE,
     CONTAINERS,
@@ -27,8 +25,17 @@ from ldm.envs.alfworld.rooms import (
 )
 from ldm.types import stable_seed
 
-_DISTRACTORS = (8, 11)
+_DISTRACTORS = (10, 18)
 _CHANGED = {"clean": CLEANABLE, "heat": HEATABLE, "cool": COOLABLE}
+#: Ways to say a task, as the official games do: {0} is the object, {1} where it goes or the lamp.
+_TASKS = {
+    "pick": ("put a {0} in {1}", "put some {0} on {1}"),
+    "look": ("look at {0} under the {1}", "examine the {0} with the {1}"),
+    "clean": ("put a clean {0} in {1}", "clean some {0} and put it in {1}"),
+    "heat": ("put a hot {0} in {1}", "heat some {0} and put it in {1}"),
+    "cool": ("put a cool {0} in {1}", "cool some {0} and put it in {1}"),
+    "pick2": ("put two {0} in {1}", "find two {0} and put them in {1}"),
+}
 _FOLDERS = {kind: folder for folder, kind in KINDS.items()}
 
 
@@ -56,16 +63,14 @@ class Household:
 
 def generate(split: str, per_kind: int, *, seed: int) -> list[Game]:
     """`per_kind` games of each of the six kinds, no two with the same household, sorted by id."""
-    rules = installed_rules()
-    goals = runpy.run_path(str(package_file("alfworld", "gen/goal_library.py")))["gdict"]
     games = []
     for index in range(per_kind * len(KINDS)):
         kind = list(KINDS.values())[index % len(KINDS)]
         rng = random.Random(stable_seed("household", split, seed, index))
         household = _furnish(rng, index + 1, kind)
-        text, goal = _goal(goals[_FOLDERS[kind]], household, rng)
-        problem = _problem(household, goal)
-        games.append(own_game(rules, f"{split}/{household.name}", text, problem))
+        words = rng.choice(_TASKS[kind]).format(household.object.lower(), household.target.lower())
+        problem = _problem(household)
+        games.append(Game(f"{split}/{household.name}", kind, f"{words}.", problem))
     return sorted(games, key=lambda game: game.id)
 
 
@@ -121,15 +126,38 @@ def _possible(name: str, kind: str, types: set[str]) -> bool:
     return name in _CHANGED.get(kind, PLACES) and len(usual) > 1
 
 
-def _goal(library: dict[str, Any], household: Household, rng: random.Random) -> tuple[str, str]:
-    """The task in words, and the goal (with the end of the problem) in PDDL."""
-    words = {"obj": household.object, "recep": household.target, "toggle": household.target}
-    lower = {name: word.lower() for name, word in words.items()}
-    text = rng.choice(library["templates"]).format(**lower)
-    return f"{text}.", library["pddl"].replace("#", "-").format(**words)
+def _goal(household: Household) -> str:
+    """The goal in PDDL, in the form that the official games give it."""
+    kind, thing, place = household.kind, household.object, household.target
+    there = f"(receptacleType ?r {place}Type)"
+    if kind == "look":
+        return (
+            "(and (exists (?ot - object ?r - receptacle ?a - agent ?l - location) (and "
+            f"(objectType ?ot {place}Type) (toggleable ?ot) (isToggled ?ot) "
+            "(receptacleAtLocation ?r ?l) (atLocation ?a ?l) (inReceptacle ?ot ?r))) "
+            f"(exists (?o - object ?a - agent) (and (objectType ?o {thing}Type) (holds ?a ?o))))"
+        )
+    if kind == "pick2":
+        one, other = (
+            f"(objectType {name} {thing}Type) {there} (inReceptacle {name} ?r)"
+            for name in ("?o1", "?o2")
+        )
+        return (
+            f"(exists (?r - receptacle) (exists (?o1 - object) (and {one} "
+            f"(exists (?o2 - object) (and (not (= ?o1 ?o2)) {other})))))"
+        )
+    changed = {
+        "clean": "(cleanable ?o) (isClean ?o)",
+        "heat": "(heatable ?o) (isHot ?o)",
+        "cool": "(coolable ?o) (isCool ?o)",
+    }.get(kind, "")
+    return (
+        f"(exists (?r - receptacle) (exists (?o - object) (and {changed} "
+        f"(objectType ?o {thing}Type) {there} (inReceptacle ?o ?r))))"
+    )
 
 
-def _problem(household: Household, goal: str) -> str:
+def _problem(household: Household) -> str:
     objects = [name for name, _ in household.where]
     object_types = sorted({type_of(name) for name in objects})
     place_types = sorted({type_of(name) for name in household.places})
@@ -164,7 +192,7 @@ def _problem(household: Household, goal: str) -> str:
             "(:domain alfred)",
             f"(:objects {' '.join(filter(None, declared))})",
             "(:init " + " ".join(f"({fact})" for fact in facts) + ")",
-            " ".join(goal.split()),
+            f"(:goal {_goal(household)}))",
         )
     )
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ldm.envs.alfworld.engine import EngineState
-from ldm.envs.alfworld.games import INSTALL, Game
+from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.texts import entity_names
-from ldm.errors import LdmError
+from ldm.errors import ForkUnsupported, LdmError
+
+INSTALL = 'Install the engine: pip install "ldm[alfworld]", or play with the fast one.'
+_UNKNOWN_GOAL = "UNKNOWN GOAL."
 
 
 class OfficialEngine:
@@ -26,10 +32,11 @@ class OfficialEngine:
         if self._env is None:
             self._env = _new_env()
         with _own_arguments():
+            data = as_data(game)
             try:
                 if game.digest != self._playing:
                     self._playing = ""
-                    self._env.load(_as_data(game))
+                    self._env.load(data)
                     self._playing = game.digest
                 state = self._env.reset()
             except Exception as error:  # whatever the parsers of the engine raise
@@ -43,6 +50,12 @@ class OfficialEngine:
         state, _, _ = self._env.step(command)
         return _state(state)
 
+    def fork(self) -> OfficialEngine:
+        raise ForkUnsupported(
+            "The official engine of ALFWorld cannot copy its state.",
+            "Use the fast engine (--engine fast), or replay the actions from reset.",
+        )
+
     def close(self) -> None:
         # The planner's library stays loaded, at 2 MB an engine: after fast_downward.close_lib a
         # later loading has crashed the process (a segmentation fault in dlopen, in our tests).
@@ -54,12 +67,26 @@ def _state(state: Any) -> EngineState:
     return EngineState(state.feedback, tuple(state["admissible_commands"]), bool(state["won"]))
 
 
-def _as_data(game: Game) -> dict[str, str]:
-    return {
-        "pddl_domain": game.domain,
-        "grammar": game.grammar,
-        "pddl_problem": game.problem,
-    }
+def as_data(game: Game) -> dict[str, str]:
+    """A game as the official engine reads it. Raises LdmError where alfworld is not installed.
+
+    That is needed for our own games only.
+    """
+    domain, grammar = game.domain, game.grammar
+    if not domain:
+        domain = _installed("alfred.pddl").read_text(encoding="utf-8")
+        grammar = _installed("alfred.twl2").read_text(encoding="utf-8")
+        grammar = grammar.replace(_UNKNOWN_GOAL, json.dumps(game.goal)[1:-1])
+    return {"pddl_domain": domain, "grammar": grammar, "pddl_problem": game.problem}
+
+
+def _installed(name: str) -> Path:
+    """A data file of the alfworld package, which is not imported. Raises LdmError if missing."""
+    spec = importlib.util.find_spec("alfworld")
+    folders = spec.submodule_search_locations if spec else None
+    if not folders:
+        raise LdmError("The package 'alfworld' is not installed.", INSTALL)
+    return Path(folders[0]) / "data" / name
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Replaying recorded episodes in the engine: does it still say what was recorded?"""
+"""Replaying recorded episodes in an engine: does it still say what was recorded?"""
 
 from __future__ import annotations
 
@@ -47,9 +47,11 @@ def replay(env: Environment, trajectory: Trajectory) -> Iterator[Difference]:
         yield Difference(name, len(acted), f"score {trajectory.score}", f"score {score}")
 
 
-def replay_official(data: str, trajectories: Sequence[Trajectory]) -> list[Difference]:
-    """The differences of all replays of official games below `data`; one worker's share of them."""
-    env = ALFWorld(ALFWorldOptions(data=data))
+def replay_official_games(
+    options: ALFWorldOptions, trajectories: Sequence[Trajectory]
+) -> list[Difference]:
+    """The differences of all replays of official games; one worker's share of them."""
+    env = ALFWorld(options)
     try:
         return [difference for one in trajectories for difference in replay(env, one)]
     finally:

@@ -99,16 +99,16 @@ ROOMS = (
     Room(
         "kitchen",
         {
-            "Cabinet": (2, 3),
+            "Cabinet": (4, 9),
             "CoffeeMachine": (1, 1),
-            "CounterTop": (1, 2),
+            "CounterTop": (1, 3),
             "DiningTable": (0, 1),
-            "Drawer": (1, 2),
+            "Drawer": (2, 5),
             "Fridge": (1, 1),
             "GarbageCan": (1, 1),
             "Microwave": (1, 1),
             "SinkBasin": (1, 1),
-            "StoveBurner": (0, 1),
+            "StoveBurner": (2, 4),
         },
         _words(
             "Apple Bowl Bread ButterKnife Cup DishSponge Egg Fork Lettuce Mug Pan "
@@ -121,11 +121,11 @@ ROOMS = (
         {
             "Bed": (1, 1),
             "Desk": (1, 2),
-            "Drawer": (2, 3),
+            "Drawer": (3, 6),
             "Dresser": (0, 1),
             "GarbageCan": (1, 1),
             "Safe": (0, 1),
-            "Shelf": (1, 3),
+            "Shelf": (2, 5),
             "SideTable": (1, 2),
         },
         _words(
@@ -138,9 +138,9 @@ ROOMS = (
         "bathroom",
         {
             "BathtubBasin": (0, 1),
-            "Cabinet": (2, 3),
+            "Cabinet": (2, 4),
             "CounterTop": (1, 1),
-            "Drawer": (1, 2),
+            "Drawer": (1, 4),
             "GarbageCan": (1, 1),
             "Shelf": (0, 1),
             "SinkBasin": (1, 2),
@@ -154,10 +154,10 @@ ROOMS = (
         {
             "ArmChair": (1, 2),
             "CoffeeTable": (1, 1),
-            "Drawer": (1, 3),
+            "Drawer": (2, 5),
             "GarbageCan": (1, 1),
-            "Shelf": (0, 2),
-            "SideTable": (1, 2),
+            "Shelf": (0, 4),
+            "SideTable": (1, 3),
             "Sofa": (1, 1),
             "TVStand": (1, 1),
         },

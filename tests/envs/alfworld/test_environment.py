@@ -17,6 +17,7 @@ from ldm import records
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.conversations import parse
 from ldm.envs.alfworld.games import FILE, KINDS, own_games
+from ldm.envs.alfworld.official import as_data
 from ldm.envs.alfworld.replay import replay
 from ldm.errors import ForkUnsupported, LdmError
 from ldm.types import Trajectory
@@ -30,6 +31,14 @@ class TestOwnGames(EnvironmentContract):
     name = "alfworld"
     split = "demo_test"
     tasks = 2
+
+
+class TestOfficialEngine(EnvironmentContract):
+    name = "alfworld"
+    split = "demo_test"
+    tasks = 1
+    steps = 3
+    options: ClassVar[dict[str, Any]] = {"engine": "official"}
 
 
 class TestOfficialGames(EnvironmentContract):
@@ -67,8 +76,8 @@ def placing(trajectory: Trajectory) -> int:
 
 def test_our_own_splits_need_no_data_and_have_all_kinds(env: ALFWorld) -> None:
     train, test = env.tasks("demo_train"), env.tasks("demo_test")
-    assert Counter(task.kind for task in train) == dict.fromkeys(KINDS.values(), 8)
-    assert Counter(task.kind for task in test) == dict.fromkeys(KINDS.values(), 4)
+    assert Counter(task.kind for task in train) == dict.fromkeys(KINDS.values(), 20)
+    assert Counter(task.kind for task in test) == dict.fromkeys(KINDS.values(), 10)
     train_digests = {game.digest for game in own_games("demo_train")}
     assert train_digests.isdisjoint(game.digest for game in own_games("demo_test"))
 
@@ -164,10 +173,18 @@ def test_admissible_actions_can_be_hidden() -> None:
     env.close()
 
 
-def test_it_cannot_be_forked(env: ALFWorld) -> None:
+def test_the_official_engine_cannot_be_forked() -> None:
     with pytest.raises(ForkUnsupported) as caught:
-        env.fork()
-    assert "Replay" in caught.value.remedy
+        ALFWorld(ALFWorldOptions(engine="official")).fork()
+    assert "--engine fast" in caught.value.remedy
+
+
+def test_both_engines_have_one_protocol() -> None:
+    """As long as tests/envs/alfworld/test_lockstep.py holds, scores are comparable."""
+    fast, official = (ALFWorld(ALFWorldOptions(engine=engine)) for engine in ("fast", "official"))
+    for env in (fast, official):
+        env.tasks("demo_test")
+    assert fast.protocol() == official.protocol()
 
 
 def test_the_protocol_tells_the_content_of_the_listed_splits(tmp_path: Path) -> None:
@@ -188,23 +205,20 @@ def test_the_protocol_tells_the_content_of_the_listed_splits(tmp_path: Path) -> 
     assert data("valid_seen") != {"valid_seen": both["valid_seen"]}
 
 
-def test_the_argument_list_of_the_process_is_left_alone(env: ALFWorld) -> None:
+def test_the_argument_list_of_the_process_is_left_alone() -> None:
     before = list(sys.argv)
+    env = ALFWorld(ALFWorldOptions(engine="official"))
     env.reset(env.tasks("demo_test")[1])
     assert sys.argv == before
+    env.close()
 
 
 def make_game(root: Path, split: str, name: str, goal: str = "put a pen in desk.") -> Path:
-    """A game file in the official layout with the texts of one of our own games."""
-    game = own_games("demo_test")[0]
+    """A game file in the official layout with the problem of one of our own games."""
+    data: dict[str, Any] = as_data(replace(own_games("demo_test")[0], goal=goal))
     file = root / "json_2.1.1" / split / name / FILE
     file.parent.mkdir(parents=True, exist_ok=True)
-    data = {
-        "pddl_domain": game.domain,
-        "grammar": game.grammar.replace(game.goal, goal),
-        "pddl_problem": game.problem,
-        "solvable": True,
-    }
+    data["solvable"] = True
     file.write_text(json.dumps(data))
     return file
 
@@ -253,6 +267,8 @@ def test_what_is_missing_is_said_with_a_remedy(tmp_path: Path, env: ALFWorld) ->
         some.reset(task)
     with pytest.raises(LdmError, match="has no task"):
         env.reset(replace(task, id="demo_test/x/y"))
+    with pytest.raises(LdmError, match="no engine"):
+        ALFWorld(ALFWorldOptions(engine="steam"))  # type: ignore[arg-type]
     with pytest.raises(LdmError, match="dialect"):
         ALFWorld(ALFWorldOptions(dialect="shout"))  # type: ignore[arg-type]
 
@@ -264,9 +280,13 @@ def test_a_damaged_game_is_named(tmp_path: Path, env: ALFWorld) -> None:
     (task,) = some.tasks("train")
     data = json.loads(file.read_text())
     file.write_text(json.dumps({**data, "pddl_problem": "(define (nonsense"}))
-    with pytest.raises(LdmError, match="cannot load the game") as caught:
-        some.reset(task)
-    assert task.id in caught.value.message
+    for engine in ("fast", "official"):
+        damaged = ALFWorld(ALFWorldOptions(data=str(tmp_path), engine=engine))
+        with pytest.raises(
+            LdmError, match=r"cannot load the game|does not know the rules"
+        ) as caught:
+            damaged.reset(task)
+        assert task.id in caught.value.message
     file.write_text(json.dumps({**data, "solvable": False}))
     with pytest.raises(LdmError, match="unsolvable"):
         ALFWorld(ALFWorldOptions(data=str(tmp_path))).reset(task)
@@ -288,17 +308,18 @@ def test_without_the_engine_the_remedy_is_its_installation(
         importlib.util, "find_spec", lambda name: None if name == package else find_spec(name)
     )
     monkeypatch.setitem(sys.modules, package, None)
-    env = ALFWorld()
+    env = ALFWorld(ALFWorldOptions(engine="official"))
     with pytest.raises(LdmError, match="not installed") as caught:
         env.reset(env.tasks("demo_test")[0])
     assert "ldm[alfworld]" in caught.value.remedy
 
 
-def test_importing_the_environment_imports_no_simulator() -> None:
+def test_playing_imports_no_simulator() -> None:
     import subprocess
 
     code = (
-        "import sys; from ldm.envs import load_env; load_env('alfworld')().tasks('demo_test');"
+        "import sys; from ldm.envs import load_env; env = load_env('alfworld')();"
+        "env.reset(env.tasks('demo_test')[0]); env.step('look');"
         "print(sorted({'textworld', 'alfworld', 'fast_downward', 'torch'} & set(sys.modules)))"
     )
     answer = subprocess.run(

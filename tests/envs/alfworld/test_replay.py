@@ -1,56 +1,42 @@
-"""Recorded expert episodes replay in the real engine, observation by observation.
-
-LDM_REPLAY_EPISODES says how many (40; all 180: scripts/replay_alfworld.py).
-"""
+"""Recorded expert episodes replay observation by observation: in the fast engine all of them."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from joblib import Parallel, delayed
 
 from ldm import records
-from ldm.envs.alfworld import ALFWorld
+from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.conversations import parse
 from ldm.envs.alfworld.data import check
-from ldm.envs.alfworld.games import KINDS
-from ldm.envs.alfworld.replay import Difference, replay, replay_official
+from ldm.envs.alfworld.replay import replay, replay_official_games
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 
-WORKERS = 2
 
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def recorded(shared_data: Path) -> list[Trajectory]:
-    """The sample: as many of each kind as there is room for."""
     file = shared_data / "alfworld" / "replay_episodes.jsonl"
     lines = enumerate(file.read_text().splitlines(), start=1)
     parsed = [parse(json.loads(line), str(file), number) for number, line in lines]
     episodes = [one for one in parsed if isinstance(one, Trajectory)]
     assert len(episodes) == len(parsed) == 180
-    by_kind = [[one for one in episodes if one.task.kind == kind] for kind in KINDS.values()]
-    mixed = [one for round_ in zip(*by_kind, strict=True) for one in round_]
-    return mixed[: int(os.environ.get("LDM_REPLAY_EPISODES", "40"))]
-
-
-@pytest.fixture(scope="session")
-def differences(shared_data: Path, recorded: list[Trajectory]) -> list[Difference]:
-    shares = [recorded[i::WORKERS] for i in range(WORKERS)]
-    data = str(shared_data / "alfworld")
-    found = Parallel(n_jobs=WORKERS)(delayed(replay_official)(data, share) for share in shares)
-    return [difference for share in found for difference in share]
+    return episodes
 
 
 def test_real_episodes_replay_with_every_observation_equal_and_end_in_success(
-    differences: list[Difference], recorded: list[Trajectory]
+    shared_data: Path, recorded: list[Trajectory]
 ) -> None:
-    assert differences == []
-    assert len(recorded) >= min(40, int(os.environ.get("LDM_REPLAY_EPISODES", "40")))
+    options = ALFWorldOptions(data=str(shared_data / "alfworld"))
+    assert replay_official_games(options, recorded) == []
+
+
+def test_they_do_in_the_official_engine(shared_data: Path, recorded: list[Trajectory]) -> None:
+    options = ALFWorldOptions(data=str(shared_data / "alfworld"), engine="official")
+    assert replay_official_games(options, recorded[::45]) == []
 
 
 def test_all_real_games_are_read(shared_data: Path) -> None:

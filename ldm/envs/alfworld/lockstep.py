@@ -1,0 +1,115 @@
+"""Both engines side by side: is the fast one exact?
+
+Compared after every command are the feedback word for word, the admissible commands in their order,
+and whether the game is won. Commands come from a solution, then from random walks that mix
+admissible commands with ones that are impossible or malformed, and go on after the game is won.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ldm.envs.alfworld.engine import EngineState
+from ldm.envs.alfworld.fast import FastEngine
+from ldm.envs.alfworld.games import Game
+from ldm.envs.alfworld.official import OfficialEngine
+from ldm.envs.alfworld.solver import plan
+from ldm.envs.alfworld.texts import NOTHING
+from ldm.types import stable_seed
+
+_INVALID = 0.2
+#: How a command is spoilt; "" takes a command of the game that is impossible at the moment.
+_SPOILS = ("", "", "", "", "{} please", "the {}", "{} 1", "{},", "GO {}", " {} ")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was compared. solved: games whose solution won in both engines."""
+
+    steps: int = 0
+    invalid: int = 0
+    solved: int = 0
+    differences: tuple[str, ...] = field(default=())
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.steps + other.steps,
+            self.invalid + other.invalid,
+            self.solved + other.solved,
+            self.differences + other.differences,
+        )
+
+
+class Lockstep:
+    """Plays games in both engines.
+
+    walks, length: how many random walks, of how many steps. seed: of the walks.
+    """
+
+    def __init__(self, walks: int, length: int, seed: int) -> None:
+        self._walks, self._length, self._seed = walks, length, seed
+        self._fast, self._official = FastEngine(), OfficialEngine()
+
+    def play(self, game: Game) -> Tally:
+        """Compare the engines on one game."""
+        tally = self.follow(game, plan(game))
+        for number in range(self._walks):
+            rng = random.Random(stable_seed("lockstep", self._seed, game.id, number))
+            tally += self._walk(game, rng)
+        return tally
+
+    def follow(self, game: Game, commands: Iterable[str]) -> Tally:
+        """Compare on a list of commands that should win the game."""
+        now, tally = self._start(game)
+        for command in commands:
+            now, step = self._step(game, command)
+            tally += step
+        return tally + Tally(solved=int(now.won))
+
+    def _walk(self, game: Game, rng: random.Random) -> Tally:
+        now, tally = self._start(game)
+        seen = list(now.commands)
+        for _ in range(self._length):
+            command = rng.choice(now.commands)
+            if rng.random() < _INVALID:
+                command = _spoilt(now, seen, rng)
+            now, step = self._step(game, command)
+            seen += now.commands
+            tally += step
+        return tally
+
+    def _start(self, game: Game) -> tuple[EngineState, Tally]:
+        official, ours = self._official.start(game), self._fast.start(game)
+        return ours, _compared(game.id, "(start)", official, ours)
+
+    def _step(self, game: Game, command: str) -> tuple[EngineState, Tally]:
+        official, ours = self._official.step(command), self._fast.step(command)
+        tally = Tally(steps=1, invalid=int(official.feedback == NOTHING))
+        return ours, tally + _compared(game.id, command, official, ours)
+
+
+def _spoilt(now: EngineState, seen: list[str], rng: random.Random) -> str:
+    """A command that the engines should refuse, now and then one with spaces around it."""
+    for _ in range(20):
+        spoil = rng.choice(_SPOILS)
+        command = spoil.format(rng.choice(now.commands)) if spoil else rng.choice(seen)
+        if command not in now.commands:
+            return command
+    return ""
+
+
+def _compared(name: str, command: str, official: EngineState, ours: EngineState) -> Tally:
+    if ours == official:
+        return Tally()
+    parts = []
+    if ours.feedback != official.feedback:
+        parts.append(f"says {ours.feedback!r}, not {official.feedback!r}")
+    if ours.commands != official.commands:
+        extra = sorted(set(ours.commands) - set(official.commands))
+        missing = sorted(set(official.commands) - set(ours.commands))
+        parts.append(f"lists {extra} too many and not {missing}")
+    if ours.won != official.won:
+        parts.append(f"won {ours.won}, not {official.won}")
+    return Tally(differences=(f"{name}: {command}: {'; '.join(parts)}",))

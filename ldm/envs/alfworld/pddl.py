@@ -1,0 +1,207 @@
+"""Reading PDDL, and telling whether a domain and a grammar are ALFWorld's own.
+
+The fast engine implements the rules of ALFWorld, not PDDL; it has to know that a game has no
+others. Every action of a game's domain and the whole grammar are compared by digest with those that
+the lockstep with the official engine covers. Free are only the types that an action names: which
+receptacles clean, heat and cool, and what cuts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from ldm.envs.alfworld.dialect import Dialect, dialect_of
+from ldm.envs.alfworld.texts import TASK
+from ldm.types import stable_hash
+
+Expression: TypeAlias = "str | tuple[Expression, ...]"
+Fact: TypeAlias = tuple[str, ...]
+
+_TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
+_TASK_LINE = re.compile(rf'"{TASK}(?:[^"\\]|\\.)*"')
+
+#: Digests of the actions as `_pattern` writes them; `help` came with the new grammar.
+_ACTIONS = {
+    "look": "4422db7ef678c93c",
+    "inventory": "6b4e3e592f54e726",
+    "examinereceptacle": "276a9ba21026c85f",
+    "examineobject": "dcd3e9024b7936a0",
+    "gotolocation": "72c4345f6684b835",
+    "openobject": "0dad45471f63d4b9",
+    "closeobject": "35ed4294fe0c74b8",
+    "pickupobject": "02026cb410caa728",
+    "putobject": "197afcbe0d15664b",
+    "cleanobject": "e5d1b8fab018d458",
+    "heatobject": "b740a9e6a9654837",
+    "coolobject": "147aab9131ed7eb6",
+    "toggleobject": "8ff6d5df510ee65e",
+    "sliceobject": "9a298497444f31e1",
+    "help": "6b4e3e592f54e726",
+}
+_GRAMMARS = ("9344717161ef3407", "7e0013bd32a25b88")
+_OPTIONAL = "help"
+
+
+class UnknownRules(ValueError):
+    """A text is not PDDL, or states rules that the fast engine does not implement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What may differ between games with ALFWorld's rules.
+
+    cleaners, heaters, coolers: types of receptacle; knives: types of object that cut; all in lower
+    case, as PDDL does not distinguish it. help: whether there is a command "help".
+    """
+
+    dialect: Dialect = "move"
+    help: bool = True
+    cleaners: frozenset[str] = frozenset({"sinkbasintype"})
+    heaters: frozenset[str] = frozenset({"microwavetype"})
+    coolers: frozenset[str] = frozenset({"fridgetype"})
+    knives: frozenset[str] = frozenset({"knifetype", "butterknifetype"})
+
+
+#: Those of the installed package, which our own games follow.
+OWN_RULES = Rules()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A game's things, facts and goal.
+
+    things: name → type, as declared. facts: those of the start, sorted. All in lower case.
+    """
+
+    things: dict[str, str]
+    facts: tuple[Fact, ...]
+    goal: Expression
+
+
+def parse(text: str) -> Expression:
+    """The one parenthesised expression in `text`, in lower case, without comments.
+
+    Raises UnknownRules where a parenthesis is missing or something follows the last one.
+    """
+    stack: list[list[Expression]] = [[]]
+    for token in _TOKEN.findall(text.lower()):
+        if token == "(":  # noqa: S105 - a parenthesis
+            stack.append([])
+        elif token == ")":  # noqa: S105
+            if len(stack) == 1:
+                raise UnknownRules("a closing parenthesis too many")
+            done = tuple(stack.pop())
+            stack[-1].append(done)
+        elif token[0] != ";":
+            stack[-1].append(token)
+    if len(stack) > 1:
+        raise UnknownRules("a closing parenthesis is missing")
+    if len(stack[0]) != 1 or isinstance(stack[0][0], str):
+        raise UnknownRules("not one parenthesised expression")
+    return stack[0][0]
+
+
+def read_problem(text: str) -> Problem:
+    """A game's problem. Raises UnknownRules where a section is missing or not understood."""
+    sections = {part[0]: part[1:] for part in parse(text) if isinstance(part, tuple) and part}
+    for name in (":objects", ":init", ":goal"):
+        if name not in sections:
+            raise UnknownRules(f"the problem has no {name}")
+    things = dict(typed(sections[":objects"]))
+    facts: set[Fact] = set()
+    for fact in sections[":init"]:
+        words = tuple(word for word in fact if isinstance(word, str))
+        if isinstance(fact, str) or not fact or (len(words) != len(fact) and words[0] != "="):
+            raise UnknownRules(f"not a fact: {fact}")
+        if words[0] == "=":  # costs and distances change nothing that is seen
+            continue
+        for word in words[1:]:
+            if word not in things:
+                raise UnknownRules(f"{word!r} is used but not declared")
+        facts.add(words)
+    goal = sections[":goal"]
+    if len(goal) != 1:
+        raise UnknownRules("the goal is not one formula")
+    return Problem(things, tuple(sorted(facts)), goal[0])
+
+
+def typed(names: tuple[Expression, ...]) -> Iterator[tuple[str, str]]:
+    """(name, type) for each of a typed list: "a b - object c - location"."""
+    waiting: list[str] = []
+    words = iter(names)
+    for word in words:
+        if not isinstance(word, str):
+            raise UnknownRules(f"not a name: {word}")
+        if word != "-":
+            waiting.append(word)
+            continue
+        kind = next(words, None)
+        if not isinstance(kind, str):
+            raise UnknownRules(f"a type is missing after {' '.join(waiting)}")
+        yield from ((name, kind) for name in waiting)
+        waiting = []
+    if waiting:
+        raise UnknownRules(f"without a type: {' '.join(waiting)}")
+
+
+@lru_cache(maxsize=16)
+def read_rules(domain: str, grammar: str) -> Rules:
+    """The rules of a game. Raises UnknownRules where they are not ALFWorld's."""
+    if grammar_digest(grammar) not in _GRAMMARS:
+        raise UnknownRules("the grammar is neither of ALFWorld's two")
+    types: dict[str, frozenset[str]] = {}
+    for name, (digest, named) in action_digests(domain).items():
+        if _ACTIONS.get(name) != digest:
+            raise UnknownRules(f"the domain's action {name!r} is not ALFWorld's")
+        types[name] = named
+    missing = _ACTIONS.keys() - types.keys() - {_OPTIONAL}
+    if missing:
+        raise UnknownRules(f"the domain lacks the action {min(missing)!r}")
+    return Rules(
+        dialect_of(grammar),
+        _OPTIONAL in types,
+        types["cleanobject"],
+        types["heatobject"],
+        types["coolobject"],
+        types["sliceobject"],
+    )
+
+
+def action_digests(domain: str) -> dict[str, tuple[str, frozenset[str]]]:
+    """Name → (digest, types that its preconditions name) for each action of a domain."""
+    found = {}
+    for part in parse(domain):
+        if isinstance(part, tuple) and part[0] == ":action":
+            types: set[str] = set()
+            pattern = _pattern(part[2:], types)
+            found[str(part[1])] = (stable_hash(repr(pattern)), frozenset(types))
+    return found
+
+
+def grammar_digest(grammar: str) -> str:
+    """The digest of a grammar without its task, its indentation and empty lines."""
+    lines = (line.strip() for line in _TASK_LINE.sub('"TASK"', grammar).splitlines())
+    return stable_hash("\n".join(line for line in lines if line))
+
+
+def _pattern(form: Expression, types: set[str]) -> Expression:
+    """`form` with every choice of types, like (or (objecttype ?x a) (objecttype ?x b)), as one.
+
+    The types are added to `types`.
+    """
+    if isinstance(form, str):
+        return form
+    if form and form[0] == "or" and all(_names_type(part) for part in form[1:]):
+        types.update(str(part[2]) for part in form[1:])
+        return ("or", tuple(sorted({repr(part[:2]) for part in form[1:]})))
+    return tuple(_pattern(part, types) for part in form)
+
+
+def _names_type(form: Expression) -> bool:
+    return (
+        isinstance(form, tuple) and len(form) == 3 and form[0] in ("receptacletype", "objecttype")
+    )

@@ -1,0 +1,84 @@
+"""Play games in both engines at once and compare every text, list and end; print the figures.
+
+    python scripts/lockstep_alfworld.py ../shared/data/alfworld --log lockstep.jsonl [--workers 2]
+
+Each game is played with a shortest solution, then with random walks; a game takes some 15 seconds,
+nearly all of them the official engine's. The log gets a line a game; started again with the same
+log, the script goes on. Exit status 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from joblib import Parallel, delayed
+
+from ldm.envs.alfworld.games import OFFICIAL_SPLITS, Game, data_root, own_games, scan_split
+from ldm.envs.alfworld.lockstep import Lockstep, Tally
+
+
+def main() -> None:
+    """Parse the arguments, play, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("data", help="the folder with json_2.1.1, or own for our own games")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--games", type=int, default=0, help="only so many, evenly spread; 0: all")
+    parser.add_argument("--walks", type=int, default=3)
+    parser.add_argument("--length", type=int, default=60, help="steps of a walk")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--log", type=Path, help="a line for each finished game; for going on")
+    arguments = parser.parse_args()
+    games = all_games(arguments.data)
+    if arguments.games:
+        games = games[:: max(1, len(games) // arguments.games)][: arguments.games]
+    setting = {name: getattr(arguments, name) for name in ("walks", "length", "seed")}
+    done = dict(read_log(arguments.log, setting))
+    began = time.perf_counter()
+    play = Lockstep(arguments.walks, arguments.length, arguments.seed).play
+    # In no particular order, so that a run that is cut short is a fair sample.
+    left = sorted((g for g in games if g.digest not in done), key=lambda game: game.digest)
+    pool = Parallel(n_jobs=arguments.workers, return_as="generator_unordered")
+    for game, tally in pool(delayed(lambda game: (game, play(game)))(game) for game in left):
+        done[game.digest] = tally
+        if arguments.log:
+            line = {"game": game.id, "digest": game.digest, **setting, **asdict(tally)}
+            with arguments.log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+    tally = sum((done[game.digest] for game in games), Tally())
+    print(
+        f"games {len(games)}, solved {tally.solved}, steps {tally.steps} "
+        f"(invalid {tally.invalid}), differences {len(tally.differences)}, "
+        f"{time.perf_counter() - began:.0f} s"
+    )
+    print("\n".join(tally.differences[:20]))
+    sys.exit(bool(tally.differences))
+
+
+def read_log(log: Path | None, setting: dict[str, int]) -> Iterator[tuple[str, Tally]]:
+    """The finished games of a log, by digest, that were played with the same setting."""
+    if log is None or not log.exists():
+        return
+    for line in log.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        if all(entry[name] == value for name, value in setting.items()):
+            counts = {name: entry[name] for name in ("steps", "invalid", "solved")}
+            yield entry["digest"], Tally(**counts, differences=tuple(entry["differences"]))
+
+
+def all_games(place: str) -> list[Game]:
+    """The games of a data folder, or our own."""
+    if place == "own":
+        return [*own_games("demo_train"), *own_games("demo_test")]
+    root = data_root(Path(place))
+    found = [game for split in OFFICIAL_SPLITS for game in scan_split(root, split)]
+    return [game for game in found if isinstance(game, Game)]
+
+
+if __name__ == "__main__":
+    main()
