@@ -14,6 +14,9 @@ from ldm.memory import Memory, make_history
 from ldm.reasoner import Reasoner, State
 from ldm.types import History, Past, Proposal, Recall, stable_seed
 
+#: One recall alone is no agreement.
+AGREEING = 2
+
 HistoryMode = Literal["full", "summary", "actions", "none"]
 Control = Literal["", "random", "none"]
 
@@ -92,6 +95,25 @@ class Policy:
         """Up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
         recalls = self.recall(now, batches)
         return Decision(self._reasoner.propose(self.state(now), recalls, z), recalls)
+
+    def branch(
+        self, now: Observed, batches: Sequence[str], z: int, concentration: float
+    ) -> Decision:
+        """The actions that a tree explorer tries (§3.3); none where no proposal is admissible.
+
+        Where the recalls agree, at least two of them and with a share of `concentration` or more,
+        their action alone, with confidence 1; else what `propose` gives. A concentration above 1
+        is never reached.
+        """
+        recalls = self.recall(now, batches)
+        state = self.state(now)
+        agreed = self._reasoner.agree(state, recalls)
+        if agreed.recalls >= AGREEING and agreed.share >= concentration:
+            return Decision((Proposal(agreed.action, 1.0),), recalls)
+        proposed = self._reasoner.propose(state, recalls, z)
+        possible = None if now.admissible is None else frozenset(now.admissible)
+        kept = tuple(p for p in proposed if possible is None or p.action in possible)
+        return Decision(kept, recalls)
 
     def state(self, now: Observed) -> State:
         """What the reasoner sees of the present: goal, history as configured, observation."""

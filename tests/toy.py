@@ -45,6 +45,7 @@ class ToyOptions:
 
 class ToyEnv:
     default_split: ClassVar[str] = "test"
+    train_splits: ClassVar[tuple[str, ...]] = ("train",)
     Options = ToyOptions
 
     def __init__(self, options: ToyOptions | None = None) -> None:
@@ -221,6 +222,7 @@ class EchoOptions:
 
 class EchoEnv:
     default_split: ClassVar[str] = "test"
+    train_splits: ClassVar[tuple[str, ...]] = ("train",)
     Options = EchoOptions
 
     def __init__(self, options: EchoOptions | None = None) -> None:

@@ -20,6 +20,7 @@ from ldm.cli.doctor import doctor, module_clash
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
+from ldm.cli.refine import refine
 from ldm.cli.validate import schema, validate
 from ldm.errors import Interrupted, LdmError
 
@@ -69,6 +70,7 @@ def ldm(
 app.command("build-memory", short_help="Form a memory from trajectories.")(build_memory)
 app.command("import", short_help="Turn other formats into our trajectories.")(import_files)
 app.add_typer(memory_app, name="memory")
+app.command("refine", short_help="Explore, and add what was done better.")(refine)
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
 app.command("agents", short_help="List the agents and their options.")(agents)

@@ -38,7 +38,7 @@ class Arm:
 
     def hands(self, workers: int | None) -> int:
         """How many tasks are played at a time: one a core, or as many as may be waited for."""
-        usual = (self.models.concurrency or CONCURRENCY) if self.calls_models else _cores()
+        usual = (self.models.concurrency or CONCURRENCY) if self.calls_models else cores()
         return usual if workers is None else max(1, workers)
 
 
@@ -177,7 +177,8 @@ def short(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Processor cores that this process may use."""
     import joblib
 
     return int(joblib.cpu_count())

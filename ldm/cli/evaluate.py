@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.arms import SAMPLE, Arm, foretell, label, listed, play, report, short
+from ldm.cli.choices import full_location, listed_ids, listed_names, with_data, without_data
 from ldm.cli.models import (
     CacheAt,
     Concurrency,
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 DEFAULT_AGENT = "ldm"
 DEFAULT_RUNS = Path("runs")
-#: Where an environment's data lie, if --data does not say it; and the split that needs no data.
-DATA_VARIABLE = {"alfworld": "ALFWORLD_DATA"}
-SPLIT_WITHOUT_DATA = {"alfworld": "demo_test"}
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -125,10 +122,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         "split": split,
         "agent": agent,
         "limit": limit,
-        "kinds": None if kinds is None else _names(kinds),
-        "tasks": None if tasks is None else _ids(tasks),
+        "kinds": None if kinds is None else listed_names(kinds),
+        "tasks": None if tasks is None else listed_ids(tasks),
         "seed": seed,
-        "memory": None if memory is None else _location(memory),
+        "memory": None if memory is None else full_location(memory),
         "generation": generation,
         "embedder": embedder,
         "agent_options": tuple(sorted(agent_options.items())) or None,
@@ -164,21 +161,15 @@ def _plans(asked: dict[str, Any]) -> list[EvaluationPlan]:
     from ldm.envs import load_env
     from ldm.eval import EvaluationPlan
 
-    location = asked.get("memory", _location(DEFAULT_MEMORY))
+    location = asked.get("memory", full_location(DEFAULT_MEMORY))
     environments = [asked["env"]] if "env" in asked else _remembered(location)
     plans = []
     for name in environments:
-        options = dict(asked.get("env_options", ()))
-        variable = DATA_VARIABLE.get(name)
-        if variable and "data" not in options and os.environ.get(variable):
-            options["data"] = str(Path(os.environ[variable]).expanduser().absolute())
+        options = with_data(name, dict(asked.get("env_options", ())))
         split = asked.get("split") or load_env(name).default_split
-        if "split" not in asked and variable and "data" not in options:
-            split = SPLIT_WITHOUT_DATA[name]
-            output.say(
-                f"No data of {name} is known (--data or ${variable}): using the shipped "
-                f"split {split}."
-            )
+        if "split" not in asked and (shipped := without_data(name, options)):
+            split = shipped.test
+            output.say(f"{shipped.why}: using the shipped split {split}.")
         settled = {
             "agent": DEFAULT_AGENT,
             **asked,
@@ -412,21 +403,3 @@ def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:
     output.print_table("Side by side", columns, table, error=error)
     for line in gains(reports):
         output.say(line, error=error)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _ids(text: str) -> tuple[str, ...]:
-    """Task ids from a comma list, or from a file with one a line (# starts a comment)."""
-    path = Path(text)
-    if not path.is_file():
-        return _names(text)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
-
-
-def _location(memory: str) -> str:
-    """The memory's place, so that a run can be resumed from any directory."""
-    return memory if "://" in memory else str(Path(memory).expanduser().absolute())

@@ -18,9 +18,11 @@ class EnvironmentClass(Protocol):
 
     Options: a frozen dataclass of settings (`--set env.field=value`), picklable, all with defaults.
     default_split: the split that `ldm eval` uses where none is named.
+    train_splits: those that `ldm refine` may explore; the first where none is named.
     """
 
     default_split: ClassVar[str]
+    train_splits: ClassVar[tuple[str, ...]]
     Options: ClassVar[type[Any]]
 
     def __call__(self, options: Any) -> Environment: ...

@@ -60,12 +60,13 @@ def select(
     kinds: Sequence[str] = (),
     limit: int | None = None,
     ids: Sequence[str] = (),
+    seed: int | None = None,
 ) -> tuple[Task, ...]:
-    """The tasks to evaluate, in the order of `tasks`.
+    """The tasks to evaluate or to explore, in the order of `tasks`.
 
     kinds: only these task types. ids: only these tasks. limit: at most that many, an even share of
-    each kind; which ones depends on their ids alone, and a smaller limit takes a part of what a
-    larger one takes.
+    each kind; which ones depends on their ids and the seed alone, and a smaller limit takes a part
+    of what a larger one takes.
     Raises LdmError where a kind or id is unknown, or where nothing is left.
     """
     _known("kind", kinds, {task.kind for task in tasks})
@@ -78,17 +79,18 @@ def select(
         if (not kinds or task.kind in kinds) and (not ids or task.id in set(ids))
     ]
     if not chosen:
-        raise LdmError("There is no task to evaluate.", "Choose another split, kind or task.")
+        raise LdmError("There is no task left.", "Choose another split, kind or task.")
     if limit is None or limit >= len(chosen):
         return tuple(chosen)
-    shares = {task.id for task in _even(chosen, limit)}
+    shares = {task.id for task in _even(chosen, limit, seed)}
     return tuple(task for task in chosen if task.id in shares)
 
 
-def _even(tasks: Sequence[Task], limit: int) -> list[Task]:
+def _even(tasks: Sequence[Task], limit: int, seed: int | None) -> list[Task]:
     """`limit` tasks, dealt round the kinds like cards; within a kind in the order of a hash."""
     hands: dict[str, list[Task]] = {}
-    for task in sorted(tasks, key=lambda task: stable_hash("limit", task.id)):
+    salt = () if seed is None else (seed,)
+    for task in sorted(tasks, key=lambda task: stable_hash("limit", *salt, task.id)):
         hands.setdefault(task.kind, []).append(task)
     dealt = sorted(
         ((place, kind, task) for kind, hand in hands.items() for place, task in enumerate(hand)),

@@ -1,6 +1,7 @@
 """The memory of LDM²: trajectories become tuples, tuples are stored, indexed and recalled.
 
-`build` adds trajectories, `Memory.open` reads a generation, `Memory.retrieve` recalls.
+`build` adds trajectories, `Memory.open` reads a generation, `Memory.retrieve` recalls; `extend`
+adds the tuples of a refinement, `rollback` goes back to an earlier generation.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from functools import cached_property
 
 from ldm.embed import Embedder
 from ldm.memory.building import Built, OnProgress, build
-from ldm.memory.formation import FormationOptions, make_history
+from ldm.memory.formation import FormationOptions, make_history, tuples_of
+from ldm.memory.growth import extend, rollback
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
 from ldm.memory.kinds import KindClassifier
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.store import Contents, reading
 from ldm.reasoner import Reasoner
-from ldm.types import Recall, stable_seed
+from ldm.types import Recall, StateActionTuple, stable_seed
 
 
 class Memory:
@@ -86,14 +88,22 @@ class Memory:
         batches: the batch memories to search; None takes those of the goal's kind. classifier: a
         reasoner that says which types the texts belong to; None takes the nearest centroid.
         """
-        # One by one: a text padded beside another gets a vector that differs in its last bits,
-        # and then a recall could depend on what a worker happened to embed before.
-        goal_vector, observation_vector = (
-            self._embedder.embed([t])[0] for t in (goal, observation)
-        )
-        query = Query(goal, observation, goal_vector, observation_vector, classifier)
+        query = self._query(goal, observation, classifier)
         searched = self.batches_for(goal) if batches is None else batches
         return self._retriever.search(query, searched, k)
+
+    def place(
+        self, batch: str, tuples: Sequence[StateActionTuple], classifier: Reasoner | None = None
+    ) -> tuple[IndexedTuple, ...]:
+        """New tuples in the cells of a batch that they belong to, by its present types.
+
+        classifier: as in `retrieve`.
+        """
+        return tuple(
+            IndexedTuple(t, batch, *self._retriever.batches[batch].classify(query))
+            for t in tuples
+            for query in [self._query(t.goal, t.observation, classifier)]
+        )
 
     def sample(self, k: int, seed: int) -> list[Recall]:
         """`k` tuples drawn at random from the whole memory: the control of every experiment."""
@@ -101,6 +111,14 @@ class Memory:
             range(len(self.rows)), min(k, len(self.rows))
         )
         return [self._retriever.recall(row, 0.0) for row in drawn]
+
+    def _query(self, goal: str, observation: str, classifier: Reasoner | None) -> Query:
+        # One by one: a text padded beside another gets a vector that differs in its last bits,
+        # and then a recall could depend on what a worker happened to embed before.
+        goal_vector, observation_vector = (
+            self._embedder.embed([t])[0] for t in (goal, observation)
+        )
+        return Query(goal, observation, goal_vector, observation_vector, classifier)
 
 
 def inspect(location: str, env: str, generation: int | None = None) -> Contents:
@@ -132,8 +150,11 @@ __all__ = [
     "OnProgress",
     "build",
     "environments",
+    "extend",
     "generations",
     "inspect",
     "make_history",
+    "rollback",
+    "tuples_of",
     "type_sizes",
 ]

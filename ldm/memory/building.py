@@ -78,6 +78,11 @@ class StagedEmbedder:
             return np.empty((0, self.dimension), np.float32)
         return np.stack([self._vectors[text] for text in texts])
 
+    def embed_rows(self, rows: Sequence[IndexedTuple]) -> NDArray[np.float32]:
+        """(n, 2 · dimension): the goal's vector and the observation's, side by side."""
+        goals = self.embed([row.tuple.goal for row in rows])
+        return np.concatenate([goals, self.embed([row.tuple.observation for row in rows])], axis=1)
+
     def _chunk(self, chunk: Sequence[str]) -> NDArray[np.float32]:
         if self._folder is None:
             return self._embedder.embed(chunk)
@@ -186,9 +191,7 @@ class _Work:
         with self._timed("form"):
             formed = form(plan, self.reasoner, self.number)
         with self._timed("store"):
-            goals = self.embedder.embed([row.tuple.goal for row in formed.rows])
-            observations = self.embedder.embed([row.tuple.observation for row in formed.rows])
-            vectors = np.concatenate([goals, observations], axis=1)
+            vectors = self.embedder.embed_rows(formed.rows)
             self.store.add_tuples(formed.rows, vectors, self.embedder.name)
             self.store.add_batch(self.env, formed.index)
 

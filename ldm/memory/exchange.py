@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-
 from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
@@ -73,9 +71,7 @@ def import_memory(
             )
         store.drop(newest.env)  # leftovers of an interrupted import or build
         staged.prepare(sorted(texts), on_progress)
-        goals = staged.embed([row.tuple.goal for row in rows])
-        observations = staged.embed([row.tuple.observation for row in rows])
-        store.add_tuples(rows, np.concatenate([goals, observations], axis=1), embedder.name)
+        store.add_tuples(rows, staged.embed_rows(rows), embedder.name)
         for line in lines:
             if line.batch:
                 store.add_batch(newest.env, line.batch)

@@ -64,6 +64,7 @@ class Generation:
     number: 0 is the formed memory. origin: "formed" or "refined".
     tuples: how many tuples all generations up to this one hold together; digest: of their ids.
     settings: how it was made (batch size, batching, seed, reasoner, …).
+    tasks: ids of the tasks that a refinement explored for it, whether or not it added anything.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -76,6 +77,7 @@ class Generation:
     tuples: int
     digest: str
     settings: dict[str, str]
+    tasks: tuple[str, ...] = ()
 
     def check_embedder(self, name: str) -> None:
         """Raises MemoryStoreError where the memory's vectors are not those of embedder `name`."""

@@ -60,6 +60,19 @@ class Process:
     confidences: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What the recalled actions, carried over to the present state, agree on (LDM² §3.3).
+
+    action: the one that most of them come to, "" where none fits the present state.
+    share: of all recalls' say, in [0, 1]. recalls: how many of them come to it.
+    """
+
+    action: str
+    share: float
+    recalls: int
+
+
 class Reasoner(Protocol):
     """LDM²'s questions. All are pure: the same arguments give the same answer.
 
@@ -99,6 +112,10 @@ class Reasoner(Protocol):
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Proposal, ...]:
         """Up to `z` distinct actions, most confident first, confidences summing to 1 (Eq. 9)."""
+        ...
+
+    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
+        """How concentrated the recalled actions are, once carried over to the present (§3.3)."""
         ...
 
     def compare(self, best: Process, ground: Process) -> int:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Sequence, Set
 from dataclasses import dataclass
 from itertools import product
 
+from ldm.reasoner import Agreement
 from ldm.reasoner.situation import Command, Entity, Part, Roles, Situation, name_of
 
 #: How many entities may fill one slot where the admissible actions are unknown.
@@ -57,6 +58,14 @@ class Precedent:
     similarity: float
 
 
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """How one recall votes. voice: its say, in (0, 1]. likeness: one per candidate, in [0, 1]."""
+
+    voice: float
+    likeness: tuple[float, ...]
+
+
 def vote(
     present: Situation,
     admissible: Sequence[str] | None,
@@ -68,8 +77,48 @@ def vote(
     Where `admissible` is None, the candidates are the recalled actions with their entities replaced
     by present ones that play the same parts.
     """
+    texts, ballots = _ballots(present, admissible, precedents, weights)
+    votes = [sum(b.voice * b.likeness[i] for b in ballots) for i in range(len(texts))]
+    ranked = sorted(range(len(texts)), key=lambda i: -round(votes[i], 9))
+    return [(texts[i], votes[i]) for i in ranked if votes[i] > 0]
+
+
+def agreement(
+    present: Situation,
+    admissible: Sequence[str] | None,
+    precedents: Sequence[Precedent],
+    weights: Weights,
+) -> Agreement:
+    """What the recalls, each carried over to the candidate most like it, agree on.
+
+    A recall that fits several candidates equally well is divided among them, and one that fits none
+    agrees with nobody.
+    """
+    texts, ballots = _ballots(present, admissible, precedents, weights)
+    shares, supporters = [0.0] * len(texts), [0] * len(texts)
+    for ballot in ballots:
+        likeness = [round(like, 9) for like in ballot.likeness]
+        best = max(likeness, default=0.0)
+        chosen = [i for i, like in enumerate(likeness) if like == best > 0]
+        for i in chosen:
+            shares[i] += ballot.voice / len(chosen)
+            supporters[i] += 1
+    if not any(supporters):
+        return Agreement("", 0.0, 0)
+    most = max(range(len(texts)), key=lambda i: (round(shares[i], 9), -i))
+    total = sum(ballot.voice for ballot in ballots)
+    return Agreement(texts[most], shares[most] / total, supporters[most])
+
+
+def _ballots(
+    present: Situation,
+    admissible: Sequence[str] | None,
+    precedents: Sequence[Precedent],
+    weights: Weights,
+) -> tuple[list[str], list[Ballot]]:
+    """The candidates, and a ballot per precedent."""
     if not precedents:
-        return []
+        return [], []
     roles_in = _roles_by_lexicon(present, admissible or (), precedents)
     roles = roles_in(present)
     if admissible is None:
@@ -79,21 +128,22 @@ def vote(
     candidates = [present.read(text) for text in texts]
     parts = [tuple(present.part(e, roles) for e in c.entities) for c in candidates]
     done = Counter(command.text for command in present.past)
-    votes = [0.0] * len(candidates)
+    ballots = []
     for precedent, voice in zip(
         precedents, _voices(present, precedents, roles_in, weights), strict=True
     ):
         situation, command = precedent.situation, precedent.command
         theirs = tuple(situation.part(e, roles_in(situation)) for e in command.entities)
         repeats = sum(c.text == command.text for c in situation.past)
+        likeness = [0.0] * len(candidates)
         for i, candidate in enumerate(candidates):
             if candidate.frame != command.frame or len(theirs) != len(parts[i]):
                 continue
             alike = math.prod(map(_likeness, parts[i], theirs, [weights] * len(theirs)))
             excess = max(0, done[candidate.text] - repeats)
-            votes[i] += voice * alike * weights.repeat**excess
-    ranked = sorted(range(len(texts)), key=lambda i: -round(votes[i], 9))
-    return [(texts[i], votes[i]) for i in ranked if votes[i] > 0]
+            likeness[i] = alike * weights.repeat**excess
+        ballots.append(Ballot(voice, tuple(likeness)))
+    return texts, ballots
 
 
 def _likeness(mine: Part, theirs: Part, w: Weights) -> float:

@@ -11,8 +11,8 @@ from itertools import groupby
 import numpy as np
 
 from ldm.embed import Embedder
-from ldm.reasoner import Clustering, Process, State, TypeView
-from ldm.reasoner.analogy import Precedent, Weights, vote
+from ldm.reasoner import Agreement, Clustering, Process, State, TypeView
+from ldm.reasoner.analogy import Precedent, Weights, agreement, vote
 from ldm.reasoner.clusters import cluster
 from ldm.reasoner.situation import FUNCTION_WORDS, Situation, name_of
 from ldm.types import Past, Proposal, Recall
@@ -97,6 +97,11 @@ class OfflineReasoner:
         total = sum(share for _, share in votes) or 1.0
         return tuple(Proposal(action, share / total) for action, share in votes)
 
+    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
+        """Each recall comes to the action most like its own, and says so with its voice."""
+        present, precedents = self._situations(state, recalls)
+        return agreement(present, state.admissible, precedents, self._weights)
+
     def compare(self, best: Process, ground: Process) -> int:
         """The first step whose action differs."""
         for i, (mine, theirs) in enumerate(zip(best.steps, ground.steps, strict=False)):
@@ -110,10 +115,15 @@ class OfflineReasoner:
         return max(range(len(means)), key=lambda i: (round(means[i], 9), -i))
 
     def _votes(self, state: State, recalls: Sequence[Recall]) -> list[tuple[str, float]]:
-        present = Situation(state.goal, state.history.past, state.observation)
-        precedents = [self._precedent(recall) for recall in recalls]
+        present, precedents = self._situations(state, recalls)
         found = vote(present, state.admissible, precedents, self._weights)
         return found or [(_least_done(state), 0.0)]
+
+    def _situations(
+        self, state: State, recalls: Sequence[Recall]
+    ) -> tuple[Situation, list[Precedent]]:
+        present = Situation(state.goal, state.history.past, state.observation)
+        return present, [self._precedent(recall) for recall in recalls]
 
     def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
         vector = self._embedder.embed([text])[0]

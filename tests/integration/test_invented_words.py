@@ -80,6 +80,7 @@ class Foreign:
     """ALFWorld as people tell of it who speak another language."""
 
     default_split = "demo_test"
+    train_splits = ("demo_train",)
 
     def __init__(self, language: Language) -> None:
         self._env = ALFWorld()

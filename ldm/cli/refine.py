@@ -1,0 +1,475 @@
+"""`ldm refine`: explore training goals, and add what was done better to the memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import typer
+
+from ldm.cli import output
+from ldm.cli.arms import cores, short
+from ldm.cli.choices import full_location, listed_ids, listed_names, with_data, without_data
+from ldm.cli.evaluate import DEFAULT_RUNS
+from ldm.cli.wiring import DEFAULT_MEMORY, Settings, override, settings
+from ldm.errors import LdmError
+
+if TYPE_CHECKING:
+    from ldm.episode import Environment
+    from ldm.explore import Equipment, Explored, RefineOptions
+    from ldm.memory import Generation
+    from ldm.runs import Run
+    from ldm.types import Task
+
+DEFAULT_TASKS = "60"
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementPlan:
+    """What a refinement is determined by; run.json holds it, so that it can be resumed.
+
+    tasks: ids of the goals to explore. options: (field, value) of RefineOptions; policy_options,
+    env_options: (field, value as written) of PolicyOptions and of the environment's Options.
+    generation, memory_digest: what is explored with, and built upon.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    env: str
+    split: str
+    tasks: tuple[str, ...] = field(repr=False)
+    memory: str
+    generation: int
+    embedder: str
+    memory_digest: str
+    env_options: Settings = ()
+    policy_options: Settings = ()
+    options: Settings = ()
+    seed: int = 0
+
+    def environment(self) -> Environment:
+        """The environment, for its tasks and protocol, or to be explored."""
+        from ldm.envs import load_env
+
+        found = load_env(self.env)
+        return found(override(found.Options, dict(self.env_options), f"environment {self.env}"))
+
+    def refine_options(self) -> RefineOptions:
+        """How goals are explored."""
+        from ldm.explore import RefineOptions
+
+        found: RefineOptions = override(RefineOptions, dict(self.options), "refinement")
+        return found
+
+    def __call__(self) -> Equipment:
+        """What the goals are explored with, in any process.
+
+        Raises LdmError where a name, an option, data or the memory does not fit.
+        """
+        from ldm.embed import load_embedder
+        from ldm.explore import Equipment
+        from ldm.memory import Memory
+        from ldm.policy import Policy, PolicyOptions
+        from ldm.reasoner.offline import OfflineReasoner
+
+        env = self.environment()
+        embedder = load_embedder(self.embedder)
+        reasoner = OfflineReasoner(embedder)
+        memory = Memory.open(
+            self.memory, env.card.name, embedder=embedder, generation=self.generation
+        )
+        policy_options = override(PolicyOptions, dict(self.policy_options), "policy")
+        policy = Policy(memory, reasoner, policy_options, self.seed)
+        return Equipment(env, memory, reasoner, policy, self.refine_options(), self.seed)
+
+
+def refine(  # noqa: PLR0913, PLR0917 - one parameter an option
+    env: Annotated[
+        str | None, typer.Option(help="Environment; the memory's only one if left out.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="A training split.")] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(help=f"How many new goals, kinds evenly (default {DEFAULT_TASKS}); or ids."),
+    ] = None,
+    kinds: Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")] = None,
+    reuse_goals: Annotated[
+        bool, typer.Option("--reuse-goals", help="Explore goals that the memory knows, too.")
+    ] = False,
+    decision: Annotated[
+        Literal["pooled", "per-batch"] | None,
+        typer.Option(help="One tree a goal, or one a batch memory. Default: pooled."),
+    ] = None,
+    width: Annotated[int | None, typer.Option(help="n, paths kept a level. Default: 4.")] = None,
+    concentration: Annotated[
+        float | None,
+        typer.Option(help="Share that makes a majority the only choice; 2: never. Default: 0.8."),
+    ] = None,
+    proposals: Annotated[
+        int | None, typer.Option(help="z, actions proposed in a state. Default: 5.")
+    ] = None,
+    depth: Annotated[int | None, typer.Option(help="Steps of a path. Default: 50.")] = None,
+    add: Annotated[
+        Literal["key", "whole", "random"] | None,
+        typer.Option(help="Remember from the key step on, all, or a random path. Default: key."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything drawn at random.")] = None,
+    memory: Annotated[str | None, typer.Option(help=f"Memory; default {DEFAULT_MEMORY}.")] = None,
+    generation: Annotated[
+        int | None, typer.Option(help="Explore with this one; below the newest: --dry-run only.")
+    ] = None,
+    embedder: Annotated[
+        str | None, typer.Option(help="Embedder; default: the bundled one.")
+    ] = None,
+    assign: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Decision option; env.NAME=VALUE: environment."
+        ),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="The environment's data.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; default: one a core.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Explore and report; --resume adds it later.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    runs: Annotated[Path, typer.Option(help="Folder in which runs are recorded.")] = DEFAULT_RUNS,
+    resume: Annotated[
+        str | None, typer.Option(help="Go on with this run (directory or id).")
+    ] = None,
+) -> None:
+    """Explore new training goals; what was done better becomes the memory's next generation.
+
+    Each goal is played greedily first. Where that does not earn the full score, a tree of decision
+    processes is grown, and the steps of a better one are added from its key step on (LDM² §3.3).
+
+    \b
+    Examples:
+      ldm refine --env alfworld --tasks 60 --seed 0
+      ldm refine --env alfworld --kinds heat,cool --width 8 --dry-run
+      ldm refine --resume runs/refine-alfworld-train-20261121-101530-ab12
+      ldm runs tree runs/refine-alfworld-train-20261121-101530-ab12 TASK
+    """
+    policy_options, env_options = settings(assign or [])
+    if data is not None:
+        env_options["data"] = str(data.expanduser().absolute())
+    explore = {
+        "decision": decision,
+        "width": width,
+        "concentration": concentration,
+        "proposals": proposals,
+        "depth": depth,
+        "add": add,
+    }
+    asked = _Asked(
+        env=env,
+        split=split,
+        tasks=tasks,
+        kinds=None if kinds is None else listed_names(kinds),
+        reuse=reuse_goals,
+        seed=seed,
+        memory=memory,
+        generation=generation,
+        embedder=embedder,
+        env_options=env_options,
+        policy_options=policy_options,
+        options={name: str(value) for name, value in explore.items() if value is not None},
+    )
+    if resume is not None:
+        plan, run, chosen = _resumed(resume, runs, asked)
+    else:
+        plan, run, chosen = _prepared(asked, runs, dry_run=dry_run)
+    explored = _explore(plan, run, chosen, workers, fresh=resume is None)
+    made = None if dry_run else _add(plan, run, explored)
+    _show(plan, run, explored, made, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The options of the command line; None, or empty, where they were left out."""
+
+    env: str | None
+    split: str | None
+    tasks: str | None
+    kinds: tuple[str, ...] | None
+    reuse: bool
+    seed: int | None
+    memory: str | None
+    generation: int | None
+    embedder: str | None
+    env_options: Mapping[str, str]
+    policy_options: Mapping[str, str]
+    options: Mapping[str, str]
+
+    def given(self) -> list[str]:
+        """The names of the options that were not left out."""
+        return [f.name for f in fields(self) if getattr(self, f.name) not in (None, False, {})]
+
+
+def _prepared(
+    asked: _Asked, runs: Path, *, dry_run: bool
+) -> tuple[RefinementPlan, Run, Sequence[Task]]:
+    """A new run with its goals chosen. Nothing is written where something does not fit."""
+    from ldm.memory import inspect
+    from ldm.policy import PolicyOptions
+    from ldm.runs import create
+
+    location = full_location(asked.memory or DEFAULT_MEMORY)
+    name = asked.env or _only_environment(location)
+    override(PolicyOptions, asked.policy_options, "policy")
+    plan = _with_split(name, asked)
+    plan.refine_options()
+    env = plan.environment()
+    try:
+        contents = inspect(location, env.card.name, asked.generation)
+        base = contents.generation
+        base.check_embedder(asked.embedder or base.embedder)
+        _check_newest(location, base, dry_run=dry_run)
+        plan = replace(
+            plan,
+            memory=location,
+            generation=base.number,
+            embedder=base.embedder,
+            memory_digest=base.digest,
+        )
+        chosen = _goals(plan, asked, env, contents.sources(), runs)
+        plan = replace(plan, tasks=tuple(task.id for task in chosen))
+        manifest = _manifest(plan, env, chosen)
+    finally:
+        env.close()
+    output.say("No model service is configured: the offline reasoner decides.")
+    run = create(runs, ("refine", short(plan.env), plan.split), manifest)
+    return plan, run, chosen
+
+
+def _with_split(name: str, asked: _Asked) -> RefinementPlan:
+    """The beginning of a plan: environment, its data and the training split."""
+    from ldm.envs import load_env
+
+    options = with_data(name, dict(asked.env_options))
+    known = load_env(name).train_splits
+    split = asked.split or known[0]
+    if split not in known:
+        raise LdmError(
+            f"{split} is no training split of {name}.", f"Explore one of: {', '.join(known)}."
+        )
+    if not asked.split and (shipped := without_data(name, options)):
+        split = shipped.train
+        output.say(f"{shipped.why}: using the shipped split {split}.")
+    return RefinementPlan(
+        env=name,
+        split=split,
+        tasks=(),
+        memory="",
+        generation=0,
+        embedder="",
+        memory_digest="",
+        env_options=tuple(sorted(options.items())),
+        policy_options=tuple(sorted(asked.policy_options.items())),
+        options=tuple(sorted(asked.options.items())),
+        seed=asked.seed or 0,
+    )
+
+
+def _check_newest(location: str, base: Generation, *, dry_run: bool) -> None:
+    from ldm.memory import generations
+
+    newest = generations(location, base.env)[-1]
+    if newest.number != base.number and not dry_run:
+        raise LdmError(
+            f"Generation {base.number} is not the newest of {base.env}, so nothing can be added to "
+            f"it: there is {newest.number}.",
+            f"Use --dry-run, or go back with `ldm memory rollback {base.number}`.",
+        )
+
+
+def _goals(
+    plan: RefinementPlan, asked: _Asked, env: Environment, sources: frozenset[str], runs: Path
+) -> tuple[Task, ...]:
+    """The goals to explore: those named, or some of the new ones."""
+    from ldm.errors import LeakageError
+    from ldm.eval import select
+    from ldm.explore import evaluated_sources, new_goals, why_not
+    from ldm.memory import generations
+
+    everything = env.tasks(plan.split)
+    before = generations(plan.memory, env.card.name)
+    evaluated = evaluated_sources(runs, plan.env, env)
+    explored = {task for g in before if g.number <= plan.generation for task in g.tasks}
+    new = new_goals(
+        everything,
+        evaluated=evaluated,
+        remembered=sources,
+        explored=frozenset(explored),
+        reuse=asked.reuse,
+    )
+    wanted = asked.tasks or DEFAULT_TASKS
+    if not wanted.isdecimal():
+        chosen = select(everything, ids=listed_ids(wanted), kinds=asked.kinds or ())
+        if refused := why_not(chosen, new, evaluated):
+            task, why = refused
+            if task.leak_key in evaluated:
+                raise LeakageError([task.leak_key], "Explore other goals; this one was evaluated.")
+            raise LdmError(f"The goal {task.id} {why}.", "Explore others, or use --reuse-goals.")
+        return chosen
+    if left_out := sum(task.leak_key in evaluated for task in everything):
+        output.say(f"{left_out} goals of {plan.split} were evaluated: they are left out.")
+    if not new:
+        raise LdmError(
+            f"All {len(everything)} goals of {plan.split} are known already.",
+            "Explore another split, or use --reuse-goals.",
+        )
+    return select(new, kinds=asked.kinds or (), limit=int(wanted), seed=plan.seed)
+
+
+def _manifest(plan: RefinementPlan, env: Environment, chosen: Sequence[Task]) -> Any:
+    from ldm import records
+    from ldm.eval import protocol
+    from ldm.runs import Manifest
+
+    return Manifest(
+        command="refine",
+        arguments={"plan": json.loads(records.dumps(plan))},
+        protocol=protocol(env, plan.split, chosen),
+        models={"embedder": plan.embedder},
+        seeds={"seed": plan.seed},
+    )
+
+
+def _resumed(name: str, runs: Path, asked: _Asked) -> tuple[RefinementPlan, Run, Sequence[Task]]:
+    """A recorded run, after making sure that it would be the same refinement."""
+    from ldm import records
+    from ldm.eval import protocol, select
+    from ldm.memory import generations
+    from ldm.runs import MANIFEST, differences, open_run
+
+    run = open_run(name, runs)
+    if run.manifest.command != "refine":
+        raise LdmError(f"{run.directory} is no refinement.", f"Use `{run.resume_command}`.")
+    if given := asked.given():
+        raise LdmError(
+            f"--resume goes on with the recorded options, and {given[0].replace('_', '-')} is "
+            "given.",
+            "Leave it out, or start a new run.",
+        )
+    text = json.dumps(run.manifest.arguments.get("plan", {}))
+    plan = records.loads(text, RefinementPlan, file=str(run.directory / MANIFEST))
+    env = plan.environment()
+    try:
+        chosen = select(env.tasks(plan.split), ids=plan.tasks)
+        changed = differences(run.manifest.protocol, protocol(env, plan.split, chosen))
+        before = {g.number: g.digest for g in generations(plan.memory, env.card.name)}
+        if before.get(plan.generation) != plan.memory_digest:
+            changed.append(f"generation {plan.generation} of the memory at {plan.memory}")
+    finally:
+        env.close()
+    if changed:
+        raise LdmError(
+            f"{run.directory} cannot be resumed, because something has changed: {changed[0]}.",
+            "Start a new run.",
+        )
+    return plan, run, chosen
+
+
+def _explore(
+    plan: RefinementPlan, run: Run, chosen: Sequence[Task], workers: int | None, *, fresh: bool
+) -> list[Explored]:
+    from ldm.errors import Interrupted, WorkerDied
+    from ldm.explore import refine as explore
+
+    improved: list[bool] = []
+
+    def shown(explored: Explored) -> None:
+        improved.append(any(tree.improved for tree in explored.trees))
+        advance(f"improved {sum(improved)}")
+
+    hands = cores() if workers is None else max(1, workers)
+    try:
+        with output.progress(f"refine {short(plan.env)}", len(chosen)) as advance:
+            return explore(run, plan, chosen, workers=hands, on_result=shown)
+    except (Interrupted, WorkerDied):
+        raise
+    except LdmError:
+        played = any(run.parts.iterdir()) if run.parts.is_dir() else False
+        if fresh and not played:
+            run.remove()
+        raise
+
+
+def _add(plan: RefinementPlan, run: Run, explored: Sequence[Explored]) -> Generation:
+    """The next generation of the memory, with what was found."""
+    from ldm.embed import load_embedder
+    from ldm.explore.report import totals
+    from ldm.memory import extend, generations
+
+    base = next(
+        g for g in generations(plan.memory, explored[0].task.env) if g.number == plan.generation
+    )
+    found = totals(explored)
+    options = plan.refine_options()
+    made_with = {name: str(value) for name, value in asdict(options).items()}
+    made_with |= dict(plan.policy_options)
+    counts = {"goals": str(found.goals), "improved": str(found.improved)}
+    with output.stages() as on_progress:
+        return extend(
+            plan.memory,
+            base,
+            [row for one in explored for row in one.added],
+            load_embedder(plan.embedder),
+            tasks=[one.task.id for one in explored if not one.error],
+            settings={**counts, **made_with, "seed": str(plan.seed), "reasoner": "offline"},
+            on_progress=on_progress,
+        )
+
+
+def _show(
+    plan: RefinementPlan,
+    run: Run,
+    explored: Sequence[Explored],
+    made: Generation | None,
+    *,
+    as_json: bool,
+) -> None:
+    from ldm.explore.report import COLUMNS, by_kind, rows, totals
+
+    title = f"Refinement of generation {plan.generation} on {plan.env}, {plan.split}"
+    output.print_table(title, COLUMNS, rows(explored), error=as_json)
+    broken = [one for one in explored if one.error]
+    if broken:
+        last = broken[0].error.strip().splitlines()[-1]
+        output.say(f"{len(broken)} goals failed and add nothing. {broken[0].task.id}: {last}")
+    if made is None:
+        line = f"Nothing was added (--dry-run); `{run.resume_command}` adds it."
+    else:
+        line = f"Generation {made.number}: {made.tuples} tuples → {plan.memory}"
+    output.say(line, error=as_json)
+    output.say(f"Files: {run.directory}", error=as_json)
+    if as_json:
+        output.print_json(
+            {
+                "env": plan.env,
+                "split": plan.split,
+                "generation": None if made is None else made.number,
+                "tuples": None if made is None else made.tuples,
+                **asdict(totals(explored)),
+                "by_kind": {kind: asdict(found) for kind, found in by_kind(explored).items()},
+                "run": str(run.directory),
+            }
+        )
+    if len(broken) == len(explored):
+        raise LdmError("Every goal failed.", "The first failure is shown above.")
+
+
+def _only_environment(location: str) -> str:
+    from ldm.memory import environments
+
+    found = environments(location)
+    if len(found) != 1:
+        raise LdmError(
+            f"{location} holds {len(found)} environments: {', '.join(found) or 'none'}.",
+            "Name one with --env." if found else "Make a memory with `ldm build-memory DATA`.",
+        )
+    return found[0]

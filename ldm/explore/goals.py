@@ -1,0 +1,67 @@
+"""Which goals may be explored: new ones, of a training split, that no evaluation has used (§5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ldm import records
+from ldm.episode import Environment
+from ldm.errors import LdmError
+from ldm.runs import MANIFEST, Manifest
+from ldm.types import Task
+
+
+def evaluated_sources(runs: Path, name: str, env: Environment) -> frozenset[str]:
+    """The `leak_key`s of all tasks of environment `name` that a run below `runs` evaluates."""
+    splits: dict[str, set[str]] = {}
+    for file in sorted(runs.glob(f"*/{MANIFEST}")):
+        try:
+            manifest = records.loads(file.read_text("utf-8"), Manifest, file=str(file))
+        except (LdmError, OSError):  # not ours, or of another version: nothing of this environment
+            continue
+        plan = manifest.arguments.get("plan", {})
+        if manifest.command == "eval" and plan.get("env") == name:
+            asked = splits.setdefault(str(manifest.protocol.get("split", "")), set())
+            asked.update(manifest.protocol.get("tasks", ()))
+    found: set[str] = set()
+    for split, ids in splits.items():
+        try:
+            known = {task.id: task.leak_key for task in env.tasks(split)}
+        except LdmError:  # data that are not there now
+            known = {}
+        found.update(known.get(task_id, task_id) for task_id in ids)
+    return frozenset(found)
+
+
+def new_goals(
+    tasks: Iterable[Task],
+    *,
+    evaluated: frozenset[str],
+    remembered: frozenset[str],
+    explored: frozenset[str],
+    reuse: bool = False,
+) -> tuple[Task, ...]:
+    """Those of `tasks` that may be explored.
+
+    evaluated, remembered: `leak_key`s of evaluated tasks and of the memory's own trajectories.
+    explored: ids of the goals of earlier refinements. reuse: allow remembered and explored ones.
+    """
+    return tuple(
+        task
+        for task in tasks
+        if task.leak_key not in evaluated
+        and (reuse or (task.leak_key not in remembered and task.id not in explored))
+    )
+
+
+def why_not(
+    chosen: Sequence[Task], allowed: Sequence[Task], evaluated: frozenset[str]
+) -> tuple[Task, str] | None:
+    """The first of `chosen` that is not allowed, and why; None where all are."""
+    possible = {task.id for task in allowed}
+    for task in chosen:
+        if task.id not in possible:
+            used = task.leak_key in evaluated
+            return task, "was evaluated" if used else "is known already (--reuse-goals allows it)"
+    return None

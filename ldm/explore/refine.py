@@ -1,0 +1,294 @@
+"""Refinement (LDM² §3.3): explore training goals, and remember what was done better than before.
+
+For each goal: the ground process P_g, greedy with the present memory; a tree of decision processes.
+Where its best, P*, earns more than P_g, its steps from the key step on become tuples. All goals
+read the same generation; what they add together becomes the next one.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import ClassVar, Literal, Protocol
+
+from ldm import records
+from ldm.episode import FULL_SCORE, Environment
+from ldm.errors import LdmError, RunStopped
+from ldm.explore.positions import Position, Positions
+from ldm.explore.tree import Node, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.memory import IndexedTuple, Memory, tuples_of
+from ldm.policy import Decision, Observed, Policy
+from ldm.reasoner import Process, Reasoner
+from ldm.runs import Run, carry_out, writing
+from ldm.types import Origin, Step, Task, Trajectory, stable_seed
+
+TREES = "trees.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class RefineOptions(TreeOptions):
+    """How goals are explored, and what is remembered of them.
+
+    decision: "pooled" explores each goal once, with all batch memories of its kind; "per-batch"
+    once with each of them, and enriches that one. add: "key" remembers P* from its key step on,
+    "whole" all of it; "random", the control, all of some path in its place.
+    """
+
+    decision: Literal["pooled", "per-batch"] = "pooled"
+    add: Literal["key", "whole", "random"] = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What the exploration of one goal with some batch memories came to.
+
+    batches: the memories that were searched. ground: P_g. nodes: the tree, by number; empty where
+    P_g has the full score already, which nothing can exceed.
+    best: the node at the end of P*, -1 without a tree. key: the index of the key step among the
+    actions of P*, -1 where P* is no better than P_g. into, added: the batch and its new tuples.
+    steps, replayed: environment steps to new states, P_g's included, and back to known ones.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    batches: tuple[str, ...]
+    ground: Trajectory
+    nodes: tuple[Node, ...] = ()
+    best: int = -1
+    key: int = -1
+    into: str = ""
+    added: tuple[IndexedTuple, ...] = ()
+    steps: int = 0
+    replayed: int = 0
+
+    @property
+    def improved(self) -> bool:
+        return self.key >= 0
+
+    @property
+    def best_score(self) -> float:
+        """The score of P*, or of P_g where there is no tree."""
+        return self.nodes[self.best].score if self.nodes else self.ground.score
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """A line of trees.jsonl: one goal with its trees, one a batch or one for all.
+
+    seconds: wall time; the only field that differs between two runs with the same seed.
+    error: the traceback of an exploration that failed; it adds nothing.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    index: int
+    task: Task
+    trees: tuple[Tree, ...] = ()
+    seconds: float = 0.0
+    error: str = ""
+
+    @property
+    def added(self) -> tuple[IndexedTuple, ...]:
+        return tuple(row for tree in self.trees for row in tree.added)
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What goals are explored with. seed: of the random paths of a control."""
+
+    env: Environment
+    memory: Memory
+    reasoner: Reasoner
+    policy: Policy
+    options: RefineOptions = field(default_factory=RefineOptions)
+    seed: int = 0
+
+
+class Wiring(Hashable, Protocol):
+    """Builds the equipment, in whichever process needs it: a frozen, picklable value."""
+
+    def __call__(self) -> Equipment: ...
+
+
+class Explorer:
+    """Explores goals one by one; the worker of a refinement."""
+
+    def __init__(self, equipment: Equipment) -> None:
+        self._with = equipment
+
+    def __call__(self, item: tuple[int, Task]) -> Explored:
+        """The outcome for one goal; a failure is data, as in an evaluation."""
+        index, task = item
+        started = time.perf_counter()
+        trees: tuple[Tree, ...] = ()
+        error = ""
+        try:
+            trees = self.explore(task)
+        except RunStopped:
+            raise
+        except Exception:  # one broken goal must not lose the others (design §8)
+            error = traceback.format_exc()
+        return Explored(index, task, trees, round(time.perf_counter() - started, 3), error)
+
+    def explore(self, task: Task) -> tuple[Tree, ...]:
+        """The trees of a goal. Raises what the environment and the reasoner raise."""
+        batches = self._with.policy.batches(task.goal)
+        if self._with.options.decision == "pooled":
+            return (self._tree(task, batches),)
+        return tuple(self._tree(task, (batch,)) for batch in batches)
+
+    def close(self) -> None:
+        self._with.env.close()
+
+    def _tree(self, task: Task, batches: tuple[str, ...]) -> Tree:
+        policy, options = self._with.policy, self._with.options
+        positions = Positions(self._with.env, task)
+
+        def decide(position: Position) -> Decision:
+            now = self._observed(task, position)
+            return policy.branch(now, batches, options.proposals, options.concentration)
+
+        nodes: tuple[Node, ...] = ()
+        try:
+            ground, confidences = self._ground(task, positions, batches)
+            if ground.score < FULL_SCORE:
+                nodes = grow(positions, decide, options)
+        finally:
+            positions.close()
+        found = Tree(batches, ground, nodes, steps=positions.steps, replayed=positions.replayed)
+        if not nodes:
+            return found
+        found = replace(found, best=best_leaf(nodes).number)
+        if found.best_score <= ground.score:
+            return found
+        best = _trajectory(task, path_to(nodes, nodes[found.best]))
+        process = _process(
+            best, [node.confidence for node in path_to(nodes, nodes[found.best])[1:]]
+        )
+        key = self._with.reasoner.compare(process, _process(ground, confidences))
+        return self._remembered(replace(found, key=min(max(key, 0), len(best.steps) - 1)), task)
+
+    def _ground(
+        self, task: Task, positions: Positions, batches: tuple[str, ...]
+    ) -> tuple[Trajectory, list[float]]:
+        """P_g, one greedy decision process, and the confidences of its actions."""
+        position = positions.start()
+        opening, score = position.now.observation, position.score
+        steps: list[Step] = []
+        confidences: list[float] = []
+        while not position.now.done and len(steps) < self._with.options.depth:
+            decision = self._with.policy.decide(self._observed(task, position), batches)
+            before, position = position, positions.after(position, decision.action)
+            positions.drop(before)
+            now = position.now
+            action = position.past[-1][1]
+            steps.append(Step(action, now.observation, now.reward, valid=now.valid))
+            confidences.append(decision.proposals[0].confidence)
+            score = position.score
+        return _finished(task, opening, steps, score, "agent"), confidences
+
+    def _observed(self, task: Task, position: Position) -> Observed:
+        return Observed(
+            goal=task.goal,
+            past=position.past,
+            observation=position.now.observation,
+            admissible=position.now.admissible,
+            key=task.id,
+            localize=self._with.env.localize,
+        )
+
+    def _remembered(self, tree: Tree, task: Task) -> Tree:
+        """The tree of a goal that was improved, with what the memory gains by it."""
+        path, first = path_to(tree.nodes, tree.nodes[tree.best]), tree.key
+        if self._with.options.add == "whole":
+            first = 0
+        elif self._with.options.add == "random":
+            drawn = random.Random(
+                stable_seed(self._with.seed, "random path", task.id, tree.batches)
+            )
+            path, first = path_to(tree.nodes, drawn.choice(leaves(tree.nodes))), 0
+        counts = Counter[str]()
+        for node in path:
+            counts.update(dict(node.batches))
+        into = min(counts, key=lambda batch: (-counts[batch], batch), default=tree.batches[0])
+        trajectory, reasoner = _trajectory(task, path), self._with.reasoner
+        tuples = tuples_of(trajectory, reasoner, self._with.memory.generation + 1, first)
+        return replace(tree, into=into, added=self._with.memory.place(into, tuples))
+
+
+def refine(
+    run: Run,
+    wiring: Wiring,
+    tasks: Sequence[Task],
+    *,
+    workers: int = 1,
+    on_result: Callable[[Explored], None] = lambda _: None,
+) -> list[Explored]:
+    """Explore all `tasks`, now or in an earlier attempt; the outcomes in their order.
+
+    Nothing is added to the memory here; `ldm.memory.extend` does that.
+    on_result: called with every outcome, recorded ones first.
+    Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
+    whatever LdmError the wiring raises.
+    """
+    with run.lock():
+        path = run.directory / TREES
+        if path.is_file():
+            found = records.read(path, Explored)
+            for explored in found:
+                on_result(explored)
+        else:
+            found = carry_out(
+                run,
+                _Exploration(wiring),
+                list(enumerate(tasks)),
+                Explored,
+                workers=workers,
+                on_result=on_result,
+            )
+            with writing(path):
+                records.write(path, found)
+        run.discard_parts()
+    return found
+
+
+def explored_trees(run: Run) -> list[Explored]:
+    """What a finished refinement explored. Raises LdmError where it is not finished."""
+    path = run.directory / TREES
+    if not path.is_file():
+        raise LdmError(f"{run.directory} is not finished.", f"Go on with `{run.resume_command}`.")
+    return records.read(path, Explored)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exploration:
+    wiring: Wiring
+
+    def __call__(self) -> Explorer:
+        return Explorer(self.wiring())
+
+
+def _trajectory(task: Task, path: Sequence[Node]) -> Trajectory:
+    """The decision process along a path; its rewards are the differences of the scores."""
+    steps = [
+        Step(node.action, node.observation, node.score - before.score)
+        for before, node in pairwise(path)
+    ]
+    return _finished(task, path[0].observation, steps, path[-1].score, "explored")
+
+
+def _finished(
+    task: Task, opening: str, steps: Sequence[Step], score: float, origin: Origin
+) -> Trajectory:
+    score = min(1.0, max(0.0, score))
+    return Trajectory(task, opening, tuple(steps), score, score >= FULL_SCORE, origin)
+
+
+def _process(trajectory: Trajectory, confidences: Sequence[float]) -> Process:
+    steps = tuple((step.action, step.observation) for step in trajectory.steps)
+    return Process(trajectory.opening, steps, tuple(confidences))

@@ -1,0 +1,88 @@
+"""What a refinement came to, as values: the command line prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import ClassVar
+
+from ldm.explore.refine import Explored
+
+COLUMNS = (
+    "kind",
+    "goals",
+    "explored",
+    "nodes",
+    "steps",
+    "replayed",
+    "ground",
+    "best",
+    "improved",
+    "tuples",
+    "errors",
+    "seconds",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Goals taken together; a goal has a tree a batch with `--decision per-batch`, else one.
+
+    goals: those that were explored without an error. trees: those grown, where the ground process
+    had not the full score. nodes: tried ones. steps, replayed: environment steps, the ground
+    processes' included. ground, best: mean scores before and after, None without a goal.
+    improved: goals with a better process. tuples: added. errors: goals that failed.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    goals: int
+    trees: int
+    nodes: int
+    steps: int
+    replayed: int
+    ground: float | None
+    best: float | None
+    improved: int
+    tuples: int
+    errors: int
+    seconds: float
+
+
+def totals(explored: Sequence[Explored]) -> Totals:
+    """The totals of some goals."""
+    trees = [tree for one in explored for tree in one.trees]
+    return Totals(
+        goals=sum(not one.error for one in explored),
+        trees=sum(bool(tree.nodes) for tree in trees),
+        nodes=sum(node.fate != "pruned" for tree in trees for node in tree.nodes[1:]),
+        steps=sum(tree.steps for tree in trees),
+        replayed=sum(tree.replayed for tree in trees),
+        ground=fmean(tree.ground.score for tree in trees) if trees else None,
+        best=fmean(max(t.ground.score, t.best_score) for t in trees) if trees else None,
+        improved=sum(any(tree.improved for tree in one.trees) for one in explored),
+        tuples=len({row.tuple.id for one in explored for row in one.added}),
+        errors=sum(bool(one.error) for one in explored),
+        seconds=round(sum(one.seconds for one in explored), 3),
+    )
+
+
+def by_kind(explored: Sequence[Explored]) -> dict[str, Totals]:
+    """The totals of each kind, in alphabetical order."""
+    kinds: dict[str, list[Explored]] = {}
+    for one in explored:
+        kinds.setdefault(one.task.kind, []).append(one)
+    return {kind: totals(kinds[kind]) for kind in sorted(kinds)}
+
+
+def rows(explored: Sequence[Explored]) -> list[tuple[str, ...]]:
+    """A row a kind and the row "all", by COLUMNS."""
+    named = [*by_kind(explored).items(), ("all", totals(explored))]
+    return [(name, *map(_cell, asdict(found).values())) for name, found in named]
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return str(value) if isinstance(value, int) else f"{value:.3f}"

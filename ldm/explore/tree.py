@@ -1,0 +1,213 @@
+"""The tree of decision processes (LDM² §3.3): grown level by level, pruned by confidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from ldm.episode import FULL_SCORE
+from ldm.explore.positions import Position, Positions
+from ldm.policy import Decision
+
+#: What became of a node. "grown": it has children. "pruned": too little confidence, never tried.
+#: The others are leaves: the task ended, the depth was reached, the search was over, nothing could
+#: be done; "invalid" is one whose action the environment refused, and no decision process.
+Fate = Literal["grown", "pruned", "done", "depth", "over", "dead end", "invalid"]
+LEAVES: tuple[Fate, ...] = ("done", "depth", "over", "dead end")
+#: Tuples that a node's record names, of those that were recalled in its state.
+NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TreeOptions:
+    """How a tree grows (LDM² §3.3 and its implementation details).
+
+    width: n, how many paths are kept after each level. concentration: the share of the recalled
+    actions that makes their majority the only one to try; above 1 it is never reached.
+    proposals: z, actions proposed in a state. depth: steps of a path at most.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    width: int = 4
+    concentration: float = 0.8
+    proposals: int = 5
+    depth: int = 50
+
+    def __post_init__(self) -> None:
+        if min(self.width, self.proposals, self.depth) < 1 or self.concentration <= 0:
+            raise ValueError("width, proposals and depth are 1 or more, concentration above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An action in the tree and the state it led to. Node 0 is the task's opening.
+
+    parent: the number of the node before, -1 for node 0. confidence: of the action.
+    path_confidence: the product along the path. observation, state: what was seen, and its hash;
+    empty where it was not tried. score: of the path so far. batches: how many of the tuples that
+    were recalled in this state came from which batch; recalls: ids of the nearest of them.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    number: int
+    parent: int
+    depth: int
+    action: str
+    confidence: float
+    path_confidence: float
+    fate: Fate
+    observation: str = ""
+    state: str = ""
+    score: float = 0.0
+    batches: tuple[tuple[str, int], ...] = ()
+    recalls: tuple[str, ...] = ()
+
+
+Decide = Callable[[Position], Decision]
+
+
+def grow(positions: Positions, decide: Decide, options: TreeOptions) -> tuple[Node, ...]:
+    """The whole tree, by number; a child comes after its parent.
+
+    Finished paths keep their places among the `width`, open ones share the rest. Once a path has
+    the full score the search is over: those still open could only be longer.
+    Raises what the environment and `decide` raise, and ReplayDivergence.
+    """
+    return _Tree(positions, decide, options).grown()
+
+
+class _Tree:
+    """A tree in the making. places: how many paths there may still be beside the finished ones."""
+
+    def __init__(self, positions: Positions, decide: Decide, options: TreeOptions) -> None:
+        self._positions = positions
+        self._decide = decide
+        self._depth = options.depth
+        self._places = options.width
+        self._nodes: list[Node] = []
+        self._at: dict[int, Position] = {}
+
+    def grown(self) -> tuple[Node, ...]:
+        self._at[0] = start = self._positions.start()
+        self._nodes.append(_reached(Node(0, -1, 0, "", 1.0, 1.0, "grown"), start))
+        open_paths = [0]
+        for _ in range(self._depth):
+            tried = self._level(open_paths)
+            ended = [number for number in tried if self._nodes[number].fate == "done"]
+            open_paths = [number for number in tried if self._nodes[number].fate == "grown"]
+            self._places -= len(ended)
+            self._leave(ended)
+            if any(self._nodes[number].score >= FULL_SCORE for number in ended):
+                self._leave(open_paths, "over")
+                open_paths = []
+            if not open_paths:
+                return tuple(self._nodes)
+        self._leave(open_paths, "depth")
+        return tuple(self._nodes)
+
+    def _level(self, parents: Sequence[int]) -> list[int]:
+        """Propose in the states of all open paths, then carry out what is most confident there.
+
+        Returns the numbers of the new nodes that stand. A path from which nothing can be done is
+        finished like any other, and keeps its place.
+        """
+        first = len(self._nodes)
+        untried = Counter[int]()
+        for parent in parents:
+            children = self._children(parent)
+            untried[parent] = len(children)
+            self._nodes += children
+        dead = {parent for parent in parents if not untried[parent]}
+        standing: list[int] = []
+        for node in sorted(self._nodes[first:], key=lambda n: (-n.path_confidence, n.number)):
+            if len(standing) + len(dead) >= self._places:
+                break
+            if self._stands(node):
+                standing.append(node.number)
+            else:
+                untried[node.parent] -= 1
+                if not untried[node.parent]:
+                    dead.add(node.parent)
+        self._places -= len(dead)
+        self._leave(sorted(dead), "dead end")
+        self._leave([parent for parent in parents if parent not in dead])
+        return standing
+
+    def _children(self, parent: int) -> list[Node]:
+        """What could be done in an open path's state, most confident first; not yet tried."""
+        decision = self._decide(self._at[parent])
+        counts = Counter(recall.batch for recall in decision.recalls)
+        node = self._nodes[parent] = replace(
+            self._nodes[parent],
+            batches=tuple(sorted(counts.items())),
+            recalls=tuple(recall.tuple.id for recall in decision.recalls[:NAMED]),
+        )
+        confidences: dict[str, float] = {}
+        for proposal in decision.proposals:
+            confidences.setdefault(proposal.action, proposal.confidence)
+        return [
+            Node(
+                number=number,
+                parent=parent,
+                depth=node.depth + 1,
+                action=action,
+                confidence=confidence,
+                path_confidence=_product(node.path_confidence, confidence),
+                fate="pruned",
+            )
+            for number, (action, confidence) in enumerate(confidences.items(), len(self._nodes))
+        ]
+
+    def _stands(self, node: Node) -> bool:
+        """Carry out a node's action; whether the environment accepted it."""
+        position = self._positions.after(self._at[node.parent], node.action)
+        now = position.now
+        fate: Fate = "done" if now.done else "grown" if now.valid else "invalid"
+        self._nodes[node.number] = _reached(replace(node, fate=fate), position)
+        self._at[node.number] = position
+        if fate == "invalid":
+            self._leave([node.number])
+        return fate != "invalid"
+
+    def _leave(self, numbers: Sequence[int], fate: Fate | None = None) -> None:
+        """Go on from these nodes no more, and say what became of them."""
+        for number in numbers:
+            if fate is not None:
+                self._nodes[number] = replace(self._nodes[number], fate=fate)
+            self._positions.drop(self._at.pop(number))
+
+
+def _reached(node: Node, position: Position) -> Node:
+    return replace(
+        node,
+        observation=position.now.observation,
+        state=position.state,
+        score=min(1.0, max(0.0, position.score)),
+    )
+
+
+def leaves(nodes: Sequence[Node]) -> list[Node]:
+    """The ends of the decision processes in a tree, by number."""
+    return [node for node in nodes if node.fate in LEAVES]
+
+
+def best_leaf(nodes: Sequence[Node]) -> Node:
+    """P*: the highest score, then the shortest path, then the most confident, then the first."""
+    return min(leaves(nodes), key=lambda n: (-round(n.score, 9), n.depth, -n.path_confidence))
+
+
+def path_to(nodes: Sequence[Node], leaf: Node) -> list[Node]:
+    """The nodes from the opening (node 0) to `leaf`, both included."""
+    path = [leaf]
+    while path[-1].parent >= 0:
+        path.append(nodes[path[-1].parent])
+    return path[::-1]
+
+
+def _product(path: float, confidence: float) -> float:
+    """Rounded to twelve digits, so that the order of the factors decides no tie."""
+    return float(f"{path * confidence:.12g}")
