@@ -12,7 +12,7 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.reasoner import Agreement, Clustering, Process, State, TypeView
-from ldm.reasoner.analogy import Precedent, Weights, agreement, vote
+from ldm.reasoner.analogy import Precedent, Weights, agreement, alternatives, vote
 from ldm.reasoner.clusters import cluster
 from ldm.reasoner.situation import FUNCTION_WORDS, Situation, name_of
 from ldm.types import Past, Proposal, Recall
@@ -92,8 +92,10 @@ class OfflineReasoner:
         return Proposal(action, most / sum(share for _, share in votes) if most else 0.0)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Proposal, ...]:
-        """The `z` actions with most votes; confidences are their shares of those votes."""
-        votes = self._votes(state, recalls)[:z]
+        """The `z` alternatives with most votes; confidences are their shares of those votes."""
+        present, precedents = self._situations(state, recalls)
+        found = alternatives(present, state.admissible, precedents, self._weights)
+        votes = (found or [(_least_done(state), 0.0)])[:z]
         total = sum(share for _, share in votes) or 1.0
         return tuple(Proposal(action, share / total) for action, share in votes)
 
