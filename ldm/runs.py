@@ -180,6 +180,15 @@ def open_run(name: str, runs: Path) -> Run:
     return Run(directory, records.loads(path.read_text("utf-8"), Manifest, file=str(path)))
 
 
+def known_runs(runs: Path) -> list[Run]:
+    """The runs below the folder `runs` that can be read, by id; others are left out."""
+    found = []
+    for path in sorted(runs.glob(f"*/{MANIFEST}")):
+        with suppress(LdmError):
+            found.append(open_run(str(path.parent), runs))
+    return sorted(found, key=lambda run: (run.manifest.started, run.manifest.id))
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn a failure to write `path` into an LdmError: read-only, full disk, a file in the way."""

@@ -21,6 +21,7 @@ from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
 from ldm.cli.refine import refine
+from ldm.cli.runs import runs_app
 from ldm.cli.validate import schema, validate
 from ldm.errors import Interrupted, LdmError
 
@@ -73,6 +74,7 @@ app.add_typer(memory_app, name="memory")
 app.command("refine", short_help="Explore, and add what was done better.")(refine)
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
+app.add_typer(runs_app, name="runs")
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)
 app.add_typer(data_app, name="data")

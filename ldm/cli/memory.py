@@ -1,4 +1,4 @@
-"""`ldm memory`: look into a memory, search it, move it."""
+"""`ldm memory`: look into a memory, search it, move it, go back to an earlier generation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ldm.cli.build import AsJson, EmbedderName, MemoryAt
 from ldm.cli.wiring import DEFAULT_MEMORY
 from ldm.errors import LdmError
 
-memory_app = typer.Typer(help="Look into a memory, search it, export and import it.")
+memory_app = typer.Typer(help="Look into a memory, search it, export and import it, go back.")
 
 Env = Annotated[str, typer.Option("--env", help="The environment; the only one if left out.")]
 Number = Annotated[int | None, typer.Option("--generation", help="Default: the newest.")]
@@ -38,6 +38,96 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     ]
     columns = ("environment", "generation", "origin", "tuples", "embedder", "settings")
     output.print_table(f"Memory at {memory}", columns, rows)
+
+
+@memory_app.command("log")
+def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = False) -> None:
+    """List the generations of a memory: what each added, and how it was made.
+
+    \b
+    Examples:
+      ldm memory log
+      ldm memory log --env alfworld --json
+    """
+    from ldm.memory import generations
+
+    found = generations(memory, _one(memory, env))
+    if as_json:
+        output.print_json([_plain(g) for g in found])
+        return
+    before = 0
+    rows = []
+    for g in found:
+        goals = str(len(g.tasks)) if g.origin == "refined" else ""
+        rows.append((str(g.number), g.origin, goals, f"+{g.tuples - before}", str(g.tuples)))
+        before = g.tuples
+    columns = ("generation", "origin", "goals explored", "added", "tuples")
+    output.print_table(f"Memory at {memory}", columns, rows)
+    for g in found:
+        output.say(f"{g.number}: {_settings(g)}", error=False)
+
+
+@memory_app.command("diff")
+def diff(
+    first: Annotated[int, typer.Argument(metavar="G1", help="A generation.")],
+    second: Annotated[int, typer.Argument(metavar="G2", help="Another one.")],
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Tuples to show at most.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tuples by which two generations differ.
+
+    \b
+    Examples:
+      ldm memory diff 0 1
+      ldm memory diff 0 2 --limit 100
+    """
+    from collections import Counter
+
+    from ldm.memory import inspect
+
+    name = _one(memory, env)
+    low, high = sorted((first, second))
+    inspect(memory, name, low)  # that it exists
+    contents = inspect(memory, name, high)
+    added = [row for row in contents.rows if row.tuple.generation > low]
+    if as_json:
+        output.print_json([_plain(row) for row in added])
+        return
+    counts = Counter((row.batch, row.tuple.origin) for row in added)
+    sign = "+" if first <= second else "-"
+    rows = [(b, origin, f"{sign}{n}") for (b, origin), n in sorted(counts.items())]
+    output.print_table(f"{first} to {second}", ("batch", "origin", "tuples"), rows)
+    for row in added[:limit]:
+        found = row.tuple
+        output.say(f"{sign} {found.goal} | {found.observation} -> {found.action}", error=False)
+    if len(added) > limit:
+        output.say(f"… and {len(added) - limit} more (--limit).", error=False)
+
+
+@memory_app.command("rollback")
+def rollback(
+    generation: Annotated[int, typer.Argument(metavar="G", help="The one to go back to.")],
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
+) -> None:
+    """Go back to an earlier generation; what later ones added is removed for good.
+
+    \b
+    Examples:
+      ldm memory rollback 0
+      ldm memory export before.jsonl.gz && ldm memory rollback 1
+    """
+    from ldm.memory import rollback as go_back
+
+    name = _one(memory, env)
+    gone = go_back(memory, name, generation)
+    if not gone:
+        output.say(f"Generation {generation} of {name} is the newest already.", error=False)
+        return
+    numbers = ", ".join(str(g.number) for g in gone)
+    output.say(f"{name} is at generation {generation} again; removed: {numbers}.", error=False)
 
 
 @memory_app.command("types")

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ldm import records
 from ldm.episode import Environment
 from ldm.errors import LdmError
-from ldm.runs import MANIFEST, Manifest
+from ldm.runs import known_runs
 from ldm.types import Task
 
 
 def evaluated_sources(runs: Path, name: str, env: Environment) -> frozenset[str]:
     """The `leak_key`s of all tasks of environment `name` that a run below `runs` evaluates."""
     splits: dict[str, set[str]] = {}
-    for file in sorted(runs.glob(f"*/{MANIFEST}")):
-        try:
-            manifest = records.loads(file.read_text("utf-8"), Manifest, file=str(file))
-        except (LdmError, OSError):  # not ours, or of another version: nothing of this environment
-            continue
+    for run in known_runs(runs):
+        manifest = run.manifest
         plan = manifest.arguments.get("plan", {})
         if manifest.command == "eval" and plan.get("env") == name:
             asked = splits.setdefault(str(manifest.protocol.get("split", "")), set())
