@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,6 +158,17 @@ def report(plan: EvaluationPlan, run: Run, results: Sequence[EpisodeResult]) -> 
         summary=summarize(results, seed=plan.seed),
         results=tuple(results),
     )
+
+
+def told_apart(reports: Sequence[tuple[EvaluationPlan, Report]]) -> list[Report]:
+    """Reports whose labels name the memory generation, where it is not the same in all of them."""
+    numbers = {plan.generation for plan, _ in reports if plan.memory_digest}
+    return [
+        replace(one, label=f"{one.label} generation {plan.generation}")
+        if len(numbers) > 1 and plan.memory_digest
+        else one
+        for plan, one in reports
+    ]
 
 
 def listed(roles: dict[str, str]) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import SAMPLE, Arm, foretell, label, listed, play, report, short
+from ldm.cli.arms import SAMPLE, Arm, foretell, label, listed, play, report, short, told_apart
 from ldm.cli.choices import full_location, listed_ids, listed_names, with_data, without_data
 from ldm.cli.models import (
     CacheAt,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ldm.types import Task
 
 DEFAULT_AGENT = "ldm"
+#: Tuples that are named, of those recalled only after refinement.
+SHOWN = 5
 DEFAULT_RUNS = Path("runs")
 
 
@@ -59,7 +61,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     memory: Annotated[str | None, typer.Option(help=f"Memory; default {DEFAULT_MEMORY}.")] = None,
     generation: Annotated[
-        int | None, typer.Option(help="Memory generation; default: newest.")
+        str | None,
+        typer.Option(help="Memory generation, or several to compare: 0,newest. Default: newest."),
     ] = None,
     embedder: Annotated[
         str | None, typer.Option(help="Embedder; default: the bundled one.")
@@ -109,6 +112,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval --env alfworld --split valid_seen --agent ldm
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
       ldm eval --env alfworld --agent ldm --set k=7 --set env.dialect=put
+      ldm eval --env alfworld --generation 0,newest
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
@@ -117,6 +121,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         env_options["data"] = str(data.expanduser().absolute())
     if engine is not None:
         env_options["engine"] = engine
+    newest, *earlier = _generations(generation)[::-1]
     given = {
         "env": env,
         "split": split,
@@ -126,7 +131,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         "tasks": None if tasks is None else listed_ids(tasks),
         "seed": seed,
         "memory": None if memory is None else full_location(memory),
-        "generation": generation,
+        "generation": newest,
         "embedder": embedder,
         "agent_options": tuple(sorted(agent_options.items())) or None,
         "env_options": tuple(sorted(env_options.items())) or None,
@@ -147,13 +152,16 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     if resume is not None:
         groups = [_resumed(resume, runs, (asked, models), control)]
     else:
-        groups = [_prepared(plan, runs, models, control) for plan in _plans(asked)]
+        beside = _Beside(control, tuple(earlier))
+        groups = [_prepared(plan, runs, models, beside) for plan in _plans(asked)]
     if estimate:
         for arm in (arm for group in groups for arm in group):
             foretell(arm, workers)
         return
-    finished = [[play(arm, workers) for arm in group] for group in groups]
+    finished = [told_apart([(arm.plan, play(arm, workers)) for arm in group]) for group in groups]
     _show(finished, as_json)
+    for group in groups:
+        _say_refined(group, error=as_json)
 
 
 def _plans(asked: dict[str, Any]) -> list[EvaluationPlan]:
@@ -194,11 +202,39 @@ def _remembered(location: str) -> Sequence[str]:
     return found
 
 
-def _prepared(
-    plan: EvaluationPlan, runs: Path, models: ModelOptions, control: str | None
-) -> list[Arm]:
-    """The runs of a plan, on disk: the agent's own and, where asked for, its control's."""
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What an agent is compared with: itself with a control, with other memory generations."""
+
+    control: str | None
+    generations: tuple[int | None, ...]
+
+    def plans(self, plan: EvaluationPlan) -> list[EvaluationPlan]:
+        others = [replace(plan, generation=g, memory_digest="") for g in self.generations]
+        if self.control is not None:
+            others.append(_controlled(plan, self.control))
+        return others
+
+
+def _generations(text: str | None) -> list[int | None]:
+    """The generations of a comma list, in its order; None is the newest."""
+    found: list[int | None] = []
+    for name in listed_names(text or "newest"):
+        if name != "newest" and not name.isdecimal():
+            raise LdmError(
+                f"{name!r} is no generation.", "Give numbers, or newest: --generation 0,newest."
+            )
+        found.append(None if name == "newest" else int(name))
+    return found or [None]
+
+
+def _prepared(plan: EvaluationPlan, runs: Path, models: ModelOptions, beside: _Beside) -> list[Arm]:
+    """The runs of a plan, on disk: the agent's own and those that it is compared with.
+
+    Each names the next one as its companion, so that resuming the first resumes all.
+    """
     _check_models(plan, models)
+    others = [_checked(other)[0] for other in beside.plans(plan)]
     plan, tasks, protocol = _checked(plan)
     arms: list[Arm] = []
 
@@ -210,13 +246,17 @@ def _prepared(
 
     from ldm.runs import create
 
-    add(plan, add(_controlled(plan, control), "") if control is not None else "")
+    companion = ""
+    for chosen in reversed([plan, *others]):
+        companion = add(chosen, companion)
     return arms
 
 
 def _check_models(plan: EvaluationPlan, models: ModelOptions) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are not used."""
     wiring = Wiring.of(plan)
+    if "reasoner" in wiring.agent_class().needs:
+        output.say("No model service is configured: the offline reasoner decides.")
     if "llm" not in wiring.agent_class().needs:
         if models.llm or models.planner_llm or models.reasoner_llm:
             output.say(f"The agent {plan.agent} calls no language model: none is used.")
@@ -257,8 +297,6 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
             plan = replace(
                 plan, generation=made.number, embedder=made.embedder, memory_digest=made.digest
             )
-        if "reasoner" in needs:
-            output.say("No model service is configured: the offline reasoner decides.")
         return plan, tasks, protocol(env, plan.split, tasks)
     finally:
         env.close()
@@ -372,7 +410,7 @@ def compare(
                 f"differ: {'; '.join(differing)}.",
                 "Evaluate both in the same way.",
             )
-    reports = [report(plan, run, results(run)) for run, plan in found]
+    reports = told_apart([(plan, report(plan, run, results(run))) for run, plan in found])
     _side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})
@@ -394,6 +432,32 @@ def _show(groups: Sequence[Sequence[Report]], as_json: bool) -> None:
         output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
     if not any(r.summary.overall.success_rate is not None for group in groups for r in group):
         raise LdmError("Every episode ended in an error.", "The first one is shown above.")
+
+
+def _say_refined(arms: Sequence[Arm], *, error: bool) -> None:
+    """What of the newest generation's own tuples was recalled, where others stand beside it."""
+    from ldm.eval import refined_recalls
+    from ldm.memory import inspect
+
+    newest = max(arms, key=lambda arm: arm.plan.generation or 0)
+    oldest = min(arm.plan.generation or 0 for arm in arms)
+    if not newest.plan.memory_digest or (newest.plan.generation or 0) == oldest:
+        return
+    env = newest.tasks[0].env
+    rows = inspect(newest.plan.memory, env, newest.plan.generation).rows
+    added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
+    found = refined_recalls(newest.run, frozenset(added))
+    output.say(
+        f"Of the {len(added)} tuples that came after generation {oldest}, {len(found.counts)} were "
+        f"recalled, in {found.steps} of {found.all_steps} steps of {found.tasks} tasks.",
+        error=error,
+    )
+    for tuple_id, count in found.counts[:SHOWN]:
+        seen = " ".join(added[tuple_id].observation.split())[:100]
+        output.say(
+            f"  {count:>4} times: {added[tuple_id].goal} | {seen} -> {added[tuple_id].action}",
+            error=error,
+        )
 
 
 def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:

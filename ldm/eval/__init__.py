@@ -1,14 +1,23 @@
 """Evaluation: plans, the runner, statistics and the report (design §7)."""
 
 from ldm.eval.plan import EvaluationPlan, check_leakage, select
-from ldm.eval.report import Report, as_json
+from ldm.eval.report import RefinedRecalls, Report, as_json, refined_recalls
 from ldm.eval.runner import evaluate, finished, protocol, results, sample
-from ldm.eval.statistics import Difference, Group, Summary, bootstrap, difference, summarize
+from ldm.eval.statistics import (
+    Difference,
+    Group,
+    Summary,
+    bootstrap,
+    difference,
+    mcnemar,
+    summarize,
+)
 
 __all__ = [
     "Difference",
     "EvaluationPlan",
     "Group",
+    "RefinedRecalls",
     "Report",
     "Summary",
     "as_json",
@@ -17,7 +26,9 @@ __all__ = [
     "difference",
     "evaluate",
     "finished",
+    "mcnemar",
     "protocol",
+    "refined_recalls",
     "results",
     "sample",
     "select",

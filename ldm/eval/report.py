@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ldm import records
 from ldm.errors import LdmError
+from ldm.eval.runner import TRAJECTORIES
 from ldm.eval.statistics import Group, Interval, Summary, difference
-from ldm.types import EpisodeResult
+from ldm.runs import Run
+from ldm.types import EpisodeResult, Trajectory
 
 COLUMNS = ("kind", "episodes", "success", "95 % interval", "steps", "invalid", "errors", "seconds")
 
@@ -103,9 +107,54 @@ def lines(report: Report) -> list[str]:
 
 
 def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
-    """One object for an agent and, under the key "control", its control."""
-    first, *others = [as_json(report) for report in reports]
-    return {**first, "control": others[0]} if others else first
+    """One object for an agent; "compared" holds those beside it, "control" its control alone."""
+    first, *others = reports
+    found = as_json(first)
+    control = [as_json(other) for other in others if "control=" in other.label]
+    if control:
+        found["control"] = control[0]
+    if others:
+        found["compared"] = [_compared(first, other) for other in others]
+    return found
+
+
+def _compared(first: Report, second: Report) -> dict[str, Any]:
+    """The second report with the paired difference of the first to it, None where there is none."""
+    try:
+        pair: dict[str, Any] | None = asdict(difference(first.results, second.results))
+    except LdmError:
+        pair = None
+    return {**as_json(second), "difference": pair}
+
+
+@dataclass(frozen=True, slots=True)
+class RefinedRecalls:
+    """How often certain tuples were recalled in a run.
+
+    counts: (tuple id, steps that recalled it), the most recalled first. steps: those that recalled
+    any of them, of all_steps, in so many tasks.
+    """
+
+    counts: tuple[tuple[str, int], ...]
+    steps: int
+    all_steps: int
+    tasks: int
+
+
+def refined_recalls(run: Run, tuples: frozenset[str]) -> RefinedRecalls:
+    """How often the tuples with these ids were recalled in a finished run."""
+    counts: Counter[str] = Counter()
+    steps, all_steps, tasks = 0, 0, set()
+    for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
+        for step in trajectory.steps:
+            recalled = [tuple_id for tuple_id, _ in step.recalls if tuple_id in tuples]
+            all_steps += 1
+            if recalled:
+                counts.update(recalled)
+                steps += 1
+                tasks.add(trajectory.task.id)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return RefinedRecalls(tuple(ranked), steps, all_steps, len(tasks))
 
 
 def gains(reports: Sequence[Report]) -> list[str]:
@@ -122,7 +171,9 @@ def _gain(first: Report, second: Report) -> str:
     low, high = found.interval
     return (
         f"{first.label} − {second.label}: {100 * found.mean:+.1f} points "
-        f"[{100 * low:+.1f}, {100 * high:+.1f}] on the same {found.tasks} tasks."
+        f"[{100 * low:+.1f}, {100 * high:+.1f}] on the same {found.tasks} tasks; "
+        f"{found.only_first} were solved by the first alone, {found.only_second} by the second "
+        f"(McNemar's exact test: p = {found.p_value:.3f})."
     )
 
 

@@ -59,11 +59,18 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Success of the first minus that of the second agent, over `tasks` that both finished."""
+    """Success of the first minus that of the second agent, over `tasks` that both finished.
+
+    only_first, only_second: tasks that one of them solved and the other did not. p_value: of
+    McNemar's exact test, that such tasks fall to either with the same chance.
+    """
 
     mean: float
     interval: Interval
     tasks: int
+    only_first: int
+    only_second: int
+    p_value: float
 
 
 def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
@@ -142,7 +149,23 @@ def difference(
     if pairs.is_empty():
         raise LdmError("No task was finished in both runs.", "Compare runs on the same tasks.")
     gains = (pairs["success"] - pairs["success_right"]).to_numpy()
-    return Difference(float(gains.mean()), bootstrap(gains, seed=seed), len(gains))
+    first_only, second_only = int((gains > 0).sum()), int((gains < 0).sum())
+    return Difference(
+        mean=float(gains.mean()),
+        interval=bootstrap(gains, seed=seed),
+        tasks=len(gains),
+        only_first=first_only,
+        only_second=second_only,
+        p_value=mcnemar(first_only, second_only),
+    )
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """The two-sided p-value of McNemar's exact test; 1 where no task tells the two apart."""
+    from scipy.stats import binomtest
+
+    discordant = only_first + only_second
+    return float(binomtest(only_first, discordant).pvalue) if discordant else 1.0
 
 
 def _group(table: pl.DataFrame, seed: int) -> Group:
