@@ -1,0 +1,58 @@
+"""Going back to a state: by a copy, or by the way there."""
+
+from __future__ import annotations
+
+import pytest
+
+from ldm.errors import ReplayDivergence
+from ldm.explore import Positions
+from tests.explore.maze import TASK, UNLIKELY, Maze, MazeOptions
+
+
+def test_a_position_can_be_gone_on_from_twice() -> None:
+    for forks in (True, False):
+        positions = Positions(Maze(UNLIKELY, MazeOptions(forks=forks)), TASK)
+        start = positions.start()
+        hall, yard = positions.after(start, "red"), positions.after(start, "blue")
+        assert hall.now.observation == "You are in hall."
+        assert yard.now.observation == "You are in yard."
+        assert positions.after(hall, "on").score == 0.2
+        assert positions.after(hall, "on").past[-1] == ("You are in hall.", "on")
+
+
+def test_with_forks_no_step_is_replayed() -> None:
+    maze = Maze(UNLIKELY)
+    positions = Positions(maze, TASK)
+    hall = positions.after(positions.start(), "red")
+    positions.after(hall, "on")
+    positions.after(hall, "on")
+    assert (positions.steps, positions.replayed, maze.steps[0], maze.resets) == (3, 0, 3, 1)
+
+
+def test_without_forks_only_other_ways_are_replayed() -> None:
+    maze = Maze(UNLIKELY, MazeOptions(forks=False))
+    positions = Positions(maze, TASK)
+    hall = positions.after(positions.start(), "red")
+    positions.after(hall, "on")  # the environment stands there: nothing to replay
+    assert (positions.steps, positions.replayed, maze.resets) == (2, 0, 1)
+    positions.after(hall, "on")
+    assert (positions.steps, positions.replayed, maze.resets) == (3, 1, 2)
+
+
+def test_a_replay_that_shows_something_else_is_an_error_that_names_the_step() -> None:
+    positions = Positions(Maze(UNLIKELY, MazeOptions(forks=False, drifts=2)), TASK)
+    hall = positions.after(positions.start(), "red")
+    positions.after(hall, "on")
+    with pytest.raises(ReplayDivergence, match=r"train/maze.*after step 0.*flickers"):
+        positions.after(hall, "on")
+
+
+def test_all_copies_are_closed() -> None:
+    maze = Maze(UNLIKELY)
+    positions = Positions(maze, TASK)
+    hall = positions.after(positions.start(), "red")
+    positions.after(hall, "on")
+    positions.drop(hall)
+    positions.close()
+    positions.close()
+    assert maze.closed[0] == 3

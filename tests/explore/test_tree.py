@@ -1,0 +1,220 @@
+"""The tree: what is kept, what is pruned, which path is the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ldm.explore import Node, Positions, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.types import Proposal
+from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told
+
+
+def tree(
+    doors: Doors,
+    extra: Mapping[str, tuple[Proposal, ...]] | None = None,
+    maze: Maze | None = None,
+    **options: Any,
+) -> tuple[Node, ...]:
+    positions = Positions(maze or Maze(doors), TASK)
+    nodes = grow(positions, Told(doors, extra or {}), TreeOptions(**options))
+    positions.close()
+    return nodes
+
+
+def actions(nodes: tuple[Node, ...], leaf: Node) -> list[str]:
+    return [node.action for node in path_to(nodes, leaf)[1:]]
+
+
+def corridor(length: int, reward: float = 1.0) -> dict[str, Any]:
+    rooms = ["start", *(f"room {n}" for n in range(1, length)), "end"]
+    pairs = zip(rooms, rooms[1:], strict=False)
+    return {a: {"on": (b, reward * (b == "end"), 1.0)} for a, b in pairs}
+
+
+class TestWidth:
+    def test_an_unlikely_first_step_is_found_at_width_4_and_missed_at_width_1(self) -> None:
+        wide, narrow = tree(UNLIKELY, width=4), tree(UNLIKELY, width=1)
+        assert actions(wide, best_leaf(wide)) == ["grey", "on", "open"]
+        assert best_leaf(wide).score == 1.0
+        assert actions(narrow, best_leaf(narrow)) == ["red", "on"]
+        assert best_leaf(narrow).score == 0.2
+
+    @pytest.mark.parametrize("width", [1, 2, 3, 4, 8])
+    def test_there_are_never_more_leaves(self, width: int) -> None:
+        full = {
+            f"r{number}" if number else "start": {
+                f"d{k}": (f"r{4 * number + k}", 0.0, 0.25) for k in (1, 2, 3, 4)
+            }
+            for number in range(85)
+        }
+        assert len(leaves(tree(full, width=width))) == width
+        assert len(leaves(tree(full, width=width, depth=3))) == width
+
+    def test_a_finished_path_keeps_its_place_and_open_ones_share_the_rest(self) -> None:
+        doors = {
+            "start": {"out": ("out", 0.3, 0.2), "on": ("hall", 0.0, 0.8)},
+            "hall": {f"d{n}": (f"end {n}", 0.1 * n, 0.3) for n in (1, 2, 3)},
+        }
+        nodes = tree(doors, width=2)
+        assert sorted(actions(nodes, leaf) for leaf in leaves(nodes)) == [["on", "d1"], ["out"]]
+
+    def test_what_is_pruned_is_never_carried_out(self) -> None:
+        maze = Maze(UNLIKELY)
+        nodes = tree(UNLIKELY, maze=maze, width=2)
+        pruned = [node for node in nodes if node.fate == "pruned"]
+        assert [node.action for node in pruned] == ["green", "grey"]
+        assert all(not node.observation and not node.state for node in pruned)
+        assert maze.steps[0] == len(nodes) - 1 - len(pruned)
+
+
+class TestConfidence:
+    def test_of_a_path_is_the_product_of_its_actions(self) -> None:
+        doors = {
+            "start": {"a": ("hall", 0.0, 0.5), "b": ("yard", 0.0, 0.4)},
+            "hall": {"c": ("end", 0.0, 0.5)},
+            "yard": {"d": ("end", 0.0, 0.9)},
+        }
+        nodes = tree(doors)
+        found = {node.action: node.path_confidence for node in leaves(nodes)}
+        assert found == {"c": pytest.approx(0.25), "d": pytest.approx(0.36)}
+
+    def test_decides_by_the_whole_path_and_not_by_the_last_action(self) -> None:
+        doors = {
+            "start": {"a": ("hall", 0.0, 0.6), "b": ("yard", 0.0, 0.4)},
+            "hall": {"c": ("end c", 0.0, 0.4), "e": ("end e", 0.0, 0.3)},
+            "yard": {"d": ("end d", 0.0, 0.5)},
+        }
+        nodes = tree(doors, width=2)
+        assert {node.action for node in leaves(nodes)} == {"c", "d"}
+
+    def test_ties_go_to_what_was_proposed_first(self) -> None:
+        doors = {"start": {name: (f"end {name}", 0.0, 0.25) for name in "abcd"}}
+        assert [node.action for node in leaves(tree(doors, width=2))] == ["a", "b"]
+
+    def test_equal_products_are_ties_whatever_the_order_of_their_factors(self) -> None:
+        def way(*confidences: float) -> Any:
+            return confidences
+
+        three = way(0.1, 0.7, 0.3), way(0.3, 0.1, 0.7)
+        doors: dict[str, dict[str, tuple[str, float, float]]] = {"start": {}}
+        for name, way_ in zip("ab", three, strict=True):
+            doors["start"][name] = (f"{name}1", 0.0, way_[0])
+            doors[f"{name}1"] = {"on": (f"{name}2", 0.0, way_[1])}
+            doors[f"{name}2"] = {"on": (f"{name}3", 0.0, way_[2])}
+        first, second = leaves(tree(doors))
+        assert first.path_confidence == second.path_confidence
+
+
+class TestTheBestPath:
+    def test_has_the_highest_score(self) -> None:
+        assert best_leaf(tree(UNLIKELY)).score == 1.0
+
+    def test_is_the_shorter_one_on_a_tie(self) -> None:
+        doors = {
+            "start": {"a": ("hall", 0.0, 0.9), "b": ("end", 0.5, 0.1)},
+            "hall": {"on": ("end", 0.5, 1.0)},
+        }
+        nodes = tree(doors)
+        assert actions(nodes, best_leaf(nodes)) == ["b"]
+
+    def test_is_the_more_confident_one_on_a_further_tie(self) -> None:
+        doors = {"start": {"a": ("end", 0.5, 0.1), "b": ("end", 0.5, 0.9)}}
+        nodes = tree(doors)
+        assert actions(nodes, best_leaf(nodes)) == ["b"]
+
+    def test_is_some_path_where_no_reward_can_be_reached(self) -> None:
+        nodes = tree(corridor(3, reward=0.0))
+        assert best_leaf(nodes).score == 0.0
+        assert actions(nodes, best_leaf(nodes)) == ["on", "on", "on"]
+
+
+class TestTheEnd:
+    def test_comes_at_the_depth(self) -> None:
+        nodes = tree(corridor(5), depth=3)
+        (leaf,) = leaves(nodes)
+        assert (leaf.fate, leaf.depth, leaf.score) == ("depth", 3, 0.0)
+
+    def test_comes_with_the_full_score_because_all_others_would_be_longer(self) -> None:
+        doors = {**corridor(9, reward=0.0)}
+        doors["start"] = {**doors["start"], "jump": ("treasure", 1.0, 0.01)}
+        maze = Maze(doors)
+        nodes = tree(doors, maze=maze)
+        assert {leaf.fate for leaf in leaves(nodes)} == {"done", "over"}
+        assert maze.steps[0] == 2
+
+    def test_rewards_on_the_way_add_up(self) -> None:
+        doors = {"start": {"a": ("hall", 0.5, 1.0)}, "hall": {"b": ("end", 0.25, 1.0)}}
+        assert best_leaf(tree(doors)).score == 0.75
+
+    def test_a_state_from_which_nothing_leads_on_is_a_leaf(self) -> None:
+        doors = {
+            "start": {"down": ("cellar", 0.25, 0.6), "on": ("hall", 0.0, 0.4)},
+            "hall": {"on": ("end", 0.0, 1.0)},
+        }
+        nodes = tree(doors)
+        found = {tuple(actions(nodes, leaf)): leaf.fate for leaf in leaves(nodes)}
+        assert found == {("down",): "dead end", ("on", "on"): "done"}
+        assert best_leaf(nodes).score == 0.25
+
+    def test_where_nothing_can_be_done_at_all_the_opening_is_the_only_leaf(self) -> None:
+        (root,) = tree({}, maze=Maze({"start": {"a": ("end", 1.0, 1.0)}}))
+        assert root.fate == "dead end"
+        assert best_leaf((root,)) == root
+
+
+class TestRefusedActions:
+    WALL = (Proposal("walk through the wall", 0.9),)
+
+    def test_take_no_place(self) -> None:
+        nodes = tree(UNLIKELY, {"start": self.WALL}, width=4)
+        assert best_leaf(nodes).score == 1.0
+        assert [node.fate for node in nodes if node.action == self.WALL[0].action] == ["invalid"]
+
+    def test_are_no_decision_processes(self) -> None:
+        doors = {"start": {"on": ("end", 0.5, 0.1)}}
+        nodes = tree(doors, {"start": self.WALL})
+        assert [actions(nodes, leaf) for leaf in leaves(nodes)] == [["on"]]
+
+    def test_alone_are_a_dead_end_that_keeps_its_place(self) -> None:
+        doors = {
+            "start": {"a": ("cellar", 0.0, 0.5), "b": ("hall", 0.0, 0.5)},
+            "hall": {name: (f"end {name}", 0.0, 0.3) for name in "cde"},
+        }
+        nodes = tree(doors, {"cellar": self.WALL}, width=3)
+        assert len(leaves(nodes)) == 3
+        assert [leaf.fate for leaf in leaves(nodes)] == ["dead end", "done", "done"]
+
+
+class TestTheRecord:
+    def test_numbers_nodes_so_that_children_follow_their_parents(self) -> None:
+        nodes = tree(UNLIKELY, width=2)
+        assert [node.number for node in nodes] == list(range(len(nodes)))
+        assert all(node.parent < node.number for node in nodes)
+
+    def test_gives_equal_hashes_to_states_that_look_the_same(self) -> None:
+        doors = {"start": {"a": ("hall", 0.0, 0.5), "b": ("hall", 0.0, 0.5)}}
+        doors["hall"] = {"on": ("end", 0.0, 1.0)}
+        states = [node.state for node in tree(doors) if node.depth == 1]
+        assert len(states) == 2
+        assert len(set(states)) == 1
+
+    def test_the_same_action_proposed_twice_is_one_child(self) -> None:
+        nodes = tree(UNLIKELY, {"start": (Proposal("red", 0.6),)})
+        assert [n.confidence for n in nodes if n.action == "red"] == [0.6]
+
+
+class TestWithoutForks:
+    def test_the_tree_is_the_same_by_replay(self) -> None:
+        maze = Maze(UNLIKELY, MazeOptions(forks=False))
+        assert tree(UNLIKELY, maze=maze) == tree(UNLIKELY)
+
+
+@pytest.mark.parametrize(
+    "options", [{"width": 0}, {"depth": 0}, {"proposals": 0}, {"concentration": 0.0}]
+)
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="1 or more"):
+        TreeOptions(**options)
