@@ -206,7 +206,13 @@ class _Asked:
 
     def given(self) -> list[str]:
         """The names of the options that were not left out."""
-        return [f.name for f in fields(self) if getattr(self, f.name) not in (None, False, {})]
+        plain = [f.name for f in fields(self) if getattr(self, f.name) not in (None, False)]
+        within = {"options": self.options, "set": self.policy_options, "data": self.env_options}
+        return [
+            *(name for name in plain if not name.endswith("options")),
+            *self.options,
+            *(name for name, values in within.items() if values and name != "options"),
+        ]
 
 
 def _prepared(

@@ -114,9 +114,9 @@ def _chosen(explored: list[Explored], name: str) -> Explored:
         one for one in explored if name in one.task.id
     ]
     if len(found) != 1:
-        which = "no goal" if not found else f"{len(found)} goals"
+        which, fit = (f"{len(found)} goals", "fit") if found else ("no goal", "fits")
         raise LdmError(
-            f"{which} of this run fits {name!r}.",
+            f"{which} of this run {fit} {name!r}.",
             f"For example {(found or explored)[0].task.id}; `ldm runs tree RUN` lists them.",
         )
     return found[0]

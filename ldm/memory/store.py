@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ R = TypeVar("R")
 #: Chroma refuses larger writes (5,461 rows); smaller ones keep the progress bar moving.
 WRITE_ROWS = 2_000
 READ_ROWS = 5_000
+#: How often a memory is read before it counts as damaged, and the seconds between.
+READS = 3
+PAUSE = 0.1
 #: Bytes free on a disk that is as good as full: less than one write may need.
 LITTLE_SPACE = 16 * 1024**2
 DATABASE = "chroma.sqlite3"
@@ -130,6 +134,19 @@ class Store:
     @_guarded
     def load(self, env: str, generation: int | None = None) -> Contents:
         """All tuples of `env` up to `generation` (None: the newest). Raises MemoryStoreError."""
+        for _ in range(READS):
+            if contents := self._read(env, generation):
+                return contents
+            # A writer that removes leftovers meanwhile shifts the pages that are read here.
+            time.sleep(PAUSE)
+        raise MemoryStoreError(
+            f"The memory of {env} in {self.location} is damaged: it does not hold the tuples and"
+            " batches that were written.",
+            "Build it again with `ldm build-memory DATA --rebuild`.",
+        )
+
+    def _read(self, env: str, generation: int | None) -> Contents | None:
+        """As `load`; None where what is read is not whole."""
         known = self.generations(env)
         if not known:
             raise MemoryStoreError(
@@ -147,11 +164,7 @@ class Store:
         rows, vectors = self.rows(env, wanted, chosen.dimension)
         whole = len(rows) == chosen.tuples and digest(rows) == chosen.digest
         if not whole or {row.batch for row in rows} != {batch.id for batch in batches}:
-            raise MemoryStoreError(
-                f"The memory of {env} in {self.location} is damaged: it holds {len(rows)} tuples in"
-                f" {len(batches)} batches, and {chosen.tuples} tuples were written.",
-                "Build it again with `ldm build-memory DATA --rebuild`.",
-            )
+            return None
         return Contents(chosen, batches, rows, vectors)
 
     @_guarded

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from ldm import records
 from ldm.llm.calls import Call
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.service import wire
+from ldm.memory import environments, generations, inspect
 from ldm.types import stable_hash
 from tests.llm.server import FakeServer
 
@@ -33,12 +35,15 @@ class Command:
     start, resume: the command line, given the directory it works in.
     begun: whether there is something to resume in that directory.
     digest: the outcome in that directory, without what may differ (times, ids of runs).
+    watch: called again and again in that directory while the command works; raises where a reader
+    would see something that is not whole.
     """
 
     start: Callable[[Path], list[str]]
     resume: Callable[[Path], list[str]]
     begun: Callable[[Path], bool]
     digest: Callable[[Path], str]
+    watch: Callable[[Path], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +162,49 @@ def building(*options: str, program: Sequence[str] = LDM) -> Command:
     )
 
 
+def refinement(base: Path, *options: str, program: Sequence[str] = LDM) -> Command:
+    """`ldm refine` of a copy of the memory `base` with these options, as something to be killed.
+
+    A reader looks at the memory all the while, and must see a whole generation every time.
+    """
+
+    def runs(place: Path) -> list[Path]:
+        return sorted(path.parent for path in (place / "runs").glob("*/run.json"))
+
+    def start(place: Path) -> list[str]:
+        shutil.rmtree(place / "memory", ignore_errors=True)
+        shutil.copytree(base, place / "memory")
+        at = ("--memory", str(place / "memory"), "--runs", str(place / "runs"))
+        return [*program, "refine", *options, *at]
+
+    def digest(place: Path) -> str:
+        (run,) = runs(place)
+        trees = [json.loads(line) for line in (run / "trees.jsonl").read_text().splitlines()]
+        for tree in trees:
+            del tree["seconds"]
+        file = place / "memory.jsonl"
+        export = [*LDM, "memory", "export", str(file), "--memory", str(place / "memory")]
+        subprocess.run(export, env=_environment(), capture_output=True, check=True)
+        return stable_hash(trees, file.read_text(), sorted(path.name for path in run.iterdir()))
+
+    def watch(place: Path) -> None:
+        env = environments(str(place / "memory"))[0]
+        contents = inspect(str(place / "memory"), env)  # raises where it is not whole
+        if len(generations(str(place / "memory"), env)) < contents.generation.number + 1:
+            raise AssertionError("a generation has gone")
+
+    return Command(
+        start=start,
+        resume=lambda place: [
+            *(*program, "refine", "--resume", str(runs(place)[0])),
+            *_workers(options),
+        ],
+        begun=lambda place: bool(runs(place)),
+        digest=digest,
+        watch=watch,
+    )
+
+
 def _workers(options: tuple[str, ...]) -> list[str]:
     at = options.index("--workers")
     return list(options[at : at + 2])
@@ -181,7 +229,7 @@ def _watched(
         time.sleep(0.002)
     began = time.monotonic()
     try:
-        process.wait(PATIENCE if moment is None else moment)
+        _wait(process, command, place, PATIENCE if moment is None else moment)
     except subprocess.TimeoutExpired:
         if group:
             os.killpg(process.pid, signal.SIGKILL)
@@ -192,6 +240,14 @@ def _watched(
     if process.returncode:
         raise RuntimeError(f"{command.start(place)} failed with {process.returncode}")
     return time.monotonic() - began, True
+
+
+def _wait(process: subprocess.Popen[bytes], command: Command, place: Path, limit: float) -> None:
+    """Wait for the process, looking at what it makes; raises TimeoutExpired at the limit."""
+    end = time.monotonic() + limit
+    while command.watch is not None and process.poll() is None and time.monotonic() < end:
+        command.watch(place)
+    process.wait(max(0.0, end - time.monotonic()))
 
 
 def _environment() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ldm.envs.alfworld.engine import EngineState
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import Game
-from ldm.envs.alfworld.official import OfficialEngine
+from ldm.envs.alfworld.official import OfficialEngine, remember_parses
 from ldm.envs.alfworld.solver import plan
 from ldm.envs.alfworld.texts import NOTHING
 from ldm.types import stable_seed
@@ -62,6 +62,7 @@ class Lockstep:
 
     def follow(self, game: Game, commands: Iterable[str]) -> Tally:
         """Compare on a list of commands that should win the game."""
+        remember_parses()  # here and not before, because a worker process gets a copy of this
         now, tally = self._start(game)
         for command in commands:
             now, step = self._step(game, command)

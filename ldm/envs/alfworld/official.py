@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib
 import importlib.util
 import json
@@ -65,6 +67,25 @@ class OfficialEngine:
 
 def _state(state: Any) -> EngineState:
     return EngineState(state.feedback, tuple(state["admissible_commands"]), bool(state["won"]))
+
+
+def remember_parses() -> None:
+    """Let the engine keep what three of its pure functions returned, in this process, from now on.
+
+    They parse the grammar's texts and conditions, and translate a problem, again and again. What
+    the engine answers stays the same, four times faster; measurements of the engine do without.
+    """
+    texts: Any = importlib.import_module("textworld.envs.pddl.textgen")
+    translator: Any = importlib.import_module("fast_downward")
+    if hasattr(texts, "_remembers"):
+        return
+    texts._remembers = True
+    parse = functools.cache(texts._parse_and_convert)
+    # What it returns is filled in by the caller, so that each gets a copy.
+    texts._parse_and_convert = lambda *args, **kwargs: copy.deepcopy(parse(*args, **kwargs))
+    query = functools.cache(texts.Rule.parse_conjunctive_query)
+    texts.Rule = type("Rule", (texts.Rule,), {"parse_conjunctive_query": staticmethod(query)})
+    translator.pddl2sas = functools.lru_cache(maxsize=2)(translator.pddl2sas)
 
 
 def as_data(game: Game) -> dict[str, str]:

@@ -1,0 +1,260 @@
+"""`ldm refine`, `ldm runs` and the generations of `ldm memory` as users meet them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
+from tests.toy import ToyOptions, expert_trajectories
+
+KNOWN = 4
+SHED = ("--set", "env.tasks=18", "--set", "env.shelves=8")
+REFINE = ("refine", "--env", "tests.toy:ToyEnv", *SHED, "--depth", "12", "--workers", "1")
+EVAL = ("eval", "--env", "tests.toy:ToyEnv", *SHED, "--set", "budget=12", "--workers", "1")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
+    """A directory with a memory of four episodes; nothing loads a real model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
+    known = expert_trajectories(options=ToyOptions(tasks=KNOWN, shelves=8))
+    records.write(tmp_path / "data" / "train.jsonl", known)
+    assert run("build-memory", "data").code == 0
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test puts a finished refinement for the others."""
+    return tmp_path_factory.mktemp("shelf") / "kept"
+
+
+def the_run(place: Path) -> Path:
+    (found,) = (place / "runs").glob("refine-*")
+    return found
+
+
+class TestRefining:
+    def test_prints_a_table_and_makes_the_next_generation(self, run: Run, place: Path) -> None:
+        outcome = run(*REFINE)
+        assert outcome.code == 0, outcome.err
+        for word in ("fetch", "wash", "ground", "best", "improved", "Generation 1", "runs/refine-"):
+            assert word in outcome.out
+        assert "offline reasoner" in outcome.err
+        assert (the_run(place) / "trees.jsonl").is_file()
+        assert not (the_run(place) / "parts").exists()
+        assert "refined" in run("memory", "log").out
+
+    def test_json_is_one_object(self, run: Run) -> None:
+        found = json.loads(run(*REFINE, "--tasks", "8", "--json").out)
+        assert (found["generation"], found["goals"], found["errors"]) == (1, 8, 0)
+        assert set(found["by_kind"]) == {"fetch", "wash"}
+        assert found["replayed"] == 0
+
+    def test_the_same_seed_gives_the_same_memory(self, run: Run, place: Path) -> None:
+        exported = []
+        for _ in range(2):
+            run(*REFINE, "--tasks", "8", "--seed", "3")
+            run("memory", "export", "out.jsonl")
+            exported.append((place / "out.jsonl").read_bytes())
+            run("memory", "rollback", "0")
+        assert exported[0] == exported[1]
+
+    def test_a_dry_run_adds_nothing_until_it_is_resumed(self, run: Run, place: Path) -> None:
+        outcome = run(*REFINE, "--tasks", "8", "--dry-run")
+        assert "Nothing was added" in outcome.out
+        assert "refined" not in run("memory", "log").out
+        outcome = run("refine", "--resume", the_run(place))
+        assert "Generation 1" in outcome.out
+        assert "refined" in run("memory", "log").out
+
+    def test_resumed_when_it_was_finished_it_changes_nothing(self, run: Run, place: Path) -> None:
+        first = run(*REFINE, "--tasks", "8").out
+        assert run("refine", "--resume", f"runs/{the_run(place).name}").out == first
+        assert len(json.loads(run("memory", "log", "--json").out)) == 2
+
+
+class TestGoals:
+    def explored(self, run: Run) -> list[set[str]]:
+        found = json.loads(run("memory", "log", "--json").out)
+        return [set(generation["tasks"]) for generation in found[1:]]
+
+    def test_are_drawn_evenly_by_the_seed(self, run: Run) -> None:
+        for seed in (0, 1):
+            run(*REFINE, "--tasks", "6", "--seed", seed)
+            (found,) = self.explored(run)
+            assert sorted(task.split("-")[0] for task in found) == [
+                *["train/fetch"] * 3,
+                *["train/wash"] * 3,
+            ]
+            if seed == 0:
+                first = found
+                run("memory", "rollback", "0")
+        assert found != first
+
+    def test_of_the_next_round_are_new_ones(self, run: Run) -> None:
+        run(*REFINE, "--tasks", "6")
+        run(*REFINE, "--tasks", "8")
+        first, second = self.explored(run)
+        assert (len(first), len(second)) == (6, 8)
+        assert not first & second
+        known = {f"train/{kind}-{n}" for n, kind in enumerate(["fetch", "wash"] * 2)}
+        assert not known & (first | second)
+        outcome = run(*REFINE)
+        assert outcome.code == 1
+        assert "known already" in outcome.err
+        assert "--reuse-goals" in outcome.err
+
+    def test_may_be_used_again_where_that_is_wanted(self, run: Run) -> None:
+        run(*REFINE, "--tasks", "4")
+        outcome = run(*REFINE, "--tasks", "train/fetch-0,train/wash-1", "--reuse-goals")
+        assert outcome.code == 0, outcome.err
+        assert self.explored(run)[1] == {"train/fetch-0", "train/wash-1"}
+
+    def test_named_ones_that_are_known_are_refused(self, run: Run) -> None:
+        outcome = run(*REFINE, "--tasks", "train/fetch-0")
+        assert outcome.code == 1
+        assert "train/fetch-0 is known already" in outcome.err
+
+    def test_that_were_evaluated_are_left_out_or_refused(self, run: Run) -> None:
+        assert (
+            run(*EVAL, "--split", "train", "--tasks", "train/wash-5", "--agent", "random").code == 0
+        )
+        outcome = run(*REFINE, "--tasks", "train/wash-5")
+        assert outcome.code == 1
+        assert "train/wash-5" in outcome.err
+        outcome = run(*REFINE, "--tasks", "20")
+        assert "1 goals of train were evaluated" in outcome.err
+        assert "train/wash-5" not in self.explored(run)[0]
+
+    def test_come_from_a_training_split_only(self, run: Run) -> None:
+        outcome = run(*REFINE, "--split", "test")
+        assert outcome.code == 1
+        assert "no training split" in outcome.err
+
+
+class TestRefusals:
+    def test_an_older_generation_can_only_be_tried_out(self, run: Run) -> None:
+        run(*REFINE, "--tasks", "4")
+        outcome = run(*REFINE, "--generation", "0")
+        assert outcome.code == 1
+        assert "ldm memory rollback 0" in outcome.err
+        assert run(*REFINE, "--generation", "0", "--dry-run").code == 0
+
+    @pytest.mark.parametrize(
+        ("option", "word"),
+        [
+            (("--width", "0"), "1 or more"),
+            (("--set", "k=-1"), "k and batches"),
+            (("--set", "kk=1"), "kk"),
+        ],
+    )
+    def test_impossible_options(
+        self, option: tuple[str, ...], word: str, run: Run, place: Path
+    ) -> None:
+        outcome = run(*REFINE, *option)
+        assert outcome.code == 1
+        assert word in outcome.err
+        assert not (place / "runs").exists()
+
+    def test_options_beside_resume(self, run: Run, place: Path) -> None:
+        run(*REFINE, "--tasks", "4")
+        outcome = run("refine", "--resume", the_run(place), "--width", "2")
+        assert outcome.code == 1
+        assert "width" in outcome.err
+
+    def test_resuming_after_the_memory_went_elsewhere(self, run: Run, place: Path) -> None:
+        run(*REFINE, "--tasks", "4", "--dry-run")
+        dry = the_run(place)
+        run(*REFINE, "--tasks", "4", "--seed", "1")
+        outcome = run("refine", "--resume", dry)
+        assert outcome.code == 1
+        assert "generation 0 was explored" in outcome.err
+
+    def test_every_goal_failing_is_a_failure(self, run: Run) -> None:
+        task = "train/fetch-8"
+        outcome = run(*REFINE, "--tasks", task, "--set", f"env.broken={task}")
+        assert outcome.code == 1
+        assert "the shed has collapsed" in outcome.err
+
+
+class TestLookingAtIt:
+    @pytest.fixture(autouse=True)
+    def refined(self, run: Run, place: Path, shelf: Path) -> Path:
+        """A finished refinement; made once, and copied for each test."""
+        if shelf.exists():
+            shutil.rmtree(place / ".ldm")
+            shutil.copytree(shelf, place, dirs_exist_ok=True)
+        else:
+            assert run(*REFINE).code == 0
+            shutil.copytree(place, shelf)
+        return the_run(place)
+
+    def test_a_tree_shows_what_was_pruned_and_the_key_step(
+        self, run: Run, refined: Path, place: Path
+    ) -> None:
+        listed = run("runs", "tree", refined).out
+        task = next(line.split()[0] for line in listed.splitlines() if line.strip().endswith("yes"))
+        outcome = run("runs", "tree", refined, task, "--svg", "tree.svg", "--observations")
+        assert outcome.code == 0, outcome.err
+        for word in ("ground process", "pruned", "<- key step", "tuples were added", "You are at"):
+            assert word in outcome.out
+        picture = (place / "tree.svg").read_text()
+        assert picture.startswith("<svg")
+        assert "key step" in picture
+
+    def test_a_solved_goal_has_no_tree(self, run: Run, refined: Path) -> None:
+        listed = run("runs", "tree", refined).out
+        task = next(line.split()[0] for line in listed.splitlines() if " 0 " in line)
+        assert "no tree was grown" in run("runs", "tree", refined, task, "--svg", "x.svg").out
+
+    def test_a_goal_that_fits_nothing_or_several_is_refused(self, run: Run, refined: Path) -> None:
+        assert "no goal" in run("runs", "tree", refined, "nowhere").err
+        assert "goals of this run fit" in run("runs", "tree", refined, "train").err
+
+    def test_runs_are_listed(self, run: Run, refined: Path) -> None:
+        assert refined.name in run("runs", "list").out
+        (found,) = json.loads(run("runs", "list", "--json").out)
+        assert (found["id"], found["command"]) == (refined.name, "refine")
+        assert "There are no runs" in run("runs", "list", "--runs", "nowhere").err
+
+    def test_generations_are_compared_and_gone_back_to(self, run: Run) -> None:
+        added = json.loads(run("memory", "diff", "0", "1", "--json").out)
+        assert added
+        assert {row["tuple"]["origin"] for row in added} == {"explored"}
+        shown = run("memory", "diff", "0", "1", "--limit", "1").out
+        assert f"… and {len(added) - 1} more" in shown
+        assert "+ put" in shown
+        assert "- put" in run("memory", "diff", "1", "0").out
+        assert "at generation 0 again" in run("memory", "rollback", "0").out
+        assert "newest already" in run("memory", "rollback", "0").out
+        assert run("memory", "diff", "0", "1").code == 1
+
+    def test_before_and_after_are_evaluated_side_by_side(self, run: Run) -> None:
+        outcome = run(*EVAL, "--generation", "0,newest", "--limit", "12")
+        assert outcome.code == 0, outcome.err
+        for word in ("ldm generation 1 − ldm generation 0", "McNemar", "came after generation 0"):
+            assert word in outcome.out
+        found = json.loads(run(*EVAL, "--generation", "0,1", "--limit", "4", "--json").out)
+        (other,) = found["compared"]
+        assert other["agent"] == "ldm generation 0"
+        assert other["difference"]["tasks"] == 4
+
+    def test_a_comparison_is_resumed_as_one(self, run: Run, place: Path) -> None:
+        run(*EVAL, "--generation", "0,newest", "--limit", "4")
+        newest = next(
+            path.parent
+            for path in (place / "runs").glob("*/run.json")
+            if json.loads(path.read_text())["arguments"].get("companion")
+        )
+        assert "McNemar" in run("eval", "--resume", newest).out
+
+    def test_a_generation_must_be_a_number(self, run: Run) -> None:
+        assert "'last' is no generation" in run(*EVAL, "--generation", "last").err

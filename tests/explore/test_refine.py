@@ -1,0 +1,303 @@
+"""Refinement: what is explored, what is remembered of it, and what the memory is worth then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.agents import Resources
+from ldm.agents.ldm import LdmAgent, LdmOptions
+from ldm.episode import run_episode
+from ldm.errors import BudgetSpent, MemoryStoreError
+from ldm.explore import Equipment, Explored, Explorer, RefineOptions, Tree, path_to
+from ldm.memory import FormationOptions, Memory, build, extend, generations, rollback
+from ldm.policy import Policy, PolicyOptions
+from ldm.reasoner import Agreement, Process
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.types import Task
+from tests.embedder import BagOfWords
+from tests.toy import ToyEnv, ToyOptions, expert_trajectories
+
+#: Eight shelves and four episodes: enough to know how, too little to find everything in time.
+SHED = ToyOptions(tasks=40, shelves=8)
+KNOWN = 4
+DEPTH = 12
+
+
+@pytest.fixture(scope="module")
+def poor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of four episodes; leave it as it is."""
+    place = tmp_path_factory.mktemp("poor")
+    build(str(place), given(), BagOfWords(), OfflineReasoner)
+    return place
+
+
+def given() -> list[Any]:
+    return expert_trajectories(options=replace(SHED, tasks=KNOWN))
+
+
+def opened(place: Path) -> Memory:
+    return Memory.open(str(place), "toy", embedder=BagOfWords())
+
+
+def explorer(
+    memory: Memory, env: ToyEnv | None = None, reasoner: Any = None, seed: int = 0, **options: Any
+) -> Explorer:
+    reasoner = reasoner or OfflineReasoner(BagOfWords())
+    policy = Policy(memory, reasoner, PolicyOptions())
+    chosen = RefineOptions(**{"depth": DEPTH, **options})
+    return Explorer(Equipment(env or ToyEnv(SHED), memory, reasoner, policy, chosen, seed))
+
+
+def new_goals() -> list[Task]:
+    return list(ToyEnv(SHED).tasks("train"))[KNOWN:]
+
+
+@pytest.fixture(scope="module")
+def explored(poor: Path) -> list[Explored]:
+    work = explorer(opened(poor))
+    return [work((number, task)) for number, task in enumerate(new_goals())]
+
+
+@pytest.fixture(scope="module")
+def improved(explored: list[Explored]) -> list[tuple[Task, Tree]]:
+    return [(one.task, tree) for one in explored for tree in one.trees if tree.improved]
+
+
+class TestAGoal:
+    def test_that_the_ground_process_solves_is_not_explored(self, explored: list[Explored]) -> None:
+        solved = [tree for one in explored for tree in one.trees if tree.ground.success]
+        assert solved
+        assert all(not tree.nodes and not tree.added and tree.best == -1 for tree in solved)
+
+    def test_that_it_fails_gets_a_tree(self, explored: list[Explored]) -> None:
+        failed = [tree for one in explored for tree in one.trees if not tree.ground.success]
+        assert all(tree.nodes for tree in failed)
+        assert any(not tree.improved for tree in failed)
+
+    def test_adds_the_steps_of_the_best_process_from_the_key_step_on(
+        self, improved: list[tuple[Task, Tree]]
+    ) -> None:
+        assert len(improved) >= 10
+        for task, tree in improved:
+            path = path_to(tree.nodes, tree.nodes[tree.best])[1:]
+            ground = [step.action for step in tree.ground.steps]
+            shared = [step.action for step in tree.ground.steps[: tree.key]]
+            assert [node.action for node in path[: tree.key]] == shared
+            assert path[tree.key].action != ground[tree.key]
+            tuples = [row.tuple for row in tree.added]
+            assert [t.action for t in tuples] == [node.action for node in path[tree.key :]]
+            assert [t.step for t in tuples] == list(range(tree.key, len(path)))
+            assert {(t.goal, t.origin, t.generation, t.source) for t in tuples} == {
+                (task.goal, "explored", 1, task.leak_key)
+            }
+
+    def test_computes_their_histories_from_the_whole_process(
+        self, improved: list[tuple[Task, Tree]]
+    ) -> None:
+        for _, tree in improved:
+            path = path_to(tree.nodes, tree.nodes[tree.best])
+            for row in tree.added:
+                actions = tuple(node.action for node in path[1 : row.tuple.step + 1])
+                assert row.tuple.history.actions == actions
+
+    def test_adds_them_to_the_batch_that_supplied_most_recalls(
+        self, poor: Path, tmp_path: Path
+    ) -> None:
+        options = FormationOptions(batch_size=1)
+        build(str(tmp_path), given(), BagOfWords(), OfflineReasoner, options=options)
+        work = explorer(opened(tmp_path))
+        trees = [tree for task in new_goals()[:16] for tree in work.explore(task) if tree.improved]
+        assert trees
+        for tree in trees:
+            counts = Counter[str]()
+            for node in path_to(tree.nodes, tree.nodes[tree.best]):
+                counts.update(dict(node.batches))
+            assert counts[tree.into] == max(counts.values())
+            assert {row.batch for row in tree.added} == {tree.into}
+
+    def test_that_fails_is_recorded_with_its_error_and_the_others_go_on(self, poor: Path) -> None:
+        broken, sound = new_goals()[:2]
+        work = explorer(opened(poor), ToyEnv(replace(SHED, broken=broken.id)))
+        first, second = work((0, broken)), work((1, sound))
+        assert "the shed has collapsed" in first.error
+        assert (first.trees, first.added) == ((), ())
+        assert not second.error
+
+    def test_is_not_at_fault_where_the_run_was_stopped(self, poor: Path) -> None:
+        class Spent(OfflineReasoner):
+            def act(self, *_: Any) -> Any:
+                raise BudgetSpent("All is spent.", "Resume.")
+
+        work = explorer(opened(poor), reasoner=Spent(BagOfWords()))
+        with pytest.raises(BudgetSpent):
+            work((0, new_goals()[0]))
+
+
+class TestOptions:
+    def test_whole_adds_the_process_from_its_first_step(
+        self, poor: Path, improved: list[tuple[Task, Tree]]
+    ) -> None:
+        task, before = next((task, tree) for task, tree in improved if tree.key > 0)
+        (tree,) = explorer(opened(poor), add="whole").explore(task)
+        assert tree.nodes == before.nodes
+        assert [row.tuple.step for row in tree.added] == list(range(tree.nodes[tree.best].depth))
+
+    def test_random_adds_some_path_whole_drawn_by_the_seed(
+        self, poor: Path, improved: list[tuple[Task, Tree]]
+    ) -> None:
+        tasks = [task for task, _ in improved[:4]]
+
+        def drawn(seed: int) -> list[list[str]]:
+            work = explorer(opened(poor), add="random", seed=seed)
+            trees = [work.explore(task)[0] for task in tasks]
+            return [[row.tuple.action for row in tree.added] for tree in trees]
+
+        first = drawn(0)
+        assert all(first)
+        assert drawn(0) == first
+        assert drawn(1) != first
+
+    def test_per_batch_explores_and_enriches_each_batch_by_itself(self, tmp_path: Path) -> None:
+        options = FormationOptions(batch_size=1)
+        build(str(tmp_path), given(), BagOfWords(), OfflineReasoner, options=options)
+        memory = opened(tmp_path)
+        work = explorer(memory, decision="per-batch")
+        for task in new_goals()[:8]:
+            trees = work.explore(task)
+            assert [tree.batches for tree in trees] == [(b,) for b in memory.batches_for(task.goal)]
+            for tree in trees:
+                assert {row.batch for row in tree.added} <= set(tree.batches)
+
+    def test_without_the_concentration_test_more_is_branched_on(self, poor: Path) -> None:
+        goals = new_goals()[:12]
+
+        def nodes(**options: Any) -> int:
+            work = explorer(opened(poor), **options)
+            return sum(len(work.explore(task)[0].nodes) for task in goals)
+
+        assert nodes(concentration=2.0) > nodes(concentration=0.1)
+
+
+class Cautious(OfflineReasoner):
+    """A reasoner that agrees as it is told, and names a key step beyond the end."""
+
+    agreed = Agreement("", 0.0, 0)
+
+    def agree(self, *_: Any) -> Agreement:
+        return self.agreed
+
+    def compare(self, best: Process, ground: Process) -> int:
+        return 99
+
+
+class TestTheConcentrationTest:
+    def branches(self, poor: Path, share: float, recalls: int) -> int:
+        reasoner = Cautious(BagOfWords())
+        task = next(t for t in new_goals() if explorer(opened(poor)).explore(t)[0].nodes)
+        action = ToyEnv(SHED).reset(task).admissible
+        assert action
+        reasoner.agreed = Agreement(action[0], share, recalls)
+        (tree,) = explorer(opened(poor), reasoner=reasoner, depth=1).explore(task)
+        return len(tree.nodes) - 1
+
+    def test_takes_the_majority_alone_from_the_threshold_on(self, poor: Path) -> None:
+        assert self.branches(poor, 0.8, 2) == 1
+        assert self.branches(poor, 0.79, 2) > 1
+
+    def test_needs_two_recalls_that_agree(self, poor: Path) -> None:
+        assert self.branches(poor, 1.0, 1) > 1
+
+    def test_a_key_step_that_does_not_exist_is_the_last_one(self, poor: Path) -> None:
+        work = explorer(opened(poor), reasoner=Cautious(BagOfWords()))
+        trees = [tree for task in new_goals()[:16] for tree in work.explore(task) if tree.improved]
+        assert trees
+        assert all(tree.key == tree.nodes[tree.best].depth - 1 for tree in trees)
+        assert all(len(tree.added) == 1 for tree in trees)
+
+
+class TestTheNextGeneration:
+    def made(self, place: Path, explored: list[Explored]) -> None:
+        (base,) = generations(str(place), "toy")
+        rows = [row for one in explored for row in one.added]
+        tasks = [one.task.id for one in explored]
+        extend(str(place), base, rows, BagOfWords(), tasks=tasks, settings={"width": "4"})
+
+    @pytest.fixture
+    def richer(self, tmp_path: Path, explored: list[Explored]) -> Path:
+        build(str(tmp_path), given(), BagOfWords(), OfflineReasoner)
+        self.made(tmp_path, explored)
+        return tmp_path
+
+    def test_solves_more_than_the_one_before(self, richer: Path) -> None:
+        def solved(generation: int) -> int:
+            memory = Memory.open(str(richer), "toy", embedder=BagOfWords(), generation=generation)
+            resources = Resources(memory, OfflineReasoner(BagOfWords()))
+            agent = LdmAgent(LdmOptions(budget=DEPTH), resources)
+            env = ToyEnv(SHED)
+            return sum(run_episode(env, agent, task)[0].success for task in env.tasks("test"))
+
+        assert solved(1) > solved(0)
+
+    def test_leaves_the_one_before_as_it_was(self, richer: Path, poor: Path) -> None:
+        before = Memory.open(str(richer), "toy", embedder=BagOfWords(), generation=0)
+        assert before.rows == opened(poor).rows
+        assert before.record == opened(poor).record
+
+    def test_knows_what_was_explored_for_it(self, richer: Path, explored: list[Explored]) -> None:
+        first, second = generations(str(richer), "toy")
+        assert (first.origin, first.tasks) == ("formed", ())
+        assert second.origin == "refined"
+        assert second.tasks == tuple(sorted(one.task.id for one in explored))
+        assert second.tuples == first.tuples + sum(len(one.added) for one in explored)
+
+    def test_made_twice_is_there_once(self, richer: Path, explored: list[Explored]) -> None:
+        before = generations(str(richer), "toy")
+        rows = [row for one in explored for row in one.added]
+        again = extend(
+            str(richer),
+            before[0],
+            rows,
+            BagOfWords(),
+            tasks=[one.task.id for one in explored],
+            settings={"width": "4"},
+        )
+        assert (again, generations(str(richer), "toy")) == (before[1], before)
+
+    def test_does_not_repeat_what_the_memory_holds(self, richer: Path) -> None:
+        base = generations(str(richer), "toy")[1]
+        rows = opened(richer).rows
+        made = extend(str(richer), base, rows, BagOfWords(), tasks=(), settings={})
+        assert (made.number, made.tuples) == (2, base.tuples)
+        assert opened(richer).rows == rows
+
+    def test_is_refused_where_the_memory_has_changed_meanwhile(self, richer: Path) -> None:
+        with pytest.raises(
+            MemoryStoreError, match="generation 0 was explored, and the newest is 1"
+        ):
+            extend(
+                str(richer),
+                generations(str(richer), "toy")[0],
+                (),
+                BagOfWords(),
+                tasks=(),
+                settings={"another": "refinement"},
+            )
+
+    def test_goes_with_a_rollback_and_can_be_made_again(
+        self, richer: Path, poor: Path, explored: list[Explored]
+    ) -> None:
+        rows, record = opened(richer).rows, opened(richer).record
+        gone = rollback(str(richer), "toy", 0)
+        assert [g.number for g in gone] == [1]
+        assert opened(richer).rows == opened(poor).rows
+        self.made(richer, explored)
+        assert (opened(richer).rows, opened(richer).record) == (rows, record)
+
+    def test_a_generation_that_is_not_there_cannot_be_gone_back_to(self, richer: Path) -> None:
+        with pytest.raises(MemoryStoreError, match=r"no generation 7.*"):
+            rollback(str(richer), "toy", 7)

@@ -1,0 +1,25 @@
+"""A killed refinement loses nothing, and no reader ever sees half a generation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ldm.memory import build
+from ldm.reasoner.offline import OfflineReasoner
+from tests.embedder import BagOfWords
+from tests.integration.crash import kill_and_resume, refinement
+from tests.toy import ToyOptions, expert_trajectories
+
+QUICK = (sys.executable, "-m", "tests.integration.quick")
+SHED = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=24", "--set", "env.shelves=8")
+
+
+def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
+    known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    build(str(tmp_path / "base"), known, BagOfWords(), OfflineReasoner)
+    options = (*SHED, "--depth", "10", "--workers", "1")
+    command = refinement(tmp_path / "base", *options, program=QUICK)
+    attempts = kill_and_resume(command, tmp_path, kills=3, seed=1)
+    assert all(attempt.same for attempt in attempts), attempts
+    assert not all(attempt.finished for attempt in attempts)
