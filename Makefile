@@ -13,7 +13,7 @@ DEMO := .ldm/demo
 
 help:
 	@echo "make setup   create $(VENV) and install ldm with everything it can use"
-	@echo "make demo    build a memory from the shipped episodes and evaluate on held-back games"
+	@echo "make demo    build a memory from the shipped episodes, refine it, evaluate before and after"
 	@echo "make test    lint, types, import layers and all tests"
 	@echo "make clean   remove $(VENV), the demo's files and caches"
 
@@ -33,9 +33,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setup: done, try $(BIN)/ldm doctor"
 
 demo: setup
-	@$(BIN)/ldm build-memory data/ --memory $(DEMO)/memory
-	@$(BIN)/ldm eval --env alfworld --split demo_test --agent ldm --control random \
-	  --memory $(DEMO)/memory --runs $(DEMO)/runs
+	@$(BIN)/ldm build-memory data/ --rebuild --memory $(DEMO)/memory
+	@$(BIN)/ldm refine --env alfworld --split demo_explore --memory $(DEMO)/memory \
+	  --runs $(DEMO)/runs
+	@$(BIN)/ldm eval --env alfworld --split demo_test --agent ldm --generation 0,newest \
+	  --control random --memory $(DEMO)/memory --runs $(DEMO)/runs
 
 test: export OMP_NUM_THREADS := 1
 test: export TOKENIZERS_PARALLELISM := false

@@ -2,8 +2,8 @@
 
     python scripts/make_alfworld.py
 
-Writes ldm/envs/alfworld/demo/demo_train.jsonl.gz and demo_test.jsonl.gz, and
-data/trajectories/alfworld/demo_train.jsonl. Every game is solved by the exact solver and by the
+Writes ldm/envs/alfworld/demo/demo_train.jsonl.gz, demo_explore.jsonl.gz and demo_test.jsonl.gz, and
+data/trajectories/alfworld/demo_train.jsonl; the games to be explored have no episodes. Every game is solved by the exact solver and by the
 expert, and every episode is replayed.
 """
 
@@ -25,11 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 GAMES = ROOT / "ldm" / "envs" / "alfworld" / "demo"
 TRAJECTORIES = ROOT / "data" / "trajectories" / "alfworld"
 SEED = 2312_08402
-PER_KIND = dict(zip(OWN_SPLITS, (20, 10), strict=True))
+PER_KIND = dict(zip(OWN_SPLITS, (20, 10, 10), strict=True))
 
 
 def main() -> None:
-    """Write the games of both splits, then the episodes of the training split."""
+    """Write the games of all splits, then the episodes of the training split."""
     GAMES.mkdir(exist_ok=True)
     TRAJECTORIES.mkdir(parents=True, exist_ok=True)
     for split, per_kind in PER_KIND.items():
@@ -38,7 +38,7 @@ def main() -> None:
         temporary.replace(GAMES / f"{split}.jsonl.gz")
     env = ALFWorld()
     tasks = {split: env.tasks(split) for split in OWN_SPLITS}
-    # The test games are solved too, to know that they can be; their episodes are not kept.
+    # The other games are solved too, to know that they can be; their episodes are not kept.
     found = {split: [solve(env, task, seed=SEED) for task in tasks[split]] for split in OWN_SPLITS}
     for trajectory in (trajectory for split in found.values() for trajectory in split):
         for difference in replay(env, trajectory):

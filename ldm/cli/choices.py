@@ -9,16 +9,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """The splits of an environment that need no data. why: what is missing for the others."""
+    """The splits of an environment that need no data, to explore and to evaluate. why: what is missing for the others."""
 
-    train: str
+    explore: str
     test: str
     why: str = ""
 
 
 #: Where an environment's data lie, if --data does not say it; and the splits that need no data.
 DATA_VARIABLE = {"alfworld": "ALFWORLD_DATA"}
-SHIPPED = {"alfworld": Shipped("demo_train", "demo_test")}
+SHIPPED = {"alfworld": Shipped("demo_explore", "demo_test")}
 
 
 def listed_names(text: str) -> tuple[str, ...]:
@@ -54,4 +54,4 @@ def without_data(env: str, options: dict[str, str]) -> Shipped | None:
         return None
     shipped, variable = SHIPPED[env], DATA_VARIABLE[env]
     why = f"No data of {env} is known (--data or ${variable})"
-    return Shipped(shipped.train, shipped.test, why)
+    return Shipped(shipped.explore, shipped.test, why)

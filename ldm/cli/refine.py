@@ -263,7 +263,7 @@ def _with_split(name: str, asked: _Asked) -> RefinementPlan:
             f"{split} is no training split of {name}.", f"Explore one of: {', '.join(known)}."
         )
     if not asked.split and (shipped := without_data(name, options)):
-        split = shipped.train
+        split = shipped.explore
         output.say(f"{shipped.why}: using the shipped split {split}.")
     return RefinementPlan(
         env=name,

@@ -63,7 +63,7 @@ class ALFWorld:
     """
 
     default_split: ClassVar[str] = "valid_seen"
-    train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_train")
+    train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_explore", "demo_train")
     Options = ALFWorldOptions
 
     def __init__(self, options: ALFWorldOptions | None = None) -> None:

@@ -26,7 +26,8 @@ ENV = "alfworld"
 FOLDER = "json_2.1.1"
 FILE = "game.tw-pddl"
 OFFICIAL_SPLITS = ("train", "valid_seen", "valid_unseen")
-OWN_SPLITS = ("demo_train", "demo_test")
+#: Games with shipped episodes, games for refinement, games for evaluation; none in two of them.
+OWN_SPLITS = ("demo_train", "demo_explore", "demo_test")
 KINDS = {
     "pick_and_place_simple": "pick",
     "look_at_obj_in_light": "look",
