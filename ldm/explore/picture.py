@@ -75,7 +75,7 @@ def svg(tree: Tree, title: str) -> str:
     rows = _rows(tree.nodes)
     best = {node.number for node in path_to(tree.nodes, tree.nodes[tree.best])} if rows else set()
     depth = max((node.depth for node in tree.nodes), default=0)
-    width, height = (depth + 2) * LEVEL, (max(rows.values(), default=0) + 3) * ROW
+    width, height = (depth + 3) * LEVEL, (max(rows.values(), default=0) + 3) * ROW
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" font-family="sans-serif" font-size="11">',
@@ -137,7 +137,7 @@ def _mark(tree: Tree, node: Node, row: int, heavy: bool) -> list[str]:
     key = tree.improved and heavy and node.depth == tree.key + 1
     found = [f'<circle cx="{x:g}" cy="{y:g}" r="{6 if key else 3}" fill="{colour}"/>']
     if key:
-        found.append(f'<text x="{x + 8:g}" y="{y + 14:g}" fill="{colour}">key step</text>')
+        label = f"KEY STEP {label}"
     longest = int((LEVEL - 12) / LETTER)
     shown = label if len(label) <= longest or not _followed(tree, node) else label[:longest] + "…"
     found.append(

@@ -208,7 +208,7 @@ class TestLookingAtIt:
             assert word in outcome.out
         picture = (place / "tree.svg").read_text()
         assert picture.startswith("<svg")
-        assert "key step" in picture
+        assert "KEY STEP" in picture
 
     def test_a_solved_goal_has_no_tree(self, run: Run, refined: Path) -> None:
         listed = run("runs", "tree", refined).out
