@@ -20,7 +20,7 @@ from ldm.reasoner import Agreement, Process
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Task
 from tests.embedder import BagOfWords
-from tests.toy import ToyEnv, ToyOptions, expert_trajectories
+from tests.toy import EchoEnv, EchoOptions, ToyEnv, ToyOptions, expert_trajectories, record
 
 #: Eight shelves and four episodes: enough to know how, too little to find everything in time.
 SHED = ToyOptions(tasks=40, shelves=8)
@@ -301,3 +301,31 @@ class TestTheNextGeneration:
     def test_a_generation_that_is_not_there_cannot_be_gone_back_to(self, richer: Path) -> None:
         with pytest.raises(MemoryStoreError, match=r"no generation 7.*"):
             rollback(str(richer), "toy", 7)
+
+
+class TestAnEnvironmentWithoutForksAndWithoutAdmissibleActions:
+    def test_is_explored_by_replay(self, tmp_path: Path) -> None:
+        env = EchoEnv(EchoOptions(tasks=8))
+        tasks = env.tasks("train")
+        recorded = [record(env, task, said(env, task)) for task in tasks[:2]]
+        build(str(tmp_path), recorded, BagOfWords(), OfflineReasoner)
+        memory = Memory.open(str(tmp_path), "echo", embedder=BagOfWords())
+        reasoner = OfflineReasoner(BagOfWords())
+        policy = Policy(memory, reasoner, PolicyOptions())
+        options = RefineOptions(depth=4, concentration=2.0)
+        work = Explorer(Equipment(env, memory, reasoner, policy, options))
+        explored = [work((number, task)) for number, task in enumerate(tasks[2:])]
+        assert not [one.error for one in explored if one.error]
+        assert sum(tree.replayed for one in explored for tree in one.trees) > 0
+        assert all(node.state for one in explored for t in one.trees for node in t.nodes[:1])
+
+
+def said(env: EchoEnv, task: Task) -> list[str]:
+    """The right answers: each word backwards."""
+    actions: list[str] = []
+    now = env.reset(task)
+    while not now.done:
+        word = now.observation.rstrip(".").rsplit(" ", 1)[-1]
+        actions.append(f"say {word[::-1]}")
+        now = env.step(actions[-1])
+    return actions
