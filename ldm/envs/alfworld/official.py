@@ -70,10 +70,11 @@ def _state(state: Any) -> EngineState:
 
 
 def remember_parses() -> None:
-    """Let the engine keep what three of its pure functions returned, in this process, from now on.
+    """Spare the engine repeated work in this process, from now on; its answers stay the same.
 
-    They parse the grammar's texts and conditions, and translate a problem, again and again. What
-    the engine answers stays the same, four times faster; measurements of the engine do without.
+    It parses the same texts and conditions and translates the same problem again and again, which
+    is remembered, and copies all that the names in a text stand for, which nothing changes, so
+    that the names alone will do. Measurements of the engine do without this.
     """
     texts: Any = importlib.import_module("textworld.envs.pddl.textgen")
     translator: Any = importlib.import_module("fast_downward")
@@ -83,6 +84,11 @@ def remember_parses() -> None:
     parse = functools.cache(texts._parse_and_convert)
     # What it returns is filled in by the caller, so that each gets a copy.
     texts._parse_and_convert = lambda *args, **kwargs: copy.deepcopy(parse(*args, **kwargs))
+    texts.copy_context = lambda context: {
+        **context,
+        "variables": dict(context["variables"]),
+        "mapping": dict(context["mapping"]),
+    }
     query = functools.cache(texts.Rule.parse_conjunctive_query)
     texts.Rule = type("Rule", (texts.Rule,), {"parse_conjunctive_query": staticmethod(query)})
     translator.pddl2sas = functools.lru_cache(maxsize=2)(translator.pddl2sas)
