@@ -9,7 +9,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """The splits of an environment that need no data, to explore and to evaluate. why: what is missing for the others."""
+    """The splits of an environment that need no data, to explore and to evaluate.
+
+    why: what is missing for the others.
+    """
 
     explore: str
     test: str
