@@ -11,7 +11,7 @@ from ldm.cli import output
 from ldm.cli.foretelling import SAMPLE, measured
 from ldm.cli.models import CONCURRENCY, ModelOptions, Models, say_accounts
 from ldm.cli.wiring import Served, Wiring
-from ldm.errors import BudgetSpent, Interrupted, LdmError, WorkerDied
+from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 
 if TYPE_CHECKING:
     from ldm.eval import EvaluationPlan, Report
@@ -78,7 +78,7 @@ def _wired(arm: Arm) -> Iterator[tuple[Wiring | Served, bool]]:
     models = Models(arm.models, arm.run.directory)
     try:
         yield Served(wiring, models), True
-    except BudgetSpent:
+    except RunStopped:
         models.close(wait=True)
         raise
     finally:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 CONCURRENCY = 16
-#: Seconds that an answer may take, and that those under way get when a command is interrupted.
+#: Seconds that an answer may take; that those under way get to come when the run has stopped by
+#: itself; and when it was interrupted.
 TIMEOUT = 300.0
+LAST_ANSWERS = 60.0
 GRACE = 2.0
 
 LlmName = Annotated[
@@ -177,13 +179,15 @@ class Models:
         return [] if self._client is None else self._client.accounts()
 
     def close(self, *, wait: bool = False) -> None:
-        """Make no further call. wait: for the answers under way, as long as they may take."""
+        """Make no further call. wait: a while for the answers under way."""
         if self._client is None:
             return
-        under_way = self._client.under_way
-        if wait and under_way:
-            output.say(f"Waiting for {under_way} answers under way, which are billed already.")
-        self._client.close((self.options.timeout or TIMEOUT) if wait else GRACE)
+        if wait and self._client.under_way:
+            output.say(
+                f"Waiting {LAST_ANSWERS:g} s at most for {self._client.under_way} answers under "
+                "way, which are billed already; Ctrl-C leaves without them."
+            )
+        self._client.close(LAST_ANSWERS if wait else GRACE)
 
 
 def connection(timeout: float | None = None) -> Connection:
