@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from ldm.errors import LdmError
-from ldm.llm import Message
+from ldm.llm import Message, Sampling
 from ldm.llm.calls import Call, Request
 from ldm.llm.recording import Recording, read
-from ldm.types import Usage
+from ldm.types import Usage, stable_hash
 from tests.llm.conftest import Connect, Serve
 
 
@@ -84,6 +85,13 @@ class TestACacheThatOthersFill:
             Recording(tmp_path / "file" / "llm.jsonl").add(call("1"))
         with pytest.raises(LdmError, match="cannot be written"):
             Recording(cache=tmp_path / "file").add(call("1"))
+
+
+def test_a_key_holds_every_field_of_a_request() -> None:
+    request = Request(
+        "m", (Message("user", "ü"),), {"type": "object"}, Sampling(0.5, 0.9, 1, 2), 3, ("x",)
+    )
+    assert request.key == stable_hash(asdict(request), length=32)
 
 
 def test_what_servers_take_is_found_out_anew_for_another_server(

@@ -202,12 +202,16 @@ class TestWhatIsKnownOfServers:
     def test_survives_writers_in_many_threads(self, tmp_path: Path) -> None:
         file = tmp_path / "capabilities.json"
         known = Known(file, "here")
+        taken = Capabilities()
         learnt = [
-            Capabilities(**{name: False}) for name in ("temperature", "top_p", "stop", "seed")
+            replace(taken, temperature=False),
+            replace(taken, top_p=False),
+            replace(taken, stop=False, max_tokens="max_completion_tokens"),
+            replace(taken, seed=False, structured="json_object"),
         ]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: known.put("m", learnt[n % 4]), range(40)))
-        expected = Capabilities(temperature=False, top_p=False, stop=False, seed=False)
+        expected = Capabilities("json_object", False, False, False, False, "max_completion_tokens")
         assert known.get("m") == expected
         assert Known(file, "here").get("m") == expected
         assert Known(file, "there").get("m") is None
