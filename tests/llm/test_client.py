@@ -280,8 +280,11 @@ class TestRepeatedDraws:
 class TestFaults:
     @pytest.mark.parametrize("fault", ["429", "500", "cut", "truncated", "no choices"])
     def test_that_pass_are_tried_again(self, fault: str, serve: Serve, connect: Connect) -> None:
-        server = serve(rates={fault: 0.5}, seed=2)
-        model = connect(server).model("m")
+        server = serve(seed=2)
+        client = connect(server)
+        client.capabilities("m")  # its request names the server, so its faults would be others
+        server.behaviour.rates = {fault: 0.5}
+        model = client.model("m")
         for number in range(8):
             assert model.complete(ask(f"{number}")).text
         assert server.outcomes[fault] > 0
