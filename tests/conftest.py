@@ -47,9 +47,13 @@ def _is_local(address: Any) -> bool:
         return False
 
 
+def _name(host: str | bytes) -> str:
+    return host.decode() if isinstance(host, bytes) else host
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_network() -> Iterator[None]:
-    """Connecting to anything but loopback raises, whatever the library that tries."""
+    """Connecting, sending and looking up a name raise for all but loopback, whoever tries."""
     patch = pytest.MonkeyPatch()
 
     def guarded(method: str) -> None:
@@ -62,7 +66,20 @@ def no_network() -> Iterator[None]:
 
         patch.setattr(socket.socket, method, connect)
 
+    def sendto(self: socket.socket, data: bytes, *rest: Any) -> int:
+        if not _is_local(rest[-1]):
+            raise RuntimeError(f"a test tried to reach the network: {rest[-1]}")
+        return sent(self, data, *rest)
+
+    def getaddrinfo(host: Any, *rest: Any, **more: Any) -> Any:
+        if host is not None and not _is_local((_name(host), 0)):
+            raise RuntimeError(f"a test tried to reach the network: {host}")
+        return looked_up(host, *rest, **more)
+
     guarded("connect")
     guarded("connect_ex")
+    sent, looked_up = socket.socket.sendto, socket.getaddrinfo
+    patch.setattr(socket.socket, "sendto", sendto)
+    patch.setattr(socket, "getaddrinfo", getaddrinfo)
     yield
     patch.undo()

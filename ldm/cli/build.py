@@ -82,7 +82,7 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
     from ldm.memory import FormationOptions, build
     from ldm.reasoner.offline import OfflineReasoner
 
-    output.say("No model service is configured: the offline reasoner forms the memory.")
+    output.say("No language model is used: the offline reasoner forms the memory.")
     options = FormationOptions(batch_size, batching.value, seed)
     model = load_embedder(embedder)
     reports = []

