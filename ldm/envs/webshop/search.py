@@ -1,0 +1,258 @@
+"""BM25 search as Lucene computes it: lossy one-byte document lengths, single-precision weights.
+
+A ranking depends on both: with exact lengths most of the official rankings come out otherwise.
+The index is a handful of arrays that can be memory-mapped, so that worker processes share it.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ldm.envs.webshop.analysis import tokens
+
+K1, B = 0.9, 0.4
+#: Results of a search.
+TOP = 50
+
+#: Documents whose terms are counted together while indexing.
+_BATCH = 5_000
+#: Texts between blanks whose terms are kept while indexing.
+_REMEMBERED = 2_000_000
+#: A postings list longer than this is looked into only where its documents can still matter.
+_LONG = 4_096
+#: Bits of a posting's code that hold the length; the others hold the term's frequency.
+_LENGTH_BITS = 8
+_MOST = (1 << (32 - _LENGTH_BITS)) - 1
+
+
+def encoded_length(length: int) -> int:
+    """Lucene's one byte for a document length: exact up to 40, then three bits of mantissa."""
+    if length < 24:
+        return length
+    rest = length - 24
+    if rest < 8:
+        return 24 + rest
+    shift = rest.bit_length() - 4
+    return 24 + ((rest >> shift) & 0x07 | (shift + 1) << 3)
+
+
+def decoded_length(byte: int) -> int:
+    """The length that a byte stands for."""
+    if byte < 24:
+        return byte
+    bits, shift = (byte - 24) & 0x07, ((byte - 24) >> 3) - 1
+    return 24 + (bits if shift < 0 else (bits | 8) << shift)
+
+
+class Indexer:
+    """Takes documents one by one and makes the arrays of an `Index`."""
+
+    def __init__(self) -> None:
+        self._vocabulary: dict[str, int] = {}
+        self._known: dict[str, tuple[int, ...]] = {}
+        self._terms = array("i")
+        self._ends = array("q")
+        self._kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._documents = 0
+        self._length = 0
+
+    def add(self, text: str) -> None:
+        """Take the next document."""
+        for piece in text.split():
+            # No word goes over a blank, so texts between blanks can be looked up.
+            found = self._known.get(piece)
+            if found is None:
+                found = self._learn(piece)
+            self._terms.extend(found)
+        self._ends.append(len(self._terms))
+        if len(self._ends) == _BATCH:
+            self._count()
+
+    def finish(self, ranks: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays. ranks: of each document among those with the same score (int32)."""
+        self._count()
+        terms, documents, codes = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        self._kept = []
+        names = sorted(self._vocabulary, key=str.encode)
+        sorted_place = np.empty(len(names), dtype=np.int32)
+        for place, name in enumerate(names):
+            sorted_place[self._vocabulary[name]] = place
+        terms = sorted_place[terms]
+        # A stable sort keeps the documents of a term in ascending order.
+        order = np.argsort(terms, kind="stable")
+        counts = np.bincount(terms, minlength=len(names))
+        encoded = [name.encode() for name in names]
+        return {
+            "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+            "term_ends": np.cumsum([len(name) for name in encoded], dtype=np.int64),
+            "posting_ends": np.cumsum(counts, dtype=np.int64),
+            "documents": documents[order],
+            "codes": codes[order],
+            "ranks": ranks.astype(np.int32),
+            "length": np.array([self._length], dtype=np.int64),
+        }
+
+    def _learn(self, piece: str) -> tuple[int, ...]:
+        vocabulary = self._vocabulary
+        found = tuple(vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[piece] = found
+        return found
+
+    def _count(self) -> None:
+        """How often each term is in each of the documents taken since the last time."""
+        terms = np.frombuffer(self._terms, dtype=np.int32).astype(np.int64)
+        ends = np.frombuffer(self._ends, dtype=np.int64)
+        lengths = np.diff(ends, prepend=0)
+        local = np.repeat(np.arange(len(lengths)), lengths)
+        width = len(self._vocabulary) + 1
+        pairs, counts = np.unique(local * width + terms, return_counts=True)
+        where = pairs // width
+        bytes_of = np.array([encoded_length(int(n)) for n in lengths], dtype=np.uint32)
+        codes = (np.minimum(counts, _MOST).astype(np.uint32) << _LENGTH_BITS) | bytes_of[where]
+        documents = (where + self._documents).astype(np.int32)
+        self._kept.append(((pairs % width).astype(np.int32), documents, codes.astype(np.uint32)))
+        self._documents += len(lengths)
+        self._length += len(terms)
+        self._terms, self._ends = array("i"), array("q")
+
+
+@dataclass(frozen=True)
+class Index:
+    """Finds documents by their text. The arrays are those that `Indexer.finish` makes."""
+
+    arrays: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.arrays["ranks"])
+
+    def search(self, query: str, top: int = TOP) -> tuple[int, ...]:
+        """The numbers of the best documents, best first; equal scores by rank."""
+        found = self.scored(query, top)
+        return tuple(document for document, _ in found)
+
+    def scored(self, query: str, top: int = TOP) -> list[tuple[int, float]]:
+        """(number, score) of the best documents, best first."""
+        lists = []
+        for term, times in Counter(tokens(query)).items():
+            place = self._place(term.encode())
+            if place is not None:
+                lists.append(_Postings.of(self, place, times))
+        # The most telling terms first: what the others can still add is then little.
+        lists.sort(key=lambda one: (-one.most, len(one.documents)))
+        documents, sums = self._sum(lists, top)
+        scores = sums.astype(np.float32)
+        if len(scores) > top:
+            worst = np.partition(scores, len(scores) - top)[len(scores) - top]
+            kept = scores >= worst
+            documents, scores = documents[kept], scores[kept]
+        order = np.lexsort((self.arrays["ranks"][documents], -scores))[:top]
+        return [(int(documents[i]), float(scores[i])) for i in order]
+
+    def _sum(self, lists: list[_Postings], top: int) -> tuple[np.ndarray, np.ndarray]:
+        """Documents that can be among the best, ascending, with their sums of scores."""
+        sums = np.zeros(len(self))
+        rest = math.fsum(one.most for one in lists)
+        for i, one in enumerate(lists):
+            if i and len(one.documents) > _LONG:
+                found = np.flatnonzero(sums)
+                if len(found) >= top:
+                    least = np.partition(sums[found], len(found) - top)[len(found) - top]
+                    # What has none of the terms so far cannot come up any more.
+                    if rest < least * (1 - 1e-6):
+                        return _finish(found, sums[found], lists[i:], top)
+            sums[one.documents] += one.scores()
+            rest -= one.most
+        found = np.flatnonzero(sums)
+        return found, sums[found]
+
+    def _place(self, term: bytes) -> int | None:
+        """The place of `term` among the sorted terms."""
+        ends, text = self._term_ends, self._term_bytes
+        low, high = 0, len(ends)
+        while low < high:
+            middle = (low + high) // 2
+            start = int(ends[middle - 1]) if middle else 0
+            here = text[start : int(ends[middle])].tobytes()
+            if here == term:
+                return middle
+            if here < term:
+                low = middle + 1
+            else:
+                high = middle
+        return None
+
+    @cached_property
+    def _term_ends(self) -> np.ndarray:
+        return self.arrays["term_ends"]
+
+    @cached_property
+    def _term_bytes(self) -> np.ndarray:
+        return self.arrays["term_bytes"]
+
+    @cached_property
+    def _inverse_norms(self) -> np.ndarray:
+        """1 / (k1 · (1 - b + b · length / mean length)) of each encoded length, as Lucene does."""
+        one, k1, b = np.float32(1), np.float32(K1), np.float32(B)
+        mean = np.float32(int(self.arrays["length"][0]) / len(self))
+        lengths = np.array([decoded_length(byte) for byte in range(256)], dtype=np.float32)
+        return one / (k1 * ((one - b) + b * lengths / mean))
+
+
+@dataclass(frozen=True)
+class _Postings:
+    """Where one term of a query is. weight: Lucene's idf times its count in the query."""
+
+    documents: np.ndarray
+    codes: np.ndarray
+    weight: np.float32
+    inverse_norms: np.ndarray
+
+    @classmethod
+    def of(cls, index: Index, place: int, times: int) -> _Postings:
+        ends = index.arrays["posting_ends"]
+        part = slice(int(ends[place - 1]) if place else 0, int(ends[place]))
+        documents = index.arrays["documents"][part]
+        frequency = len(documents)
+        idf = np.float32(math.log(1 + (len(index) - frequency + 0.5) / (frequency + 0.5)))
+        weight = np.float32(times) * idf
+        return cls(documents, index.arrays["codes"][part], weight, index._inverse_norms)
+
+    @property
+    def most(self) -> float:
+        """No document can score more."""
+        return float(self.weight)
+
+    def scores(self, at: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Lucene's score of the documents at these places of the list, in single precision."""
+        codes = self.codes[at]
+        frequencies = (codes >> _LENGTH_BITS).astype(np.float32)
+        norms = self.inverse_norms[codes & 0xFF]
+        one = np.float32(1)
+        found: np.ndarray = self.weight - self.weight / (one + frequencies * norms)
+        return found
+
+
+def _finish(
+    documents: np.ndarray, sums: np.ndarray, lists: list[_Postings], top: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Add what the remaining terms give to the documents that can still be among the best."""
+    rest = math.fsum(one.most for one in lists)
+    for one in lists:
+        least = np.partition(sums, len(sums) - top)[len(sums) - top]
+        kept = sums + rest >= least * (1 - 1e-6)
+        documents, sums = documents[kept], sums[kept]
+        at = np.searchsorted(one.documents, documents)
+        at_most = np.minimum(at, len(one.documents) - 1)
+        there = one.documents[at_most] == documents
+        sums[there] += one.scores(at_most[there])
+        rest -= one.most
+    return documents, sums
