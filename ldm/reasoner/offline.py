@@ -6,12 +6,13 @@ It is a baseline in its own right: how far does memory alone go, without a langu
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 
 from ldm.embed import Embedder
-from ldm.reasoner import Clustering, Process, State, TypeView
+from ldm.reasoner import Clustering, Process, State, TypeView, labels
 from ldm.reasoner.analogy import Precedent, Weights, vote
 from ldm.reasoner.clusters import cluster
 from ldm.reasoner.situation import FUNCTION_WORDS, Situation, name_of
@@ -33,10 +34,17 @@ class OfflineReasoner:
     name = "offline"
     recalls = 60
 
-    def __init__(self, embedder: Embedder, weights: Weights | None = None) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        weights: Weights | None = None,
+        page_weights: labels.PageWeights | None = None,
+    ) -> None:
         self._embedder = embedder
         self._weights = weights or Weights()
+        self._page_weights = page_weights or labels.PageWeights()
         self._precedents: dict[Hashable, Precedent] = {}
+        self._pages: dict[Hashable, labels.PagePrecedent] = {}
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """Extractive: what was done with each thing that the goal names."""
@@ -110,6 +118,11 @@ class OfflineReasoner:
         return max(range(len(means)), key=lambda i: (round(means[i], 9), -i))
 
     def _votes(self, state: State, recalls: Sequence[Recall]) -> list[tuple[str, float]]:
+        if recalls and all(labels.read_call(recall.tuple.action) for recall in recalls):
+            page = labels.Page(state.goal, state.history.past, state.observation)
+            pages = [self._page(recall) for recall in recalls]
+            ranked = labels.vote(page, state.admissible, pages, self._page_weights)
+            return ranked or [(_least_done(state), 0.0)]
         present = Situation(state.goal, state.history.past, state.observation)
         precedents = [self._precedent(recall) for recall in recalls]
         found = vote(present, state.admissible, precedents, self._weights)
@@ -133,6 +146,21 @@ class OfflineReasoner:
                 self._precedents.clear()
             self._precedents[key] = kept
         return Precedent(kept.situation, kept.command, recall.similarity)
+
+    def _page(self, recall: Recall) -> labels.PagePrecedent:
+        """The recalled page, read once per tuple."""
+        source = recall.tuple
+        key = (source.id, source.action, source.observation, source.history.past)
+        kept = self._pages.get(key)
+        if kept is None:
+            call = labels.read_call(source.action)
+            assert call is not None  # noqa: S101 - the caller looked
+            page = labels.Page(source.goal, source.history.past, source.observation)
+            kept = labels.PagePrecedent(page, call, 0.0)
+            if len(self._pages) >= REMEMBERED:
+                self._pages.clear()
+            self._pages[key] = kept
+        return replace(kept, similarity=recall.similarity)
 
 
 def _least_done(state: State) -> str:

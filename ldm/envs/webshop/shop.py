@@ -11,18 +11,14 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ldm.envs.webshop.wares import DEPARTMENTS, SAYS, Department, Ware
 from ldm.types import stable_hash, stable_seed
 
-FOLDER = Path(__file__).parent / "demo"
-OWN_SPLITS = ("demo_train", "demo_test")
-
-#: Families of a ware by their number of products; the last family's goals are demo_test's.
+#: The number of products in each family of a ware.
 FAMILIES = (3, 3, 4, 3)
 TRAITS_EACH = (2, 3)
 VALUES_EACH = (3, 6)
@@ -32,11 +28,7 @@ DEARER = (1.5, 2.1)
 _FOR = frozenset(("living room", "dry skin", "sensitive skin", "carry on"))
 #: Attributes that a thing has; all others are what it is.
 _HAD = frozenset(
-    "usb port|motion sensor|memory foam|zipper closure|solid wood|storage space|lumbar support|"
-    "high waist|tummy control|side pockets|drawstring closure|arch support|rubber sole|"
-    "ankle support|closed toe|wide width|laptop compartment|water bottle pocket|hanging hook|"
-    "stereo sound|dual alarm|wireless charging|tempered glass|hyaluronic acid|coconut oil|"
-    "resealable bag|slim fit|loose fit|long sleeve|fast charging|warm white|double wall".split("|")
+    ["usb port", "motion sensor", "memory foam", "zipper closure", "solid wood", "storage space", "lumbar support", "high waist", "tummy control", "side pockets", "drawstring closure", "arch support", "rubber sole", "ankle support", "closed toe", "wide width", "laptop compartment", "water bottle pocket", "hanging hook", "stereo sound", "dual alarm", "wireless charging", "tempered glass", "hyaluronic acid", "coconut oil", "resealable bag", "slim fit", "loose fit", "long sleeve", "fast charging", "warm white", "double wall"]
 )
 _BRANDS = (
     ("Vel", "Nor", "Hal", "Bri", "Cas", "Dor", "Elm", "Fen", "Gal", "Jun", "Kes", "Lor", "Tam"),
@@ -61,12 +53,17 @@ _CARE = (
     "Please read the leaflet before the first use.",
     "Small differences in shade are possible.",
 )
-_PLAIN_BULLETS = (
+#: The first kind of bullet calls the thing by its plain name, which a title need not.
+_NAMING_BULLETS = (
     "What you get: one {plain} as pictured and our service",
+    "The {plain} that suits {use}",
+    "A {plain} made in small batches, {made} quality",
+)
+_OTHER_BULLETS = (
     "Suits {use}",
-    "Made in small batches, {made} quality",
     "If you do not like it, send it back within 60 days",
     "Please compare the values on offer before you order",
+    "Packed without plastic",
 )
 _ASKS = (
     "i am looking for a {thing}{traits}{options}",
@@ -109,27 +106,23 @@ class Product:
 class Shop:
     """What the official files hold, for our own products.
 
-    items, attributes, instructions: as items_shuffle, items_ins_v2 and items_human_ins. splits:
-    split → asins of its goals' products, in order.
+    items, attributes, instructions: as items_shuffle, items_ins_v2 and items_human_ins.
     """
 
     items: tuple[dict[str, Any], ...]
     attributes: Mapping[str, dict[str, Any]]
     instructions: Mapping[str, list[dict[str, Any]]]
-    splits: Mapping[str, tuple[str, ...]]
 
 
 def generate(*, seed: int) -> Shop:
     """The whole shop; the same for the same seed."""
     items, attributes, instructions = [], {}, {}
-    splits: dict[str, list[str]] = {split: [] for split in OWN_SPLITS}
     taken: set[str] = set()
     for department in DEPARTMENTS:
         for ware in department.wares:
             for number, size in enumerate(FAMILIES):
                 rng = random.Random(stable_seed("family", seed, ware.query, number))
                 family = _family(department, ware, size, rng)
-                split = OWN_SPLITS[number == len(FAMILIES) - 1]
                 for place, product in enumerate(family):
                     product = replace(product, asin=_asin(seed, ware.query, number, place, taken))
                     items.append(_item(product, rng))
@@ -139,13 +132,8 @@ def generate(*, seed: int) -> Shop:
                         goal = _goal(product, family[0], rng)
                         instructions[product.asin] = [goal]
                         attributes[product.asin] |= _synthetic(product, goal)
-                        splits[split].append(product.asin)
-    rng = random.Random(stable_seed("order", seed))
-    rng.shuffle(items)
-    for asins in splits.values():
-        rng.shuffle(asins)
-    ordered = {split: tuple(asins) for split, asins in splits.items()}
-    return Shop(tuple(items), attributes, instructions, ordered)
+    random.Random(stable_seed("order", seed)).shuffle(items)
+    return Shop(tuple(items), attributes, instructions)
 
 
 def _asin(seed: int, query: str, number: int, place: int, taken: set[str]) -> str:
@@ -229,8 +217,9 @@ def _item(product: Product, rng: random.Random) -> dict[str, Any]:
         "first": f"{SAYS[product.traits[0]][0]}.",
     }
     said = [rng.choice(SAYS[trait]) for trait in product.traits]
-    plain = [text.format_map(words) for text in rng.sample(_PLAIN_BULLETS, 2)]
-    bullets = [plain[0], *rng.sample(said, len(said)), plain[1]]
+    naming, other = (rng.choice(b).format_map(words) for b in (_NAMING_BULLETS, _OTHER_BULLETS))
+    ends = (naming, other) if rng.random() < 0.5 else (other, naming)
+    bullets = [ends[0], *rng.sample(said, len(said)), ends[1]]
     dear = product.price * rng.uniform(1.1, 1.4)
     spread = f"${dear:.2f}" if rng.random() < 0.12 else ""
     return {
@@ -305,12 +294,12 @@ def _synthetic(product: Product, goal: Mapping[str, Any]) -> dict[str, Any]:
     return {"instruction": text, "instruction_attributes": wanted}
 
 
-def with_nouns(shop: Shop, nouns_of: Callable[[str], Sequence[str]]) -> Shop:
-    """`shop` with the nouns of every title, as the official reward counts them, repeats included.
+def with_nouns(shop: Shop, nouns: Mapping[str, Sequence[str]]) -> Shop:
+    """`shop` with the nouns of every title, as the official reward counts them: title → nouns.
 
     So playing in it needs no tagger.
     """
-    items = tuple(item | {"title_nouns": list(nouns_of(item["name"]))} for item in shop.items)
+    items = tuple(item | {"title_nouns": list(nouns[item["name"]])} for item in shop.items)
     return replace(shop, items=items)
 
 
@@ -320,7 +309,6 @@ def files(shop: Shop) -> dict[str, bytes]:
         "items_shuffle.json.gz": _packed(shop.items),
         "items_ins_v2.json.gz": _packed(dict(sorted(shop.attributes.items()))),
         "items_human_ins.json.gz": _packed(dict(sorted(shop.instructions.items()))),
-        "splits.json.gz": _packed(shop.splits),
     }
 
 
