@@ -27,6 +27,8 @@ _BATCH = 5_000
 _REMEMBERED = 2_000_000
 #: A postings list longer than this is looked into only where its documents can still matter.
 _LONG = 4_096
+#: Terms of queries whose place is kept.
+_KNOWN_PLACES = 100_000
 #: Bits of a posting's code that hold the length; the others hold the term's frequency.
 _LENGTH_BITS = 8
 _MOST = (1 << (32 - _LENGTH_BITS)) - 1
@@ -125,11 +127,15 @@ class Indexer:
         self._terms, self._ends = array("i"), array("q")
 
 
-@dataclass(frozen=True)
 class Index:
-    """Finds documents by their text. The arrays are those that `Indexer.finish` makes."""
+    """Finds documents by their text."""
 
-    arrays: Mapping[str, np.ndarray]
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """arrays: those that `Indexer.finish` makes."""
+        self.arrays = arrays
+        self._term_ends = arrays["term_ends"]
+        self._term_bytes = arrays["term_bytes"]
+        self._places: dict[str, int | None] = {}
 
     def __len__(self) -> int:
         return len(self.arrays["ranks"])
@@ -143,7 +149,11 @@ class Index:
         """(number, score) of the best documents, best first."""
         lists = []
         for term, times in Counter(tokens(query)).items():
-            place = self._place(term.encode())
+            if term not in self._places:
+                if len(self._places) >= _KNOWN_PLACES:
+                    self._places.clear()
+                self._places[term] = self._place(term.encode())
+            place = self._places[term]
             if place is not None:
                 lists.append(_Postings.of(self, place, times))
         # The most telling terms first: what the others can still add is then little.
@@ -189,14 +199,6 @@ class Index:
             else:
                 high = middle
         return None
-
-    @cached_property
-    def _term_ends(self) -> np.ndarray:
-        return self.arrays["term_ends"]
-
-    @cached_property
-    def _term_bytes(self) -> np.ndarray:
-        return self.arrays["term_bytes"]
 
     @cached_property
     def _inverse_norms(self) -> np.ndarray:
