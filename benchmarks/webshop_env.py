@@ -73,7 +73,9 @@ def measure_steps(data: Path) -> None:
     parses = [json.loads(line) for line in (golden / "titles_pos.jsonl").open()]
     titles = {one["name"]: tuple(one["nouns"]) for one in parses}
     catalogue = open_catalogue(Files.find(data, human=False), Settings())
-    print(f"official: {1 / official['step_mean']:.0f} steps/s, {1e3 * official['reset_mean']:.2f} ms a reset")
+    print(
+        f"official: {1 / official['step_mean']:.0f} steps/s, {1e3 * official['reset_mean']:.2f} ms a reset"
+    )
     for mode in ("text_rich", "text", "bracket"):
         rates = []
         resets = []
@@ -117,7 +119,9 @@ def measure_catalogue(folder: Path, products: int) -> None:
     if not (folder / "items_shuffle.json").exists():
         write_products(folder, products)
     size = (folder / "items_shuffle.json").stat().st_size
-    print(f"{products} products, {size / 1e9:.2f} GB of JSON, written in {since(start)}", flush=True)
+    print(
+        f"{products} products, {size / 1e9:.2f} GB of JSON, written in {since(start)}", flush=True
+    )
     start = time.perf_counter()
     open_catalogue(Files.find(folder, human=False), Settings(), cache=folder / "cache")
     size = sum(path.stat().st_size for path in (folder / "cache").rglob("*") if path.is_file())
@@ -131,9 +135,7 @@ def measure_catalogue(folder: Path, products: int) -> None:
 def measure_open(folder: Path) -> None:
     """Load time, memory, searches a second."""
     start = time.perf_counter()
-    catalogue = open_catalogue(
-        Files.find(folder, human=False), Settings(), cache=folder / "cache"
-    )
+    catalogue = open_catalogue(Files.find(folder, human=False), Settings(), cache=folder / "cache")
     print(f"opened in {since(start)}, {len(catalogue)} products, {len(catalogue.goals)} goals")
     queries = [goal.text for goal in spread(catalogue.goals)]
     catalogue.index.search(queries[0])
@@ -181,7 +183,9 @@ def write_products(folder: Path, number: int) -> None:
                     "instruction_attributes": [" ".join(text[:2])],
                 }
                 # As in the official data, two products in five have instructions.
-                attributes.write(comma + json.dumps(asin) + ":" + json.dumps(told if i % 5 < 2 else {}))
+                attributes.write(
+                    comma + json.dumps(asin) + ":" + json.dumps(told if i % 5 < 2 else {})
+                )
         items.write("]")
         attributes.write("}")
 

@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -63,12 +64,14 @@ class Indexer:
 
     def add(self, text: str) -> None:
         """Take the next document."""
-        for piece in text.split():
-            # No word goes over a blank, so texts between blanks can be looked up.
-            found = self._known.get(piece)
-            if found is None:
-                found = self._learn(piece)
-            self._terms.extend(found)
+        # No word goes over a blank, so the texts between blanks can be looked up.
+        pieces = text.split()
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        new = set(pieces).difference(self._known)
+        if new:
+            self._learn(new)
+        self._terms.extend(chain.from_iterable(map(self._known.__getitem__, pieces)))
         self._ends.append(len(self._terms))
         if len(self._ends) == _BATCH:
             self._count()
@@ -99,13 +102,12 @@ class Indexer:
             "ranks": ranks.astype(np.int32),
         }
 
-    def _learn(self, piece: str) -> tuple[int, ...]:
+    def _learn(self, pieces: set[str]) -> None:
         vocabulary = self._vocabulary
-        found = tuple(vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        self._known[piece] = found
-        return found
+        # Sorted, since the order of a set differs from process to process.
+        for piece in sorted(pieces):
+            found = (vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
+            self._known[piece] = tuple(found)
 
     def _count(self) -> None:
         """How often each term is in each of the documents taken since the last time."""
