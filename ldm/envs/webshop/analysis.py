@@ -14,9 +14,11 @@ from ldm.envs.webshop.porter import stem
 
 #: Lucene cuts longer words into pieces of this many UTF-16 units.
 LONGEST_WORD = 255
-STOP_WORDS = frozenset(
-    ["a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with"]
+_STOP_WORDS = (
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with"
 )
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 #: Extended_Pictographic as of Unicode 12.1, which Lucene's tokenizer was made for.
 _PICTURES = (

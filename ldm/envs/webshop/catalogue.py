@@ -77,7 +77,7 @@ class Product:
     instructions: tuple[Instruction, ...] = ()
     nouns: tuple[str, ...] | None = None
 
-    @property
+    @cached_property
     def price_tag(self) -> str:
         """The price as pages show it."""
         return " to ".join(f"${price}" for price in self.prices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, overload
 
@@ -87,6 +88,7 @@ class WebShop:
         self._listed: dict[str, Sequence[Task]] = {}
         self._world: World | None = None
         self._session: Session | None = None
+        self._page: tuple[Node, ...] = ()
 
     def protocol(self) -> Mapping[str, Any]:
         """What makes scores comparable: goals, prices, caps, observations, reward."""
@@ -136,16 +138,16 @@ class WebShop:
         if not number.isdecimal() or int(number) >= len(self._world.goals):
             raise LdmError(f"WebShop has no task {task.id!r}.", "See which there are: ldm envs.")
         self._session = self._world.start(int(number))
-        return self._answer(self._session, self._page(self._session))
+        return self._answer(self._session)
 
     def step(self, action: str) -> TimeStep:
         """Carry out search[…] or click[…]; anything else changes nothing."""
         world, before = self._running()
-        answer = pages.step(before, action, world, self._layout)
+        answer = pages.step(before, action, self._page, world)
         self._session = after = answer.session
         if answer.bought:
             return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
-        return self._answer(after, self._page(after), before, valid=answer.valid)
+        return self._answer(after, before, valid=answer.valid)
 
     def localize(self, text: str) -> str:
         """WebShop has one dialect."""
@@ -195,32 +197,24 @@ class WebShop:
             raise RuntimeError("no task is running: call reset first")
         return self._world, self._session
 
-    def _page(self, session: Session) -> tuple[Node, ...]:
-        assert self._world is not None  # noqa: S101 - set by all callers
-        return pages.nodes(session, self._world, self._layout)
-
     def _answer(
-        self,
-        session: Session,
-        page: tuple[Node, ...],
-        before: Session | None = None,
-        *,
-        valid: bool = True,
+        self, session: Session, before: Session | None = None, *, valid: bool = True
     ) -> TimeStep:
-        observation = self._observation(session, page, before, valid)
-        admissible = _admissible(session, page) if self.options.admissible else None
+        assert self._world is not None  # noqa: S101 - set by both callers
+        if valid:
+            self._page = pages.nodes(session, self._world, self._layout)
+        observation = self._observation(session, before, valid)
+        admissible = _admissible(session, self._page) if self.options.admissible else None
         return TimeStep(observation, admissible=admissible, valid=valid)
 
-    def _observation(
-        self, session: Session, page: tuple[Node, ...], before: Session | None, valid: bool
-    ) -> str:
+    def _observation(self, session: Session, before: Session | None, valid: bool) -> str:
         if self.options.observation == "bracket" and before is not None:
             if not valid:
                 return INVALID
             if before.page == session.page == "item_page":
                 # Of all actions on a product's page only choosing an option stays there.
                 return f"You have clicked {session.options[-1][1]}."
-        return render(session, page, self.options.observation)
+        return render(session, self._page, self.options.observation)
 
 
 class _Tasks(Sequence[Task]):
@@ -265,12 +259,13 @@ def _admissible(session: Session, page: tuple[Node, ...]) -> tuple[str, ...]:
     """
     if session.page == "index":
         return (f"search[{session.instruction}]",)
-    buttons = (n for kind in ("button", "link", "option") for n in page if n.kind == kind)
-    found = dict.fromkeys(node.text for node in buttons)
-    return tuple(f"click[{text}]" for text in found if _clickable(text))
+    found = (_click(node.text) for node in pages.clickables(page).values())
+    return tuple(action for action in found if action)
 
 
-def _clickable(text: str) -> bool:
-    """Whether the action grammar can name it; it cannot name everything (quirks 21, 22)."""
-    parsed = pages.parse(f"click[{text}]")
-    return parsed == ("click", text.lower()) and text.lower() != pages.SEARCH
+@lru_cache(maxsize=100_000)
+def _click(text: str) -> str:
+    """The action that clicks on `text`, "" where the grammar cannot name it (quirks 21, 22)."""
+    action = f"click[{text}]"
+    possible = pages.parse(action) == ("click", text.lower()) and text.lower() != pages.SEARCH
+    return action if possible else ""

@@ -73,11 +73,13 @@ class Drawer:
         self._amounts: list[float] = []
         self._found: list[tuple[int, int, int]] = []
 
-    def take(self, product: Product) -> None:
-        """Draw the price of the next product."""
+    def take(self, product: Product, amount: float | None = None) -> None:
+        """Draw the price of the next product, or take `amount` for it."""
         low, *high = product.prices
         position = len(self._amounts)
-        self._amounts.append(self._random.uniform(low, *high) if high else low)
+        if amount is None:
+            amount = self._random.uniform(low, *high) if high else low
+        self._amounts.append(amount)
         for number, instruction in enumerate(product.instructions):
             self._found.append((position, number, _count(product, instruction)))
 

@@ -28,6 +28,7 @@ BOUGHT = "Thank you for shopping with us!"
 
 _HOST = "http://127.0.0.1:3000"
 _ACTION = re.compile(r"(.+)\[(.+)\]")
+_CLICKABLE: tuple[Kind, ...] = ("button", "link", "option")
 #: In the order in which the official code looks for them in the address (26).
 _PAGES: tuple[Page, ...] = ("search_results", "item_page", "item_sub_page", "done")
 
@@ -143,9 +144,12 @@ def clickables(page: tuple[Node, ...]) -> dict[str, Node]:
 
     Where a value occurs twice it stands at its first place and means the last one (27).
     """
-    kinds: tuple[Kind, ...] = ("button", "link", "option")
-    ordered = (node for kind in kinds for node in page if node.kind == kind)
-    return {(n.text if n.kind == "option" else n.text.lower()): n for n in ordered}
+    found = {}
+    for kind in _CLICKABLE:
+        for node in page:
+            if node.kind == kind:
+                found[node.text if kind == "option" else node.text.lower()] = node
+    return found
 
 
 def parse(action: str) -> tuple[str, str] | None:
@@ -154,22 +158,25 @@ def parse(action: str) -> tuple[str, str] | None:
     return (found[1], found[2].lower()) if found else None
 
 
-def step(session: Session, action: str, shop: Shop, layout: Layout) -> Answer:
-    """Carry out an action as the official site does; one it does not know changes nothing."""
+def step(session: Session, action: str, page: tuple[Node, ...], shop: Shop) -> Answer:
+    """Carry out an action as the official site does; one it does not know changes nothing.
+
+    page: the `nodes` of the open page.
+    """
     parsed = parse(action)
     if parsed:
         name, argument = parsed
         if name == "search":
             return _search(session, argument, shop)
         if name == "click" and argument != SEARCH:
-            return click(session, argument, clickables(nodes(session, shop, layout)), shop)
+            there = clickables(page)
+            if argument in there:
+                return _click(session, argument, there, shop)
     return Answer(session, valid=False, bought=False)
 
 
-def click(session: Session, name: str, there: Mapping[str, Node], shop: Shop) -> Answer:
-    """Click on what is called `name` among the clickables; the name alone decides for buttons."""
-    if name not in there:
-        return Answer(session, valid=False, bought=False)
+def _click(session: Session, name: str, there: Mapping[str, Node], shop: Shop) -> Answer:
+    """Click on what is called `name`; for buttons the name alone decides (27)."""
     place = _page_name(session)
     if name == BUY:
         bought = replace(session, page="done", score=shop.reward(session))

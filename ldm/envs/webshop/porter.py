@@ -7,6 +7,7 @@ becomes -log. Snowball's "porter" lacks both, and undoubles fewer consonants.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 #: Suffix → what takes its place where the measure of what is before it is above 0.
 _STEP_2 = {
@@ -25,6 +26,7 @@ _STEP_4 = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """The stem of a word in lower case."""
     if len(word) <= 2:

@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -27,9 +27,8 @@ _BATCH = 5_000
 _REMEMBERED = 2_000_000
 #: A postings list longer than this is looked into only where its documents can still matter.
 _LONG = 4_096
-#: Bits of a posting's code that hold the length; the others hold the term's frequency.
-_LENGTH_BITS = 8
-_MOST = (1 << (32 - _LENGTH_BITS)) - 1
+#: Terms of queries whose place is kept.
+_KNOWN_PLACES = 100_000
 
 
 def encoded_length(length: int) -> int:
@@ -59,18 +58,20 @@ class Indexer:
         self._known: dict[str, tuple[int, ...]] = {}
         self._terms = array("i")
         self._ends = array("q")
-        self._kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._kept: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         self._documents = 0
         self._length = 0
 
     def add(self, text: str) -> None:
         """Take the next document."""
-        for piece in text.split():
-            # No word goes over a blank, so texts between blanks can be looked up.
-            found = self._known.get(piece)
-            if found is None:
-                found = self._learn(piece)
-            self._terms.extend(found)
+        # No word goes over a blank, so the texts between blanks can be looked up.
+        pieces = text.split()
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        new = set(pieces).difference(self._known)
+        if new:
+            self._learn(new)
+        self._terms.extend(chain.from_iterable(map(self._known.__getitem__, pieces)))
         self._ends.append(len(self._terms))
         if len(self._ends) == _BATCH:
             self._count()
@@ -78,34 +79,35 @@ class Indexer:
     def finish(self, ranks: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays. ranks: of each document among those with the same score (int32)."""
         self._count()
-        terms, documents, codes = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        parts = zip(*self._kept, strict=True)
+        terms, documents, frequencies, lengths = (np.concatenate(part) for part in parts)
         self._kept = []
+        norms = _inverse_norms(self._length / self._documents)
+        # What a weight is divided by, as Lucene computes it in single precision.
+        divisors = np.float32(1) + frequencies.astype(np.float32) * norms[lengths]
         names = sorted(self._vocabulary, key=str.encode)
-        sorted_place = np.empty(len(names), dtype=np.int32)
+        places = np.empty(len(names), dtype=np.int32)
         for place, name in enumerate(names):
-            sorted_place[self._vocabulary[name]] = place
-        terms = sorted_place[terms]
+            places[self._vocabulary[name]] = place
+        terms = places[terms]
         # A stable sort keeps the documents of a term in ascending order.
         order = np.argsort(terms, kind="stable")
-        counts = np.bincount(terms, minlength=len(names))
         encoded = [name.encode() for name in names]
         return {
             "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
             "term_ends": np.cumsum([len(name) for name in encoded], dtype=np.int64),
-            "posting_ends": np.cumsum(counts, dtype=np.int64),
+            "posting_ends": np.cumsum(np.bincount(terms, minlength=len(names)), dtype=np.int64),
             "documents": documents[order],
-            "codes": codes[order],
+            "divisors": divisors[order],
             "ranks": ranks.astype(np.int32),
-            "length": np.array([self._length], dtype=np.int64),
         }
 
-    def _learn(self, piece: str) -> tuple[int, ...]:
+    def _learn(self, pieces: set[str]) -> None:
         vocabulary = self._vocabulary
-        found = tuple(vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        self._known[piece] = found
-        return found
+        # Sorted, since the order of a set differs from process to process.
+        for piece in sorted(pieces):
+            found = (vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
+            self._known[piece] = tuple(found)
 
     def _count(self) -> None:
         """How often each term is in each of the documents taken since the last time."""
@@ -116,20 +118,24 @@ class Indexer:
         width = len(self._vocabulary) + 1
         pairs, counts = np.unique(local * width + terms, return_counts=True)
         where = pairs // width
-        bytes_of = np.array([encoded_length(int(n)) for n in lengths], dtype=np.uint32)
-        codes = (np.minimum(counts, _MOST).astype(np.uint32) << _LENGTH_BITS) | bytes_of[where]
+        encoded = np.array([encoded_length(n) for n in lengths.tolist()], dtype=np.uint8)
         documents = (where + self._documents).astype(np.int32)
-        self._kept.append(((pairs % width).astype(np.int32), documents, codes.astype(np.uint32)))
+        found = (pairs % width).astype(np.int32)
+        self._kept.append((found, documents, counts.astype(np.int32), encoded[where]))
         self._documents += len(lengths)
         self._length += len(terms)
         self._terms, self._ends = array("i"), array("q")
 
 
-@dataclass(frozen=True)
 class Index:
-    """Finds documents by their text. The arrays are those that `Indexer.finish` makes."""
+    """Finds documents by their text."""
 
-    arrays: Mapping[str, np.ndarray]
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """arrays: those that `Indexer.finish` makes."""
+        self.arrays = arrays
+        self._term_ends = arrays["term_ends"]
+        self._term_bytes = arrays["term_bytes"]
+        self._places: dict[str, int | None] = {}
 
     def __len__(self) -> int:
         return len(self.arrays["ranks"])
@@ -143,7 +149,11 @@ class Index:
         """(number, score) of the best documents, best first."""
         lists = []
         for term, times in Counter(tokens(query)).items():
-            place = self._place(term.encode())
+            if term not in self._places:
+                if len(self._places) >= _KNOWN_PLACES:
+                    self._places.clear()
+                self._places[term] = self._place(term.encode())
+            place = self._places[term]
             if place is not None:
                 lists.append(_Postings.of(self, place, times))
         # The most telling terms first: what the others can still add is then little.
@@ -190,31 +200,14 @@ class Index:
                 high = middle
         return None
 
-    @cached_property
-    def _term_ends(self) -> np.ndarray:
-        return self.arrays["term_ends"]
 
-    @cached_property
-    def _term_bytes(self) -> np.ndarray:
-        return self.arrays["term_bytes"]
-
-    @cached_property
-    def _inverse_norms(self) -> np.ndarray:
-        """1 / (k1 · (1 - b + b · length / mean length)) of each encoded length, as Lucene does."""
-        one, k1, b = np.float32(1), np.float32(K1), np.float32(B)
-        mean = np.float32(int(self.arrays["length"][0]) / len(self))
-        lengths = np.array([decoded_length(byte) for byte in range(256)], dtype=np.float32)
-        return one / (k1 * ((one - b) + b * lengths / mean))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Postings:
     """Where one term of a query is. weight: Lucene's idf times its count in the query."""
 
     documents: np.ndarray
-    codes: np.ndarray
+    divisors: np.ndarray
     weight: np.float32
-    inverse_norms: np.ndarray
 
     @classmethod
     def of(cls, index: Index, place: int, times: int) -> _Postings:
@@ -223,8 +216,7 @@ class _Postings:
         documents = index.arrays["documents"][part]
         frequency = len(documents)
         idf = np.float32(math.log(1 + (len(index) - frequency + 0.5) / (frequency + 0.5)))
-        weight = np.float32(times) * idf
-        return cls(documents, index.arrays["codes"][part], weight, index._inverse_norms)
+        return cls(documents, index.arrays["divisors"][part], np.float32(times) * idf)
 
     @property
     def most(self) -> float:
@@ -233,12 +225,16 @@ class _Postings:
 
     def scores(self, at: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Lucene's score of the documents at these places of the list, in single precision."""
-        codes = self.codes[at]
-        frequencies = (codes >> _LENGTH_BITS).astype(np.float32)
-        norms = self.inverse_norms[codes & 0xFF]
-        one = np.float32(1)
-        found: np.ndarray = self.weight - self.weight / (one + frequencies * norms)
+        found: np.ndarray = self.weight - self.weight / self.divisors[at]
         return found
+
+
+def _inverse_norms(mean: float) -> np.ndarray:
+    """1 / (k1 · (1 - b + b · length / mean)) of each encoded length, as Lucene computes it."""
+    one, k1, b = np.float32(1), np.float32(K1), np.float32(B)
+    lengths = np.array([decoded_length(byte) for byte in range(256)], dtype=np.float32)
+    found: np.ndarray = one / (k1 * ((one - b) + b * lengths / np.float32(mean)))
+    return found
 
 
 def _finish(
