@@ -106,7 +106,7 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
         output.print_json({"memory": memory, "environments": reports})
 
 
-def import_files(
+def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders.")],
     out: Annotated[Path, typer.Option("--out", help="The JSONL file to write (.gz packs it).")],
     format_name: FormatName = "",

@@ -1,4 +1,4 @@
-"""What importers of other formats share: reading a line, and saying which field is not as it should."""
+"""What importers of other formats share: reading a line, and saying which field is wrong."""
 
 from __future__ import annotations
 

@@ -29,9 +29,10 @@ _VALUE = re.compile(r"\[+([^\[\]]+)\]+")
 _PRICE = re.compile(r"^Price: \$(\d+\.\d+)", re.MULTILINE)
 _WORD = re.compile(r"[a-z0-9]+(?:[.'-][a-z0-9]+)*")
 #: Words with which people ask, and with which they lead up to an option.
-_ASKING = frozenset(
-    ["i", "am", "looking", "for", "need", "find", "me", "would", "like", "to", "buy", "please", "help", "get", "can", "you", "show", "want", "it", "be", "and", "a", "an", "the", "that", "is", "which", "has", "have", "with", "in", "of", "on", "size", "color", "style", "should", "quantity", "package", "flavor", "scent", "tastes", "smells", "pattern", "item", "name", "set", "pair"]
-)
+_ASKED_WITH = """i am looking for need find me would like to buy please help get can you show want
+it be and a an the that is which has have with in of on size color style should quantity package
+flavor scent tastes smells pattern item name set pair"""
+_ASKING = frozenset(_ASKED_WITH.split())
 
 
 @dataclass(frozen=True, slots=True)

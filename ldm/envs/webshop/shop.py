@@ -27,9 +27,13 @@ DEARER = (1.5, 2.1)
 #: Attributes that say what a thing is for.
 _FOR = frozenset(("living room", "dry skin", "sensitive skin", "carry on"))
 #: Attributes that a thing has; all others are what it is.
-_HAD = frozenset(
-    ["usb port", "motion sensor", "memory foam", "zipper closure", "solid wood", "storage space", "lumbar support", "high waist", "tummy control", "side pockets", "drawstring closure", "arch support", "rubber sole", "ankle support", "closed toe", "wide width", "laptop compartment", "water bottle pocket", "hanging hook", "stereo sound", "dual alarm", "wireless charging", "tempered glass", "hyaluronic acid", "coconut oil", "resealable bag", "slim fit", "loose fit", "long sleeve", "fast charging", "warm white", "double wall"]
-)
+_THINGS_HAD = """usb port, motion sensor, memory foam, zipper closure, solid wood, storage space,
+lumbar support, high waist, tummy control, side pockets, drawstring closure, arch support,
+rubber sole, ankle support, closed toe, wide width, laptop compartment, water bottle pocket,
+hanging hook, stereo sound, dual alarm, wireless charging, tempered glass, hyaluronic acid,
+coconut oil, resealable bag, slim fit, loose fit, long sleeve, fast charging, warm white,
+double wall"""
+_HAD = frozenset(trait.strip() for trait in _THINGS_HAD.split(","))
 _BRANDS = (
     ("Vel", "Nor", "Hal", "Bri", "Cas", "Dor", "Elm", "Fen", "Gal", "Jun", "Kes", "Lor", "Tam"),
     ("mora", "kest", "vinde", "dane", "fjell", "wick", "orin", "lume", "haven", "stead", "tique"),
