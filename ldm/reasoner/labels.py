@@ -30,6 +30,8 @@ WANTED = 0.75
 SCATTERED = 0.5
 #: In this share of the recalled pages, a label is a part of the page.
 FIXED = 0.5
+#: How much the fit of a description may count against its place in the list.
+FITS = (8.0, 2.0, 4.0, 16.0)
 #: Places in a list from here on are taken together.
 LAST_RANK = 9
 #: How often a word must have been seen in recalled goals before its fate counts for itself.
@@ -50,11 +52,10 @@ class PageWeights:
     is still open; and what each difference of the labels costs. Chosen on training goals.
     """
 
-    text: float = 8.0
+    text: float = 3.0
     done: float = 3.0
-    open: float = 3.0
-    fit: float = 12.0
-    rank: float = 0.5
+    open: float = 4.0
+    named: float = 12.0
     unlike: float = 0.01
     repeat: float = 0.1
     dear: float = 0.3
@@ -218,6 +219,20 @@ class Page:
         """The place of a described label among those of the page, from 0."""
         return _ranks(self.observation).get(label, LAST_RANK)
 
+    def choice(
+        self, label: str, dear: float
+    ) -> tuple[tuple[float, int], tuple[tuple[float, int], ...]] | None:
+        """(fit, place) of a described label, and of all that had not been pressed yet.
+
+        None where it is no such label.
+        """
+        fits = _fits(self.goal, self.observation, dear)
+        pressed = {call.label for call in self.past} - {label}
+        if label not in fits or len(fits) < 2:
+            return None
+        there = tuple((fits[x], self.rank(x)) for x in fits if x not in pressed)
+        return (fits[label], self.rank(label)), there
+
     def sort(self, label: str, fixed: frozenset[str]) -> Sort:
         """What sort of label it is on this page; `fixed` are the labels known as such."""
         return self._sort_at(-1, label, fixed)
@@ -283,7 +298,7 @@ def vote(
     sorts = {text: present.sort(call.label, fixed) for text, call in candidates.items()}
     done = Counter((call.verb, call.label) for call in present.past)
     fresh = {text for text, call in candidates.items() if not done[call.verb, call.label]}
-    suits = _suits(present, candidates, sorts, _rank_weights(precedents, fixed, weights), weights)
+    suits = _suits(present, candidates, sorts, _taste(precedents, weights), weights)
     # A thing in a list is as good as the best that is left makes it.
     best = max((suits[t] for t in suits if t in fresh and sorts[t] == "described"), default=1.0)
     votes = dict.fromkeys(candidates, 0.0)
@@ -320,30 +335,55 @@ def _suits(
     present: Page,
     candidates: Mapping[str, Call],
     sorts: Mapping[str, Sort],
-    ranks: Sequence[float],
+    taste: _Taste,
     w: PageWeights,
 ) -> dict[str, float]:
-    """Text → how well its label suits the goal, in (0, 1]; 1 where that is no question."""
+    """Text → how well its label suits the goal, above 0; 1 where that is no question."""
     suits = {}
     for text, call in candidates.items():
         suits[text] = 1.0
         if sorts[text] == "described":
-            poor = 1.0 - present.fit(call.label, w.dear)
-            suits[text] = ranks[present.rank(call.label)] * math.exp(-w.fit * poor)
+            fit = present.fit(call.label, w.dear)
+            suits[text] = math.exp(taste.score(fit, present.rank(call.label)))
         elif sorts[text] == "wanted":
-            suits[text] = math.exp(-w.fit * (1.0 - present.wanted(call.label)))
+            suits[text] = math.exp(-w.named * (1.0 - present.wanted(call.label)))
     return suits
 
 
-def _rank_weights(
-    precedents: Sequence[PagePrecedent], fixed: frozenset[str], w: PageWeights
-) -> list[float]:
-    """Place in a list → how often recalled choices were there, against the most frequent place."""
+@dataclass(frozen=True, slots=True)
+class _Taste:
+    """How recalled choices among described labels were made.
+
+    fit: how much the fit of a description counted. places: the logarithm of how often a place in
+    the list was chosen, against the most frequent place.
+    """
+
+    fit: float
+    places: tuple[float, ...]
+
+    def score(self, fit: float, rank: int) -> float:
+        """The logarithm of how likely a label is chosen, but for a constant."""
+        return self.fit * fit + self.places[rank]
+
+
+def _taste(precedents: Sequence[PagePrecedent], w: PageWeights) -> _Taste:
+    """The taste that makes the recalled choices most likely, of a few."""
+    choices = [found for p in precedents if (found := p.page.choice(p.call.label, w.dear))]
     counts = [1.0] * (LAST_RANK + 1)
-    for p in precedents:
-        if p.page.sort(p.call.label, fixed) == "described":
-            counts[p.page.rank(p.call.label)] += 1
-    return [(count / max(counts)) ** w.rank for count in counts]
+    for chosen, _ in choices:
+        counts[chosen[1]] += 1
+    places = tuple(math.log(count / max(counts)) for count in counts)
+
+    def likelihood(taste: _Taste) -> float:
+        total = 0.0
+        for chosen, all_there in choices:
+            scores = [taste.score(*one) for one in all_there]
+            most = max(scores)
+            spread = math.log(math.fsum(math.exp(score - most) for score in scores))
+            total += taste.score(*chosen) - most - spread
+        return round(total, 9)
+
+    return max((_Taste(fit, places) for fit in FITS), key=likelihood)
 
 
 def _voices(
