@@ -241,11 +241,10 @@ class Page:
         seen = self._seen[place]
         if label not in labels_of(seen):
             return "made up" if label not in fixed else "fixed"
-        if label in fixed:
-            return "fixed"
+        # Sizes may be on every page: what the goal names is meant all the same.
         if wanted_on(seen, self.goal)[label] >= WANTED:
             return "wanted"
-        return "described" if label in descriptions(seen) else "fixed"
+        return "described" if label in descriptions(seen) and label not in fixed else "fixed"
 
     @cached_property
     def chosen(self) -> frozenset[str]:
