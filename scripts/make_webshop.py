@@ -27,7 +27,7 @@ from ldm.types import Task, Trajectory, stable_seed
 ROOT = Path(__file__).resolve().parent.parent
 TRAJECTORIES = ROOT / "data" / "trajectories" / "webshop"
 SEED = 2312_08402
-SESSIONS = 200
+SESSIONS = 100
 #: Sessions that earned less are left out: people who know what they do rarely buy so badly.
 LEAST_SCORE = 0.5
 

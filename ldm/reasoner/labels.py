@@ -52,8 +52,8 @@ class PageWeights:
     is still open; and what each difference of the labels costs. Chosen on training goals.
     """
 
-    text: float = 3.0
-    done: float = 3.0
+    text: float = 1.0
+    done: float = 6.0
     open: float = 4.0
     named: float = 12.0
     unlike: float = 0.01
