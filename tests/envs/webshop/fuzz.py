@@ -116,5 +116,6 @@ def play(folder: Path, sessions: int, actions: int) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sessions, actions = (int(text) for text in (*sys.argv[2:], 1000, 100)[:2])
-    print(json.dumps(play(Path(sys.argv[1]), sessions, actions)))
+    folder, *numbers = sys.argv[1:]
+    asked = [int(number) for number in numbers]
+    sys.stdout.write(json.dumps(play(Path(folder), *(asked or [1000, 100]))) + "\n")

@@ -112,8 +112,8 @@ def recorded(official: Path) -> Iterator[tuple[str, Session, Recorded]]:
                 session = Session(0, "", "search_results", "q", tuple(range(int(found[1]))), 1)
                 yield page, session, Recorded(*(told(*item) for item in items))
             elif found := re.fullmatch(
-                r"\[Back to Search\] \n\[< Prev\] \n((?:.+ \[.*\]\n)*)(.*) \nPrice: (.*) \nRating: .*"
-                r"\n\[Description\] \n\[Features\] \n\[Reviews\] \n\[Buy Now\] ",
+                r"\[Back to Search\] \n\[< Prev\] \n((?:.+ \[.*\]\n)*)(.*) \nPrice: (.*) "
+                r"\nRating: .*\n\[Description\] \n\[Features\] \n\[Reviews\] \n\[Buy Now\] ",
                 page,
             ):
                 product = told("B000000000", found[2], found[3], found[1])

@@ -46,6 +46,7 @@ def ours(found: Reward) -> tuple[Any, ...]:
 
 
 def bought(goal: Goal = GOAL, product: Product = SHIRT, **options: str) -> Reward:
+    """Buying it for 20 dollars."""
     return reward(goal, product, options, 20.0, Titles())
 
 
@@ -74,7 +75,7 @@ def test_exact_purchases_earn_what_they_officially_earn(
     for row in rows:
         goal = catalogue.goals[row["goal_index"]]
         price = catalogue.amounts[catalogue.goals.source(row["goal_index"])]
-        found = reward(goal, goal.product, dict(goal.options), float(price), nouns)  # type: ignore[arg-type]
+        found = reward(goal, goal.product, dict(goal.options), float(price), nouns)
         assert (found.total, found.option, found.type, found.title) == tuple(
             row[name] for name in ("reward", "r_option", "r_type", "title_score")
         )
@@ -149,7 +150,7 @@ def test_another_kind_of_product_earns_nothing_without_a_noun_in_common() -> Non
 def test_the_official_reward_confuses_sizes_and_the_strict_one_does_not() -> None:
     def both(**options: str) -> tuple[float | None, float | None]:
         exact = reward(GOAL, SHIRT, options, 20.0, Titles(), strict=True)
-        return bought(**options).option, exact.option
+        return bought(GOAL, SHIRT, **options).option, exact.option
 
     assert both(size="x-large", color="red") == (1.0, 1.0)
     assert both(size="large", color="red") == (1.0, 0.5)
