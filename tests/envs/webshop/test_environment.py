@@ -73,8 +73,8 @@ def test_shopping_from_the_search_to_the_purchase(env: WebShop) -> None:
     item = env.step("click[B000000003]")
     assert item.observation == (
         "[Back to Search] \n[< Prev] \ncolor [black][light blue][rose]\n"
-        "size [small][large][x-large]\nNumber 3 Soap \nPrice: $8.5 \nRating: N.A. \n[Description] \n[Features] \n[Reviews] "
-        "\n[Buy Now] "
+        "size [small][large][x-large]\nNumber 3 Soap \nPrice: $8.5 \nRating: N.A. \n"
+        "[Description] \n[Features] \n[Reviews] \n[Buy Now] "
     )
     wanted = {
         name: task.goal.partition(f"{name}: ")[2].partition(",")[0] for name in ("color", "size")
