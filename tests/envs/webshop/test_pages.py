@@ -13,7 +13,7 @@ from ldm.envs.webshop.catalogue import Files, Product
 from ldm.envs.webshop.pages import Layout, Session
 from ldm.envs.webshop.render import render
 from ldm.envs.webshop.store import Settings, open_catalogue
-from ldm.envs.webshop.titles import parser_version
+from ldm.envs.webshop.titles import Titles
 from ldm.envs.webshop.world import World
 from tests.envs.webshop.conftest import lines
 
@@ -60,15 +60,14 @@ def test_pages_and_rewards_are_the_official_ones_step_by_step(world: World, gold
     assert replay(world, golden / "episodes.jsonl") == 850
 
 
-@pytest.mark.skipif(parser_version() == "none", reason="needs ldm[webshop]")
-def test_so_are_those_of_the_edge_products(golden: Path) -> None:
+def test_so_are_those_of_the_edge_products(golden: Path, parsed: Titles) -> None:
     edge = golden / "edge"
     files = Files(edge / "items.json", edge / "items_ins.json")
-    world = World(open_catalogue(files, Settings()))
+    world = World(open_catalogue(files, Settings()), titles=parsed)
     assert replay(world, edge / "episodes.jsonl") == 293
     assert replay(world, edge / "episodes_show_attrs.jsonl", Layout(attributes=True)) == 8
     files = Files(edge / "items.json", edge / "items_ins.json", edge / "items_human_ins.json")
-    world = World(open_catalogue(files, Settings(human=True)))
+    world = World(open_catalogue(files, Settings(human=True)), titles=parsed)
     assert replay(world, edge / "episodes_human.jsonl") == 10
 
 
