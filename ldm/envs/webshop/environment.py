@@ -181,7 +181,7 @@ class WebShop:
                     "package.",
                 )
             folder = OWN_DATA if own else Path(str(options.data))
-            human = options.goals == "human" and not own
+            human = options.goals == "human"
             limit = None if own else options.num_products
             catalogue = open_catalogue(
                 Files.find(folder, human=human),
