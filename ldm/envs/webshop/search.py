@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,6 +51,15 @@ def decoded_length(byte: int) -> int:
     return 24 + (bits if shift < 0 else (bits | 8) << shift)
 
 
+class _Part(NamedTuple):
+    """Postings of some documents: term, document, how often, and the document's encoded length."""
+
+    terms: np.ndarray
+    documents: np.ndarray
+    frequencies: np.ndarray
+    lengths: np.ndarray
+
+
 class Indexer:
     """Takes documents one by one and makes the arrays of an `Index`."""
 
@@ -58,7 +68,7 @@ class Indexer:
         self._known: dict[str, tuple[int, ...]] = {}
         self._terms = array("i")
         self._ends = array("q")
-        self._kept: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._kept: list[_Part] = []
         self._documents = 0
         self._length = 0
 
@@ -79,28 +89,50 @@ class Indexer:
     def finish(self, ranks: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays. ranks: of each document among those with the same score (int32)."""
         self._count()
-        parts = zip(*self._kept, strict=True)
-        terms, documents, frequencies, lengths = (np.concatenate(part) for part in parts)
-        self._kept = []
-        norms = _inverse_norms(self._length / self._documents)
-        # What a weight is divided by, as Lucene computes it in single precision.
-        divisors = np.float32(1) + frequencies.astype(np.float32) * norms[lengths]
+        self._known = {}
         names = sorted(self._vocabulary, key=str.encode)
         places = np.empty(len(names), dtype=np.int32)
         for place, name in enumerate(names):
             places[self._vocabulary[name]] = place
-        terms = places[terms]
-        # A stable sort keeps the documents of a term in ascending order.
-        order = np.argsort(terms, kind="stable")
+        frequency = np.zeros(len(names), dtype=np.int64)
+        for part in self._kept:
+            frequency += np.bincount(places[part.terms], minlength=len(names))
+        ends = np.cumsum(frequency)
+        documents, divisors = self._by_term(places, ends - frequency, int(ends[-1]) if names else 0)
         encoded = [name.encode() for name in names]
         return {
             "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
             "term_ends": np.cumsum([len(name) for name in encoded], dtype=np.int64),
-            "posting_ends": np.cumsum(np.bincount(terms, minlength=len(names)), dtype=np.int64),
-            "documents": documents[order],
-            "divisors": divisors[order],
+            "posting_ends": ends,
+            "documents": documents,
+            "divisors": divisors,
             "ranks": ranks.astype(np.int32),
         }
+
+    def _by_term(
+        self, places: np.ndarray, starts: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(documents, divisors) of all postings, ordered by term and then by document.
+
+        A divisor is what a term's weight is divided by, computed in single precision as by Lucene.
+        Batch by batch, so that the unordered postings are never in memory a second time.
+        """
+        documents = np.empty(size, dtype=np.int32)
+        divisors = np.empty(size, dtype=np.float32)
+        norms = _inverse_norms(self._length / max(1, self._documents))
+        free = starts.copy()
+        while self._kept:
+            part = self._kept.pop(0)
+            terms = places[part.terms]
+            order = np.argsort(terms, kind="stable")
+            terms = terms[order]
+            present, first, counts = np.unique(terms, return_index=True, return_counts=True)
+            to = np.arange(len(terms)) + np.repeat(free[present] - first, counts)
+            free[present] += counts
+            documents[to] = part.documents[order]
+            frequencies = part.frequencies[order].astype(np.float32)
+            divisors[to] = np.float32(1) + frequencies * norms[part.lengths[order]]
+        return documents, divisors
 
     def _learn(self, pieces: set[str]) -> None:
         vocabulary = self._vocabulary
@@ -121,7 +153,7 @@ class Indexer:
         encoded = np.array([encoded_length(n) for n in lengths.tolist()], dtype=np.uint8)
         documents = (where + self._documents).astype(np.int32)
         found = (pairs % width).astype(np.int32)
-        self._kept.append((found, documents, counts.astype(np.int32), encoded[where]))
+        self._kept.append(_Part(found, documents, counts.astype(np.int32), encoded[where]))
         self._documents += len(lengths)
         self._length += len(terms)
         self._terms, self._ends = array("i"), array("q")
