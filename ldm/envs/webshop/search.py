@@ -28,6 +28,8 @@ _BATCH = 5_000
 _REMEMBERED = 2_000_000
 #: A postings list longer than this is looked into only where its documents can still matter.
 _LONG = 4_096
+#: Postings are sorted, instead of looking at all documents, where there are this many times fewer.
+_SPARSE = 50
 #: Terms of queries whose place is kept.
 _KNOWN_PLACES = 100_000
 
@@ -106,6 +108,7 @@ class Indexer:
             "posting_ends": ends,
             "documents": documents,
             "divisors": divisors,
+            "largest": _largest(divisors, ends - frequency),
             "ranks": ranks.astype(np.int32),
         }
 
@@ -205,7 +208,7 @@ class Index:
         rest = math.fsum(one.most for one in lists)
         for i, one in enumerate(lists):
             if i and len(one.documents) > _LONG:
-                found = np.flatnonzero(sums)
+                found = self._touched(sums, lists[:i])
                 if len(found) >= top:
                     least = np.partition(sums[found], len(found) - top)[len(found) - top]
                     # What has none of the terms so far cannot come up any more.
@@ -213,8 +216,15 @@ class Index:
                         return _finish(found, sums[found], lists[i:], top)
             sums[one.documents] += one.scores()
             rest -= one.most
-        found = np.flatnonzero(sums)
+        found = self._touched(sums, lists)
         return found, sums[found]
+
+    def _touched(self, sums: np.ndarray, lists: list[_Postings]) -> np.ndarray:
+        """The documents with any of these terms, ascending; looked for where it costs less."""
+        if _SPARSE * sum(len(one.documents) for one in lists) < len(self):
+            parts = [one.documents for one in lists]
+            return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
+        return np.flatnonzero(sums != 0)
 
     def _place(self, term: bytes) -> int | None:
         """The place of `term` among the sorted terms."""
@@ -235,11 +245,15 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class _Postings:
-    """Where one term of a query is. weight: Lucene's idf times its count in the query."""
+    """Where one term of a query is.
+
+    weight: Lucene's idf times its count in the query. most: no document gets more from the term.
+    """
 
     documents: np.ndarray
     divisors: np.ndarray
     weight: np.float32
+    most: float
 
     @classmethod
     def of(cls, index: Index, place: int, times: int) -> _Postings:
@@ -248,17 +262,22 @@ class _Postings:
         documents = index.arrays["documents"][part]
         frequency = len(documents)
         idf = np.float32(math.log(1 + (len(index) - frequency + 0.5) / (frequency + 0.5)))
-        return cls(documents, index.arrays["divisors"][part], np.float32(times) * idf)
-
-    @property
-    def most(self) -> float:
-        """No document can score more."""
-        return float(self.weight)
+        weight = np.float32(times) * idf
+        most = float(weight - weight / index.arrays["largest"][place])
+        return cls(documents, index.arrays["divisors"][part], weight, most)
 
     def scores(self, at: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Lucene's score of the documents at these places of the list, in single precision."""
         found: np.ndarray = self.weight - self.weight / self.divisors[at]
         return found
+
+
+def _largest(divisors: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The largest divisor of each term."""
+    if not len(starts):
+        return divisors
+    found: np.ndarray = np.maximum.reduceat(divisors, starts)
+    return found
 
 
 def _inverse_norms(mean: float) -> np.ndarray:
