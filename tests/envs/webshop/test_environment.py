@@ -11,7 +11,7 @@ import pytest
 
 from ldm.agents import Resources
 from ldm.agents.random import RandomAgent, RandomOptions
-from ldm.envs.webshop import WebShop, WebShopOptions, environment
+from ldm.envs.webshop import WebShop, WebShopOptions, environment, titles
 from ldm.envs.webshop.environment import OFFICIAL_SPLITS
 from ldm.envs.webshop.pages import BOUGHT
 from ldm.envs.webshop.render import INVALID
@@ -237,6 +237,17 @@ def test_without_data_the_remedy_is_named() -> None:
     with pytest.raises(LdmError, match="no data path") as missing:
         WebShop().tasks("test")
     assert "WEBSHOP_DATA" in missing.value.remedy
+
+
+def test_a_missing_title_parser_is_told_before_anything_is_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    product = raw(0, title_nouns=None)
+    folder = write_shop(tmp_path, [product], {product["asin"]: told(0)})
+    monkeypatch.setattr(titles, "_installed", lambda: None)
+    with pytest.raises(LdmError, match="en_core_web_sm") as missing:
+        WebShop(WebShopOptions(data=str(folder))).tasks("test")
+    assert "ldm[webshop]" in missing.value.remedy
 
 
 def test_bad_options_and_tasks_are_refused(env: WebShop) -> None:
