@@ -28,8 +28,9 @@ MODES: tuple[Mode, ...] = ("bracket", "text", "text_rich")
 #: Pieces of actions that are likely to upset something.
 ODD = (
     "", " ", "search", "click", "search[]", "click[]", "[", "]", "search[[x]]", "click[search]",
-    "search[ ]", "search[the of]", "search[<r>]", "search[<r> x]", "search[<r> \ud800]", "search[<c> garden]",
-    "search[<c>]", "search[<q> lamps]", "search[<q>]", "search[<a> x]", "search[<a>]",
+    "search[ ]", "search[the of]", "search[<r>]", "search[<r> x]", "search[<r> \ud800]",
+    "search[<c> garden]", "search[<c>]", "search[<q> lamps]", "search[<q>]", "search[<a> x]",
+    "search[<a>]",
     "search[search_results]", "search[item_page x]", "search[item_sub_page lamp]", "search[done]",
     'search["black"]', "search[a\nb]", "search[\x00]", "search[\ud800]", "search[%s {0} {{x}}]",
     "search[" + "lamp " * 500 + "]", "search[東京 ★ 👨\u200d💼]", "click[Next >]", "click[< Prev]",
