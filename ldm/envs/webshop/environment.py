@@ -17,7 +17,7 @@ from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.pages import BOUGHT, Layout, Node, Session
 from ldm.envs.webshop.render import INVALID, Mode, render
 from ldm.envs.webshop.store import Settings, open_catalogue
-from ldm.envs.webshop.titles import parser_version
+from ldm.envs.webshop.titles import check_parser, parser_version
 from ldm.envs.webshop.world import World
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -181,7 +181,7 @@ class WebShop:
                     "package.",
                 )
             folder = OWN_DATA if own else Path(str(options.data))
-            human = options.goals == "human" and not own
+            human = options.goals == "human"
             limit = None if own else options.num_products
             catalogue = open_catalogue(
                 Files.find(folder, human=human),
@@ -189,6 +189,8 @@ class WebShop:
                 cache=Path(options.cache) if options.cache else None,
                 strict=options.strict,
             )
+            if not catalogue.carries_nouns:
+                check_parser()  # now, rather than at the first purchase
             self._worlds[own] = World(catalogue, strict_reward=options.strict_reward)
         return self._worlds[own]
 

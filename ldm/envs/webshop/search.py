@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,8 @@ _BATCH = 5_000
 _REMEMBERED = 2_000_000
 #: A postings list longer than this is looked into only where its documents can still matter.
 _LONG = 4_096
+#: Postings are sorted, instead of looking at all documents, where there are this many times fewer.
+_SPARSE = 50
 #: Terms of queries whose place is kept.
 _KNOWN_PLACES = 100_000
 
@@ -50,6 +53,15 @@ def decoded_length(byte: int) -> int:
     return 24 + (bits if shift < 0 else (bits | 8) << shift)
 
 
+class _Part(NamedTuple):
+    """Postings of some documents: term, document, how often, and the document's encoded length."""
+
+    terms: np.ndarray
+    documents: np.ndarray
+    frequencies: np.ndarray
+    lengths: np.ndarray
+
+
 class Indexer:
     """Takes documents one by one and makes the arrays of an `Index`."""
 
@@ -58,7 +70,7 @@ class Indexer:
         self._known: dict[str, tuple[int, ...]] = {}
         self._terms = array("i")
         self._ends = array("q")
-        self._kept: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._kept: list[_Part] = []
         self._documents = 0
         self._length = 0
 
@@ -79,28 +91,51 @@ class Indexer:
     def finish(self, ranks: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays. ranks: of each document among those with the same score (int32)."""
         self._count()
-        parts = zip(*self._kept, strict=True)
-        terms, documents, frequencies, lengths = (np.concatenate(part) for part in parts)
-        self._kept = []
-        norms = _inverse_norms(self._length / self._documents)
-        # What a weight is divided by, as Lucene computes it in single precision.
-        divisors = np.float32(1) + frequencies.astype(np.float32) * norms[lengths]
+        self._known = {}
         names = sorted(self._vocabulary, key=str.encode)
         places = np.empty(len(names), dtype=np.int32)
         for place, name in enumerate(names):
             places[self._vocabulary[name]] = place
-        terms = places[terms]
-        # A stable sort keeps the documents of a term in ascending order.
-        order = np.argsort(terms, kind="stable")
+        frequency = np.zeros(len(names), dtype=np.int64)
+        for part in self._kept:
+            frequency += np.bincount(places[part.terms], minlength=len(names))
+        ends = np.cumsum(frequency)
+        documents, divisors = self._by_term(places, ends - frequency, int(ends[-1]) if names else 0)
         encoded = [name.encode() for name in names]
         return {
             "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
             "term_ends": np.cumsum([len(name) for name in encoded], dtype=np.int64),
-            "posting_ends": np.cumsum(np.bincount(terms, minlength=len(names)), dtype=np.int64),
-            "documents": documents[order],
-            "divisors": divisors[order],
+            "posting_ends": ends,
+            "documents": documents,
+            "divisors": divisors,
+            "largest": _largest(divisors, ends - frequency),
             "ranks": ranks.astype(np.int32),
         }
+
+    def _by_term(
+        self, places: np.ndarray, starts: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(documents, divisors) of all postings, ordered by term and then by document.
+
+        A divisor is what a term's weight is divided by, computed in single precision as by Lucene.
+        Batch by batch, so that the unordered postings are never in memory a second time.
+        """
+        documents = np.empty(size, dtype=np.int32)
+        divisors = np.empty(size, dtype=np.float32)
+        norms = _inverse_norms(self._length / max(1, self._documents))
+        free = starts.copy()
+        while self._kept:
+            part = self._kept.pop(0)
+            terms = places[part.terms]
+            order = np.argsort(terms, kind="stable")
+            terms = terms[order]
+            present, first, counts = np.unique(terms, return_index=True, return_counts=True)
+            to = np.arange(len(terms)) + np.repeat(free[present] - first, counts)
+            free[present] += counts
+            documents[to] = part.documents[order]
+            frequencies = part.frequencies[order].astype(np.float32)
+            divisors[to] = np.float32(1) + frequencies * norms[part.lengths[order]]
+        return documents, divisors
 
     def _learn(self, pieces: set[str]) -> None:
         vocabulary = self._vocabulary
@@ -121,7 +156,7 @@ class Indexer:
         encoded = np.array([encoded_length(n) for n in lengths.tolist()], dtype=np.uint8)
         documents = (where + self._documents).astype(np.int32)
         found = (pairs % width).astype(np.int32)
-        self._kept.append((found, documents, counts.astype(np.int32), encoded[where]))
+        self._kept.append(_Part(found, documents, counts.astype(np.int32), encoded[where]))
         self._documents += len(lengths)
         self._length += len(terms)
         self._terms, self._ends = array("i"), array("q")
@@ -173,7 +208,7 @@ class Index:
         rest = math.fsum(one.most for one in lists)
         for i, one in enumerate(lists):
             if i and len(one.documents) > _LONG:
-                found = np.flatnonzero(sums)
+                found = self._touched(sums, lists[:i])
                 if len(found) >= top:
                     least = np.partition(sums[found], len(found) - top)[len(found) - top]
                     # What has none of the terms so far cannot come up any more.
@@ -181,8 +216,15 @@ class Index:
                         return _finish(found, sums[found], lists[i:], top)
             sums[one.documents] += one.scores()
             rest -= one.most
-        found = np.flatnonzero(sums)
+        found = self._touched(sums, lists)
         return found, sums[found]
+
+    def _touched(self, sums: np.ndarray, lists: list[_Postings]) -> np.ndarray:
+        """The documents with any of these terms, ascending; looked for where it costs less."""
+        if _SPARSE * sum(len(one.documents) for one in lists) < len(self):
+            parts = [one.documents for one in lists]
+            return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
+        return np.flatnonzero(sums != 0)
 
     def _place(self, term: bytes) -> int | None:
         """The place of `term` among the sorted terms."""
@@ -203,11 +245,15 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class _Postings:
-    """Where one term of a query is. weight: Lucene's idf times its count in the query."""
+    """Where one term of a query is.
+
+    weight: Lucene's idf times its count in the query. most: no document gets more from the term.
+    """
 
     documents: np.ndarray
     divisors: np.ndarray
     weight: np.float32
+    most: float
 
     @classmethod
     def of(cls, index: Index, place: int, times: int) -> _Postings:
@@ -216,17 +262,22 @@ class _Postings:
         documents = index.arrays["documents"][part]
         frequency = len(documents)
         idf = np.float32(math.log(1 + (len(index) - frequency + 0.5) / (frequency + 0.5)))
-        return cls(documents, index.arrays["divisors"][part], np.float32(times) * idf)
-
-    @property
-    def most(self) -> float:
-        """No document can score more."""
-        return float(self.weight)
+        weight = np.float32(times) * idf
+        most = float(weight - weight / index.arrays["largest"][place])
+        return cls(documents, index.arrays["divisors"][part], weight, most)
 
     def scores(self, at: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Lucene's score of the documents at these places of the list, in single precision."""
         found: np.ndarray = self.weight - self.weight / self.divisors[at]
         return found
+
+
+def _largest(divisors: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The largest divisor of each term."""
+    if not len(starts):
+        return divisors
+    found: np.ndarray = np.maximum.reduceat(divisors, starts)
+    return found
 
 
 def _inverse_norms(mean: float) -> np.ndarray:

@@ -29,7 +29,7 @@ from ldm.records import Problem, replacing
 from ldm.types import stable_hash
 
 #: Grows when the same files give other arrays than before.
-FORMAT = "1"
+FORMAT = "2"
 #: Products kept read.
 REMEMBERED = 20_000
 
@@ -198,6 +198,7 @@ def compile_products(
     found.update(indexer.finish(ranks))
     meta = {
         "digest": digest.hexdigest()[:16],
+        "arrays": sorted(found),
         "problems": problems,
         "nouns": nouns,
         **{field: list(known) for field, known in groups.items()},
@@ -221,10 +222,16 @@ def _write(folder: Path, read: Iterable[Product | Problem], seed: int) -> None:
 
 
 def _open(folder: Path) -> Catalogue:
-    arrays = {path.stem: _mapped(path) for path in sorted(folder.glob("*.npy"))}
-    meta = json.loads((folder / _META).read_text(encoding="utf-8"))
-    with (folder / _TEXT).open("rb") as file:
-        text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        meta = json.loads((folder / _META).read_text(encoding="utf-8"))
+        arrays = {name: _mapped(folder / f"{name}.npy") for name in meta["arrays"]}
+        with (folder / _TEXT).open("rb") as file:
+            text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError, KeyError) as error:
+        raise LdmError(
+            f"The catalogue kept in {folder} is damaged: {error}.",
+            "Remove that folder; it will be made again.",
+        ) from error
     return Catalogue(arrays, text, meta)
 
 

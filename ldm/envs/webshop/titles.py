@@ -54,6 +54,18 @@ def parser_version() -> str:
     return f"{MODEL} {found.dist.version}"
 
 
+def check_parser() -> EntryPoint:
+    """The installed model. Raises LdmError where there is none."""
+    found = _installed()
+    if found is None:
+        raise LdmError(
+            f"The reward reads product titles with spaCy's model {MODEL}, and no installed package "
+            "provides it.",
+            INSTALL,
+        )
+    return found
+
+
 def _installed() -> EntryPoint | None:
     """The model, under its own name or repackaged under a longer one."""
     models = entry_points(group="spacy_models")
@@ -62,13 +74,7 @@ def _installed() -> EntryPoint | None:
 
 
 def _load() -> Any:
-    found = _installed()
-    if found is None:
-        raise LdmError(
-            f"The reward reads product titles with spaCy's model {MODEL}, and no installed package "
-            "provides it.",
-            INSTALL,
-        )
+    found = check_parser()
     try:
         import spacy
 

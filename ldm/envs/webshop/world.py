@@ -63,7 +63,8 @@ class World:
         first, *others = query.split(" ")
         match first:
             case "<r>":
-                draw = random.Random(stable_seed(self.catalogue.digest, session.number, query))
+                seed = stable_seed(self.catalogue.digest, session.number, ascii(query))
+                draw = random.Random(seed)
                 return tuple(draw.sample(range(len(self.catalogue)), min(TOP, len(self.catalogue))))
             case "<a>":
                 return None

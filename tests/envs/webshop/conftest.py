@@ -10,7 +10,7 @@ import pytest
 
 from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
-from ldm.envs.webshop.titles import Titles
+from ldm.envs.webshop.titles import Titles, parser_version
 from ldm.envs.webshop.world import World
 from tests.envs.webshop.shop import small_shop
 
@@ -52,6 +52,14 @@ def catalogue(official: Path) -> Catalogue:
 def parses(golden: Path) -> dict[str, tuple[str, ...]]:
     """The nouns of the titles as the golden outputs' parser reads them."""
     return {one["name"]: tuple(one["nouns"]) for one in lines(golden / "titles_pos.jsonl")}
+
+
+@pytest.fixture(scope="session")
+def parsed() -> Titles:
+    """Titles read by spaCy, which takes seconds to load; skips where it is not installed."""
+    if parser_version() == "none":
+        pytest.skip("spaCy's model is not installed: it comes with ldm[webshop]")
+    return Titles()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ldm.envs.webshop import WebShop, WebShopOptions
+from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.render import Mode
+from ldm.envs.webshop.store import Settings, open_catalogue
 from ldm.envs.webshop.titles import Titles
 from ldm.envs.webshop.world import World
 from ldm.types import TimeStep, stable_seed
@@ -26,8 +28,9 @@ MODES: tuple[Mode, ...] = ("bracket", "text", "text_rich")
 #: Pieces of actions that are likely to upset something.
 ODD = (
     "", " ", "search", "click", "search[]", "click[]", "[", "]", "search[[x]]", "click[search]",
-    "search[ ]", "search[the of]", "search[<r>]", "search[<r> x]", "search[<c> garden]",
-    "search[<c>]", "search[<q> lamps]", "search[<q>]", "search[<a> x]", "search[<a>]",
+    "search[ ]", "search[the of]", "search[<r>]", "search[<r> x]", "search[<r> \ud800]",
+    "search[<c> garden]", "search[<c>]", "search[<q> lamps]", "search[<q>]", "search[<a> x]",
+    "search[<a>]",
     "search[search_results]", "search[item_page x]", "search[item_sub_page lamp]", "search[done]",
     'search["black"]', "search[a\nb]", "search[\x00]", "search[\ud800]", "search[%s {0} {{x}}]",
     "search[" + "lamp " * 500 + "]", "search[東京 ★ 👨\u200d💼]", "click[Next >]", "click[< Prev]",
@@ -102,10 +105,8 @@ def known_titles(folder: Path) -> Mapping[str, tuple[str, ...]]:
 
 def play(folder: Path, sessions: int, actions: int) -> dict[str, object]:
     """Walk in every mode of observation, sharing the sessions out among them."""
-    first = WebShop(WebShopOptions(data=str(folder)))
-    first.reset(first.tasks("test")[0])
-    assert first._world is not None
-    world = World(first._world.catalogue, titles=Titles(known_titles(folder)))
+    catalogue = open_catalogue(Files.find(folder, human=False), Settings())
+    world = World(catalogue, titles=Titles(known_titles(folder)))
     report: dict[str, object] = {}
     for number, mode in enumerate(MODES):
         share = len(range(number, sessions, len(MODES)))
@@ -116,5 +117,6 @@ def play(folder: Path, sessions: int, actions: int) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sessions, actions = (int(text) for text in (*sys.argv[2:], 1000, 100)[:2])
-    print(json.dumps(play(Path(sys.argv[1]), sessions, actions)))
+    folder, *numbers = sys.argv[1:]
+    asked = [int(number) for number in numbers]
+    sys.stdout.write(json.dumps(play(Path(folder), *(asked or [1000, 100]))) + "\n")

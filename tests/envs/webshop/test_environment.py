@@ -11,7 +11,7 @@ import pytest
 
 from ldm.agents import Resources
 from ldm.agents.random import RandomAgent, RandomOptions
-from ldm.envs.webshop import WebShop, WebShopOptions, environment
+from ldm.envs.webshop import WebShop, WebShopOptions, environment, titles
 from ldm.envs.webshop.environment import OFFICIAL_SPLITS
 from ldm.envs.webshop.pages import BOUGHT
 from ldm.envs.webshop.render import INVALID
@@ -72,9 +72,9 @@ def test_shopping_from_the_search_to_the_purchase(env: WebShop) -> None:
     assert results.admissible[:2] == ("click[Back to Search]", "click[Next >]")
     item = env.step("click[B000000003]")
     assert item.observation == (
-        "[Back to Search] \n[< Prev] \ncolor [black][light blue][rose]\nsize [small][large][x-large]"
-        "\nNumber 3 Soap \nPrice: $8.5 \nRating: N.A. \n[Description] \n[Features] \n[Reviews] "
-        "\n[Buy Now] "
+        "[Back to Search] \n[< Prev] \ncolor [black][light blue][rose]\n"
+        "size [small][large][x-large]\nNumber 3 Soap \nPrice: $8.5 \nRating: N.A. \n"
+        "[Description] \n[Features] \n[Reviews] \n[Buy Now] "
     )
     wanted = {
         name: task.goal.partition(f"{name}: ")[2].partition(",")[0] for name in ("color", "size")
@@ -109,7 +109,7 @@ def test_an_invalid_action_answers_as_the_published_runners_do(env: WebShop) -> 
 
 def test_the_official_modes_repeat_the_page_on_an_invalid_action(small: Path) -> None:
     for mode in ("text", "text_rich"):
-        env = WebShop(WebShopOptions(data=str(small), observation=mode))  # type: ignore[arg-type]
+        env = WebShop(WebShopOptions(data=str(small), observation=mode))
         opening = env.reset(env.tasks("test")[0])
         assert env.step("click[Buy Now]") == replace(opening, valid=False)
 
@@ -173,7 +173,7 @@ def test_splits_go_by_session_number_and_train_shares_no_product(tmp_path: Path)
     assert "B000000000" in held_back
     assert held_back.isdisjoint(task.source for task in train)
     assert len(train) == 1700 - len(held_back - {"B000000000"})
-    assert train[0] == train[:1][0] == list(train)[0]
+    assert train[0] == train[:1][0] == next(iter(train))
 
 
 def test_the_official_training_goals_share_no_product_with_the_others(
@@ -222,8 +222,7 @@ def test_human_goals_are_another_protocol(tmp_path: Path) -> None:
     }
     folder = write_shop(tmp_path, [raw(0)], {"B000000000": told(0)}, human)
     synthetic, wanted = (
-        WebShop(WebShopOptions(data=str(folder), goals=goals))  # type: ignore[arg-type]
-        for goals in ("synthetic", "human")
+        WebShop(WebShopOptions(data=str(folder), goals=goals)) for goals in ("synthetic", "human")
     )
     (task,) = wanted.tasks("test")
     assert task.goal.startswith("a lamp, and price lower than ")
@@ -240,10 +239,21 @@ def test_without_data_the_remedy_is_named() -> None:
     assert "WEBSHOP_DATA" in missing.value.remedy
 
 
+def test_a_missing_title_parser_is_told_before_anything_is_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    product = raw(0, title_nouns=None)
+    folder = write_shop(tmp_path, [product], {product["asin"]: told(0)})
+    monkeypatch.setattr(titles, "_installed", lambda: None)
+    with pytest.raises(LdmError, match="en_core_web_sm") as missing:
+        WebShop(WebShopOptions(data=str(folder))).tasks("test")
+    assert "ldm[webshop]" in missing.value.remedy
+
+
 def test_bad_options_and_tasks_are_refused(env: WebShop) -> None:
     for bad in ({"observation": "pixels"}, {"page_size": 0}, {"num_products": 0}):
-        with pytest.raises(ValueError, match="page_size|observation"):
-            WebShopOptions(**bad)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"page_size|observation"):
+            WebShopOptions(**bad)
     task = env.tasks("test")[0]
     for name in ("test/999999", "test/x", "test"):
         with pytest.raises(LdmError, match="no task"):

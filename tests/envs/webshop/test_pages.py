@@ -13,7 +13,7 @@ from ldm.envs.webshop.catalogue import Files, Product
 from ldm.envs.webshop.pages import Layout, Session
 from ldm.envs.webshop.render import render
 from ldm.envs.webshop.store import Settings, open_catalogue
-from ldm.envs.webshop.titles import parser_version
+from ldm.envs.webshop.titles import Titles
 from ldm.envs.webshop.world import World
 from tests.envs.webshop.conftest import lines
 
@@ -60,15 +60,14 @@ def test_pages_and_rewards_are_the_official_ones_step_by_step(world: World, gold
     assert replay(world, golden / "episodes.jsonl") == 850
 
 
-@pytest.mark.skipif(parser_version() == "none", reason="needs ldm[webshop]")
-def test_so_are_those_of_the_edge_products(golden: Path) -> None:
+def test_so_are_those_of_the_edge_products(golden: Path, parsed: Titles) -> None:
     edge = golden / "edge"
     files = Files(edge / "items.json", edge / "items_ins.json")
-    world = World(open_catalogue(files, Settings()))
+    world = World(open_catalogue(files, Settings()), titles=parsed)
     assert replay(world, edge / "episodes.jsonl") == 293
     assert replay(world, edge / "episodes_show_attrs.jsonl", Layout(attributes=True)) == 8
     files = Files(edge / "items.json", edge / "items_ins.json", edge / "items_human_ins.json")
-    world = World(open_catalogue(files, Settings(human=True)))
+    world = World(open_catalogue(files, Settings(human=True)), titles=parsed)
     assert replay(world, edge / "episodes_human.jsonl") == 10
 
 
@@ -112,8 +111,8 @@ def recorded(official: Path) -> Iterator[tuple[str, Session, Recorded]]:
                 session = Session(0, "", "search_results", "q", tuple(range(int(found[1]))), 1)
                 yield page, session, Recorded(*(told(*item) for item in items))
             elif found := re.fullmatch(
-                r"\[Back to Search\] \n\[< Prev\] \n((?:.+ \[.*\]\n)*)(.*) \nPrice: (.*) \nRating: .*"
-                r"\n\[Description\] \n\[Features\] \n\[Reviews\] \n\[Buy Now\] ",
+                r"\[Back to Search\] \n\[< Prev\] \n((?:.+ \[.*\]\n)*)(.*) \nPrice: (.*) "
+                r"\nRating: .*\n\[Description\] \n\[Features\] \n\[Reviews\] \n\[Buy Now\] ",
                 page,
             ):
                 product = told("B000000000", found[2], found[3], found[1])

@@ -121,6 +121,21 @@ def test_a_cache_that_cannot_be_written_is_named(small: Path, tmp_path: Path) ->
     assert "env.cache" in refused.value.remedy
 
 
+@pytest.mark.parametrize("name", ["divisors.npy", "meta.json", "products.jsonl"])
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_damaged_cache_is_named_with_a_remedy(
+    small: Path, tmp_path: Path, name: str, torn: bool
+) -> None:
+    opened(small, tmp_path)
+    (path,) = tmp_path.glob(f"*/{name}")
+    path.unlink()
+    if torn:
+        path.write_bytes(b"")
+    with pytest.raises(LdmError, match="damaged") as damaged:
+        opened(small, tmp_path)
+    assert "Remove" in damaged.value.remedy
+
+
 def test_products_are_found_by_asin(small: Path) -> None:
     catalogue = opened(small)
     assert catalogue.position("B000000007") == 7
