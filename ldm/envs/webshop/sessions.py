@@ -29,6 +29,8 @@ SPLIT = "recorded"
 #: Products that the search engine finds at most, and that the logged site shows on a page.
 MOST_FOUND = 50
 LAYOUT = Layout()
+#: People do not look at pages beyond this one; a larger number is no page's.
+LAST_PAGE = 1_000
 
 _PAGES: tuple[Page, ...] = ("index", "search_results", "item_page", "item_sub_page", "done")
 #: Where the sub-page's name stands in the path of its address.
@@ -165,7 +167,7 @@ def _page_number(content: Mapping[str, Any]) -> int:
         number = int(value) if isinstance(value, str) else value
     except ValueError:
         number = None
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= LAST_PAGE:
         raise Wrong("content.page", f"not a page number: {value!r:.40}")
     return number
 
