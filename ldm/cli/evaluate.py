@@ -78,7 +78,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="The environment's data; default for alfworld: $ALFWORLD_DATA."),
+        typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
     ] = None,
     engine: Annotated[
         Literal["fast", "official"] | None,

@@ -180,7 +180,7 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     \b
     Examples:
-      ldm memory search "put a hot egg in the fridge" "On the countertop 1, you see a egg 2."
+      ldm memory search --env alfworld "put a hot egg in the fridge" "You see a egg 2."
       ldm memory search "heat an egg" "You see nothing." --k 10 --json
     """
     from ldm.embed import load_embedder

@@ -14,7 +14,7 @@ from ldm.cli import output
 from ldm.cli.arms import cores, short
 from ldm.cli.choices import full_location, listed_ids, listed_names, with_data, without_data
 from ldm.cli.evaluate import DEFAULT_RUNS
-from ldm.cli.wiring import DEFAULT_MEMORY, Settings, override, settings
+from ldm.cli.wiring import DEFAULT_MEMORY, Settings, build_environment, override, settings
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
@@ -52,10 +52,7 @@ class RefinementPlan:
 
     def environment(self) -> Environment:
         """The environment, for its tasks and protocol, or to be explored."""
-        from ldm.envs import load_env
-
-        found = load_env(self.env)
-        return found(override(found.Options, dict(self.env_options), f"environment {self.env}"))
+        return build_environment(self.env, self.env_options)
 
     def refine_options(self) -> RefineOptions:
         """How goals are explored."""

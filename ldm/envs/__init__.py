@@ -9,6 +9,7 @@ from ldm.episode import Environment
 
 ENVS = {
     "alfworld": "ldm.envs.alfworld:ALFWorld",
+    "webshop": "ldm.envs.webshop:WebShop",
 }
 GROUP = "ldm.envs"
 

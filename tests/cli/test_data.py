@@ -8,6 +8,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.envs.alfworld.test_data import PICK, url  # noqa: F401 - a fixture
 from tests.envs.alfworld.test_environment import make_game
+from tests.envs.webshop.shop import small_shop
+from tests.envs.webshop.test_data import mirror  # noqa: F401 - a fixture
 
 
 def test_check_prints_counts_and_succeeds(run: Run, tmp_path: Path) -> None:
@@ -60,3 +62,42 @@ def test_get_fetches_checks_and_tells_the_checksum(
     assert refused.code == 1
     assert "SHA-256" in refused.err
     assert list(to.iterdir()) == []
+
+
+def test_webshops_data_are_checked(
+    run: Run, small_shop_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WEBSHOP_DATA", raising=False)
+    done = run("data", "check", "webshop", small_shop_folder)
+    assert done.code == 0
+    assert "products: 6 of 1181436 published" in done.out
+    assert "0 problem(s)" in done.out
+    assert "WEBSHOP_DATA is not set" in run("data", "check", "webshop").err
+    monkeypatch.setenv("WEBSHOP_DATA", str(small_shop_folder))
+    assert json.loads(run("data", "check", "webshop", "--json").out)["products"] == 6
+
+
+def test_webshops_data_are_fetched_from_a_mirror(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mirror: str,  # noqa: F811
+) -> None:
+    monkeypatch.delenv("WEBSHOP_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    done = run("data", "get", "webshop", "--url", mirror)
+    there = tmp_path / "home" / ".cache" / "webshop"
+    assert "items_human_ins.json (not compared" in done.out
+    assert f"export WEBSHOP_DATA={there}" in done.out
+    assert done.code == 1  # one product of the mirror is damaged, and named
+    assert "items_shuffle_1000.json:4:pricing" in done.out
+    refused = run(
+        "data", "get", "webshop", "--url", mirror, "--to", tmp_path / "x", "--sha256", "0"
+    )
+    assert refused.code == 1
+    assert "1 checksums are given for 3 files" in refused.err
+
+
+@pytest.fixture
+def small_shop_folder(tmp_path: Path) -> Path:
+    return small_shop(tmp_path / "shop", 6)

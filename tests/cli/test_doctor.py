@@ -33,7 +33,7 @@ SECRET = "sk-planted-0123456789"
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working directory and no settings, whatever machine the tests run on."""
     monkeypatch.chdir(tmp_path)
-    for name in ("ALFWORLD_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+    for name in ("ALFWORLD_DATA", "WEBSHOP_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -106,6 +106,20 @@ def test_a_wrong_data_folder_is_named(
     check = checks(run)["ALFWORLD_DATA"]
     assert check["status"] == "missing"
     assert "absent" in check["detail"]
+
+
+def test_webshops_files_are_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "ldm data get webshop" in checks(run)["WEBSHOP_DATA"]["remedy"]
+    monkeypatch.setenv("WEBSHOP_DATA", str(tmp_path))
+    check = checks(run)["WEBSHOP_DATA"]
+    assert (check["status"], "items_shuffle" in check["detail"]) == ("missing", True)
+    for name in ("items_shuffle_1000.json", "items_ins_v2_1000.json"):
+        (tmp_path / name).write_text("[]")
+    check = checks(run)["WEBSHOP_DATA"]
+    assert check["status"] == "ok"
+    assert "items_shuffle_1000.json" in check["detail"]
 
 
 def test_trajectories_in_the_working_directory_are_found(run: Run, tmp_path: Path) -> None:
