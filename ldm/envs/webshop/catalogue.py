@@ -2,8 +2,8 @@
 
 A data folder holds `items_shuffle*.json` (the products, a JSON array), `items_ins_v2*.json` (asin →
 attributes and a synthetic instruction) and, for human goals, `items_human_ins.json` (asin → human
-instructions); each may end in .json.gz. Files are read as a stream: all 1.18 million products are
-5 GB of JSON.
+instructions); each may end in .json.gz. A product of our own may also have `title_nouns`, the noun
+tokens of its title in lower case. Products are read as a stream: all 1.18 million are 5 GB of JSON.
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ class WebShop:
         self._world: World | None = None
         self._session: Session | None = None
         self._page: tuple[Node, ...] = ()
+        self._there: Mapping[str, Node] = {}
 
     def protocol(self) -> Mapping[str, Any]:
         """What makes scores comparable: goals, prices, caps, observations, reward."""
@@ -144,7 +145,7 @@ class WebShop:
     def step(self, action: str) -> TimeStep:
         """Carry out search[…] or click[…]; anything else changes nothing."""
         world, before = self._running()
-        answer = pages.step(before, action, self._page, world)
+        answer = pages.step(before, action, self._there, world)
         self._session = after = answer.session
         if answer.bought:
             return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
@@ -206,8 +207,9 @@ class WebShop:
         assert self._world is not None  # noqa: S101 - set by both callers
         if valid:
             self._page = pages.nodes(session, self._world, self._layout)
+            self._there = pages.clickables(self._page)
         observation = self._observation(session, before, valid)
-        admissible = _admissible(session, self._page) if self.options.admissible else None
+        admissible = _admissible(session, self._there) if self.options.admissible else None
         return TimeStep(observation, admissible=admissible, valid=valid)
 
     def _observation(self, session: Session, before: Session | None, valid: bool) -> str:
@@ -255,14 +257,14 @@ def _numbers(sources: np.ndarray, splits: Mapping[str, Range], split: str) -> np
     return chosen
 
 
-def _admissible(session: Session, page: tuple[Node, ...]) -> tuple[str, ...]:
+def _admissible(session: Session, there: Mapping[str, Node]) -> tuple[str, ...]:
     """Every click that does something and, on the search page, the search for the instruction.
 
     A search can be anything, so that it cannot be listed; that one stands for them.
     """
     if session.page == "index":
         return (f"search[{session.instruction}]",)
-    found = (_click(node.text) for node in pages.clickables(page).values())
+    found = (_click(node.text) for node in there.values())
     return tuple(action for action in found if action)
 
 

@@ -158,20 +158,18 @@ def parse(action: str) -> tuple[str, str] | None:
     return (found[1], found[2].lower()) if found else None
 
 
-def step(session: Session, action: str, page: tuple[Node, ...], shop: Shop) -> Answer:
+def step(session: Session, action: str, there: Mapping[str, Node], shop: Shop) -> Answer:
     """Carry out an action as the official site does; one it does not know changes nothing.
 
-    page: the `nodes` of the open page.
+    there: the `clickables` of the open page.
     """
     parsed = parse(action)
     if parsed:
         name, argument = parsed
         if name == "search":
             return _search(session, argument, shop)
-        if name == "click" and argument != SEARCH:
-            there = clickables(page)
-            if argument in there:
-                return _click(session, argument, there, shop)
+        if name == "click" and argument != SEARCH and argument in there:
+            return _click(session, argument, there, shop)
     return Answer(session, valid=False, bought=False)
 
 

@@ -227,7 +227,7 @@ def _open(folder: Path) -> Catalogue:
         arrays = {name: _mapped(folder / f"{name}.npy") for name in meta["arrays"]}
         with (folder / _TEXT).open("rb") as file:
             text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, KeyError) as error:
         raise LdmError(
             f"The catalogue kept in {folder} is damaged: {error}.",
             "Remove that folder; it will be made again.",

@@ -43,8 +43,8 @@ def replay(world: World, path: Path, layout: Layout | None = None) -> int:
         compare(world, session, episode["initial"], layout)
         for step in episode["steps"]:
             number += 1
-            page = pages.nodes(session, world, layout)
-            answer = pages.step(session, step["action"], page, world)
+            there = pages.clickables(pages.nodes(session, world, layout))
+            answer = pages.step(session, step["action"], there, world)
             if "exception" in step:
                 # What crashes the official environment does nothing here.
                 assert answer == (session, False, False)
@@ -155,8 +155,8 @@ def opened(small_world: World) -> Session:
 
 
 def act(world: World, session: Session, action: str) -> Session:
-    page = pages.nodes(session, world, Layout())
-    answer = pages.step(session, action, page, world)
+    there = pages.clickables(pages.nodes(session, world, Layout()))
+    answer = pages.step(session, action, there, world)
     assert answer.valid, action
     return answer.session
 
@@ -202,8 +202,8 @@ def test_options_survive_a_sub_page_but_not_the_way_back_to_the_results(
 def test_what_the_site_does_not_know_changes_nothing(
     small_world: World, opened: Session, action: str
 ) -> None:
-    page = pages.nodes(opened, small_world, Layout())
-    assert pages.step(opened, action, page, small_world) == (opened, False, False)
+    there = pages.clickables(pages.nodes(opened, small_world, Layout()))
+    assert pages.step(opened, action, there, small_world) == (opened, False, False)
 
 
 def test_the_page_before_the_first_and_after_the_last_are_empty(small_world: World) -> None:
