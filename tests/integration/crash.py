@@ -26,6 +26,8 @@ from tests.llm.server import FakeServer
 LDM = (sys.executable, "-m", "ldm.cli")
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
+#: Seconds between two looks of a reader: it should not take the processor from what it looks at.
+GLANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +273,7 @@ def _wait(process: subprocess.Popen[bytes], command: Command, place: Path, limit
     end = time.monotonic() + limit
     while command.watch is not None and process.poll() is None and time.monotonic() < end:
         command.watch(place)
+        time.sleep(GLANCE)
     process.wait(max(0.0, end - time.monotonic()))
 
 
