@@ -90,8 +90,7 @@ def _forget(arm: Arm) -> None:
     """Remove a run in which nothing happened and no call was paid: its agent cannot be built."""
     from ldm.llm.recording import FILE
 
-    played = any(arm.run.parts.iterdir()) if arm.run.parts.is_dir() else False
-    if arm.fresh and not played and not (arm.run.directory / FILE).exists():
+    if arm.fresh and not arm.run.begun and not (arm.run.directory / FILE).exists():
         arm.run.remove()
 
 

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ldm.errors import LdmError
+
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
@@ -44,6 +46,21 @@ def listed_ids(text: str) -> tuple[str, ...]:
 def full_location(memory: str) -> str:
     """The memory's place, so that a run can be resumed from any directory."""
     return memory if "://" in memory else str(Path(memory).expanduser().absolute())
+
+
+def one_environment(memory: str, env: str = "") -> str:
+    """The environment asked for, or the only one that the memory holds; LdmError for several."""
+    from ldm.memory import environments
+
+    if env:
+        return env
+    found = environments(memory)
+    if len(found) != 1:
+        raise LdmError(
+            f"{memory} holds {len(found)} environments: {', '.join(found) or 'none'}.",
+            "Name one with --env." if found else "Make a memory with `ldm build-memory DATA`.",
+        )
+    return found[0]
 
 
 def with_data(env: str, options: dict[str, str]) -> dict[str, str]:

@@ -12,7 +12,14 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.arms import cores, short
-from ldm.cli.choices import full_location, listed_ids, listed_names, with_data, without_data
+from ldm.cli.choices import (
+    full_location,
+    listed_ids,
+    listed_names,
+    one_environment,
+    with_data,
+    without_data,
+)
 from ldm.cli.evaluate import DEFAULT_RUNS
 from ldm.cli.wiring import DEFAULT_MEMORY, Settings, build_environment, override, settings
 from ldm.errors import LdmError
@@ -221,7 +228,7 @@ def _prepared(
     from ldm.runs import create
 
     location = full_location(asked.memory or DEFAULT_MEMORY)
-    name = asked.env or _only_environment(location)
+    name = one_environment(location, asked.env or "")
     override(PolicyOptions, asked.policy_options, "policy")
     plan = _with_split(name, asked)
     plan.refine_options()
@@ -396,8 +403,7 @@ def _explore(
     except (Interrupted, WorkerDied):
         raise
     except LdmError:
-        played = any(run.parts.iterdir()) if run.parts.is_dir() else False
-        if fresh and not played:
+        if fresh and not run.begun:
             run.remove()
         raise
 
@@ -464,15 +470,3 @@ def _show(
         )
     if len(broken) == len(explored):
         raise LdmError("Every goal failed.", "The first failure is shown above.")
-
-
-def _only_environment(location: str) -> str:
-    from ldm.memory import environments
-
-    found = environments(location)
-    if len(found) != 1:
-        raise LdmError(
-            f"{location} holds {len(found)} environments: {', '.join(found) or 'none'}.",
-            "Name one with --env." if found else "Make a memory with `ldm build-memory DATA`.",
-        )
-    return found[0]
