@@ -237,7 +237,7 @@ class PromptedReasoner:
                 since=since,
                 observation=state.observation,
                 candidates=candidates,
-                admissible=state.admissible or (),
+                admissible=() if candidates else state.admissible or (),
                 lengths={name: int(length * effort) for name, length in LENGTHS.items()},
             )
 

@@ -35,7 +35,8 @@ FAULTS = ("429", "500", "hang", "cut", "truncated", "no choices", "wrong schema"
 class Behaviour:
     """latency: seconds until an answer. rates: fault → how often, at the first sight of a request
     and at each further one, drawn by `seed`. structured: ways of asking for JSON that are enforced;
-    others are refused, or `ignores` them. rejects: parameters refused with a 400.
+    others are refused, or `ignores` them. rejects: parameters refused with a 400. unbounded: no
+    schema may bound a length or a number.
     status: answer everything with it, saying `complaint`.
     answer: the reply's text, given the body. hang: seconds that a hanging request hangs, and that
     one which is answered byte by byte ("dribble") takes.
@@ -49,6 +50,7 @@ class Behaviour:
     structured: tuple[str, ...] = ("json_schema", "json_object")
     ignores: tuple[str, ...] = ()
     rejects: tuple[str, ...] = ()
+    unbounded: bool = False
     answer: Callable[[dict[str, Any]], str] | None = None
     retry_after: str = "0.05"
     hang: float = 2.0
@@ -242,6 +244,10 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             kind = body.get("response_format", {}).get("type", "")
             if kind and kind not in (*behaviour.structured, *behaviour.ignores):
                 return "refused", 400, f"response_format of type {kind} is not available", {}
+            schema = json.dumps(body.get("response_format", {}))
+            if behaviour.unbounded and '"maxLength"' in schema:
+                said = "Invalid schema for response_format 'reply': 'maxLength' is not permitted."
+                return "refused", 400, said, {}
             return None
 
         def text(self, body: dict[str, Any]) -> str:

@@ -7,9 +7,10 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from ldm.errors import (
     BudgetSpent,
@@ -28,6 +29,11 @@ from ldm.types import Usage
 from tests.llm.conftest import HASTY, Connect, Serve
 
 SECRET = "sk-planted-0123456789"
+
+
+@dataclass(frozen=True)
+class Bounded:
+    name: Annotated[str, Field(max_length=100)]
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,18 @@ class TestParametersThatAModelRejects:
         assert server.outcomes["refused"] == 1
         if name == "max_tokens":
             assert server.bodies[-1]["max_completion_tokens"] == 5
+
+    def test_bounds_in_a_schema_go_and_the_schema_stays(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve(unbounded=True)
+        model = connect(server).model("m")
+        for number in range(2):
+            assert model.complete(ask(f"{number}"), schema=Bounded).value is not None
+        sent = server.bodies[-1]["response_format"]
+        assert sent["type"] == "json_schema"
+        assert "maxLength" not in str(sent)
+        assert server.outcomes["refused"] == 1
 
     def test_all_at_once(self, serve: Serve, connect: Connect) -> None:
         rejected = ("temperature", "stop", "seed", "max_tokens", "max_completion_tokens", "top_p")

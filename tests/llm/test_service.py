@@ -211,7 +211,9 @@ class TestWhatIsKnownOfServers:
         ]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: known.put("m", learnt[n % 4]), range(40)))
-        expected = Capabilities("json_object", False, False, False, False, "max_completion_tokens")
+        expected = Capabilities(
+            "json_object", True, False, False, False, False, "max_completion_tokens"
+        )
         assert known.get("m") == expected
         assert Known(file, "here").get("m") == expected
         assert Known(file, "there").get("m") is None

@@ -273,7 +273,7 @@ def test_bad_products_can_be_asked_for_or_refused(tmp_path: Path) -> None:
 
 
 def test_a_random_shopper_ends_its_episodes_or_its_budget(env: WebShop) -> None:
-    agent = RandomAgent(RandomOptions(), Resources(None, None, None, None, 0))
+    agent = RandomAgent(RandomOptions(), Resources())
     ends = set()
     for task in env.tasks("test")[:20]:
         result, _ = run_episode(env, agent, task)

@@ -1,0 +1,70 @@
+"""A language model that says what a test has written down."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ldm.errors import ContextTooLong
+from ldm.llm import GREEDY, Completion, Message, Sampling
+from ldm.llm.structured import form_of
+from ldm.types import Usage
+
+#: A reply: its text, or a value to be written as JSON.
+Reply = str | dict[str, Any]
+
+
+class Scripted:
+    """Answers with `reply`, which is told the last message; keeps what it was asked.
+
+    room: characters of a request that it has room for, 0 for any. As in the real client, a reply
+    that does not fit the form has `malformed` set and no value.
+    """
+
+    name = "scripted"
+
+    def __init__(self, reply: Callable[[str], Reply], room: int = 0) -> None:
+        self._reply = reply
+        self._room = room
+        self.asked: list[Sequence[Message]] = []
+        self.forms: list[Any] = []
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: type[Any] | None = None,
+        sampling: Sampling = GREEDY,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> Completion:
+        if self._room and sum(len(m.content) for m in messages) > self._room:
+            raise ContextTooLong("No room.", "Shorten it.")
+        assert schema is not None
+        self.asked.append(messages)
+        self.forms.append(schema)
+        said = self._reply(messages[-1].content)
+        text = said if isinstance(said, str) else json.dumps(said)
+        value, _ = form_of(schema).read(text)
+        usage = Usage(1, len(messages[-1].content), 0, len(text))
+        return Completion(text, usage, value, malformed=value is None)
+
+
+def in_turn(*replies: Reply) -> Callable[[str], Reply]:
+    """One reply after the other; asking for more is an error."""
+    left = list(replies)
+    return lambda _: left.pop(0)
+
+
+def steps_wanted(question: str) -> list[int]:
+    """The steps that a prompt for notes asks for."""
+    return [int(number) for number in re.findall(r"after step (\d+)", question.rsplit("\n", 1)[-1])]
+
+
+def items_in(question: str) -> list[str]:
+    """The numbered items of a prompt for types."""
+    found = re.search(r"<items>\n(.*?)\n</items>", question, re.DOTALL)
+    assert found is not None
+    return [line.partition(". ")[2] for line in found[1].splitlines()]
