@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ldm.cli import output
 from ldm.cli.arms import cores, short
 from ldm.cli.models import CONCURRENCY, ModelOptions, Models, counted, say_accounts
-from ldm.cli.wiring import Settings, build_environment, override
+from ldm.cli.wiring import Knowledge, Settings, build_environment, load_knowledge, override
 from ldm.errors import LdmError, RunStopped
 
 if TYPE_CHECKING:
@@ -58,30 +59,30 @@ class RefinementPlan:
         found: RefineOptions = override(RefineOptions, dict(self.options), "refinement")
         return found
 
-    def __call__(self, models: Models | None = None) -> Equipment:
-        """What the goals are explored with, in any process. models: whom the reasoner asks.
+    def __call__(
+        self, models: Models | None = None, knowledge: Knowledge | None = None
+    ) -> Equipment:
+        """What the goals are explored with, in any process.
 
+        models: whom the reasoner asks. knowledge: what `self.knowledge` gave, where it is there.
         Raises LdmError where a name, an option, data or the memory does not fit.
         """
-        from ldm.embed import load_embedder
         from ldm.explore import Equipment
-        from ldm.memory import Memory
         from ldm.policy import Policy, PolicyOptions
-        from ldm.reasoner.offline import OfflineReasoner
-        from ldm.reasoner.prompted import PromptedReasoner
 
-        env = self.environment()
-        embedder = load_embedder(self.embedder)
         policy_options: PolicyOptions = override(PolicyOptions, dict(self.policy_options), "policy")
-        reasoner: Reasoner = (aid := OfflineReasoner(embedder))
+        env = self.environment()
+        known = knowledge or self.knowledge(env.card.name)
+        reasoner: Reasoner = known.reasoner
         if models is not None:
-            llm, asked = models.get("reasoner"), policy_options.prompted()
-            reasoner = PromptedReasoner(llm, env.card, aid, embedder, asked)
-        memory = Memory.open(
-            self.memory, env.card.name, embedder=embedder, generation=self.generation
-        )
-        policy = Policy(memory, reasoner, policy_options, self.seed)
-        return Equipment(env, memory, reasoner, policy, self.refine_options(), self.seed)
+            reasoner = known.ask(models.get("reasoner"), env.card, policy_options.prompted())
+        assert known.memory is not None  # noqa: S101 - a refinement has one
+        policy = Policy(known.memory, reasoner, policy_options, self.seed)
+        return Equipment(env, known.memory, reasoner, policy, self.refine_options(), self.seed)
+
+    def knowledge(self, env: str) -> Knowledge:
+        """The memory of environment `env` (its card's name), and who reasons about it."""
+        return load_knowledge(self.embedder, self.memory, env, self.generation)
 
 
 class Served:
@@ -94,9 +95,17 @@ class Served:
         self._plan = plan
         self._models = models
         self._made: list[Reasoner] = []
+        self._knowledge: Knowledge | None = None
+        self._lock = threading.Lock()
 
     def __call__(self) -> Equipment:
-        made = self._plan(self._models)
+        """The equipment of one thread; memory and embedder are loaded by the first."""
+        with self._lock:
+            if self._knowledge is None:
+                env = self._plan.environment()
+                self._knowledge = self._plan.knowledge(env.card.name)
+                env.close()
+        made = self._plan(self._models, self._knowledge)
         self._made.append(made.reasoner)
         return made
 

@@ -93,15 +93,8 @@ class Wiring:
 
     def knowledge(self, env: str) -> Knowledge:
         """The memory of environment `env` (its card's name), and who reasons about it."""
-        from ldm.embed import load_embedder
-        from ldm.memory import Memory
-        from ldm.reasoner.offline import OfflineReasoner
-
-        embedder = load_embedder(self.embedder)
-        memory = None
-        if "memory" in self.agent_class().needs:
-            memory = Memory.open(self.memory, env, embedder=embedder, generation=self.generation)
-        return Knowledge(embedder, OfflineReasoner(embedder), memory)
+        memory = self.memory if "memory" in self.agent_class().needs else None
+        return load_knowledge(self.embedder, memory, env, self.generation)
 
     def calls(self, options: ModelOptions) -> bool:
         """Whether the agent calls a model where these are the options."""
@@ -130,6 +123,19 @@ class Wiring:
         """The agent's Options."""
         found = self.agent_class()
         return override(found.Options, dict(self.agent_options), f"agent {self.agent}")
+
+
+def load_knowledge(
+    embedder: str | None, memory: str | None, env: str, generation: int | None
+) -> Knowledge:
+    """The offline reasoner, and the memory of `env` at a generation where a place is named."""
+    from ldm.embed import load_embedder
+    from ldm.memory import Memory
+    from ldm.reasoner.offline import OfflineReasoner
+
+    model = load_embedder(embedder)
+    found = Memory.open(memory, env, embedder=model, generation=generation) if memory else None
+    return Knowledge(model, OfflineReasoner(model), found)
 
 
 def build_environment(name: str, options: Settings) -> Environment:

@@ -1,0 +1,183 @@
+"""The memory agent with a language model that follows a script: it keeps the contract, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ldm.agents import Resources
+from ldm.agents.ldm import LdmAgent, LdmOptions
+from ldm.episode import Agent, run_episode
+from ldm.llm import LLM
+from ldm.memory import FormationOptions, Memory, build
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+from ldm.types import Card, EpisodeResult, Usage
+from tests.agent_contract import AgentContract
+from tests.embedder import BagOfWords
+from tests.reasoner.scripted import Reply, Scripted
+from tests.toy import ToyEnv, ToyOptions, expert_trajectories
+
+EMBEDDER = BagOfWords()
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    """Twenty-four expert episodes of the training split, in two batches a kind."""
+    place = str(tmp_path_factory.mktemp("memory"))
+    given = expert_trajectories(options=ToyOptions(tasks=24))
+    options = FormationOptions(batch_size=6)
+    build(place, given, EMBEDDER, OfflineReasoner, options=options)
+    return Memory.open(place, "toy", embedder=EMBEDDER)
+
+
+def ask(llm: LLM, card: Card, options: PromptedOptions) -> PromptedReasoner:
+    return PromptedReasoner(llm, card, OfflineReasoner(EMBEDDER), EMBEDDER, options)
+
+
+def agent(
+    memory: Memory, reply: Callable[[str], Reply], seed: int = 0, **options: Any
+) -> tuple[LdmAgent, Scripted]:
+    """The agent and the model that it asks."""
+    model = Scripted(reply)
+    resources = Resources(memory, seed=seed, reasoner_llm=model, ask=ask)
+    return LdmAgent(LdmOptions(**options), resources), model
+
+
+def follow(question: str) -> Reply:
+    """Does the first candidate of the vote; of several attempts it takes the second."""
+    if "Which attempt" in question:
+        return {"item_1": 2}
+    found = re.search(r"^1\. (.+) \(\d+ %, \d+ examples\)$", question, re.MULTILINE)
+    action = found[1] if found else "wait"
+    return {"complete": "", "incomplete": "all", "summary": f"then {action}", "action": action}
+
+
+class TestTheContract(AgentContract):
+    tasks = 2
+    options: dict[str, Any] = {"candidates": "vote"}  # noqa: RUF012
+
+    @pytest.fixture(autouse=True)
+    def remember(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def reply(self, question: str) -> Reply:
+        return follow(question)
+
+    def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
+        return agent(self.memory, self.reply, seed, budget=budget or 8, **self.options)[0]
+
+    def make_env(self) -> ToyEnv:
+        return ToyEnv()
+
+
+class TestTheContractWithOneTrialABatch(TestTheContract):
+    options = {"decision": "per-batch", "candidates": "vote"}  # noqa: RUF012
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "I am sorry, but I cannot help with that.",
+        "word " * 20_000,
+        "go to sink\ngo to shelf 1\ntake everything",
+        '{"action": 7}',
+        {"complete": "", "incomplete": "", "summary": "", "action": ""},
+        {"complete": "", "incomplete": "", "summary": "", "action": "go to sink; go to shelf 1"},
+    ],
+)
+def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
+    memory: Memory, reply: Reply
+) -> None:
+    player, model = agent(memory, lambda _: reply, budget=5)
+    env = ToyEnv()
+    result, (trial,) = run_episode(env, player, env.tasks("test")[0])
+    assert (result.error, result.end, result.env_steps) == ("", "budget", 5)
+    assert len(model.asked) == len(trial.steps) == result.usage.calls
+    counts = replies(result)
+    assert counts["replies"] == 5
+    matched = sum(n for name, n in counts.items() if name.startswith("matched"))
+    assert matched == 5
+
+
+def test_a_model_that_follows_the_vote_does_as_well_as_the_vote(memory: Memory) -> None:
+    env = ToyEnv()
+    alone = LdmAgent(LdmOptions(budget=12), Resources(memory, OfflineReasoner(EMBEDDER)))
+    follower, model = agent(memory, follow, candidates="vote", budget=12)
+    for task in env.tasks("test")[:6]:
+        by_vote = run_episode(env, alone, task)[1][0]
+        result, (trial,) = run_episode(env, follower, task)
+        assert [s.action for s in trial.steps] == [s.action for s in by_vote.steps]
+        assert result.usage.calls == result.env_steps  # one call a step, notes included
+        assert replies(result)["matched exact"] == result.env_steps
+    last = model.asked[-1][-1].content
+    assert "<notes-so-far>" in last
+    assert "then " in last
+
+
+def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> None:
+    numbers = iter(range(100))
+
+    def reply(question: str) -> Reply:
+        return {
+            "complete": "",
+            "incomplete": "",
+            "summary": f"note {next(numbers)}",
+            "action": "go to sink",
+        }
+
+    player, model = agent(memory, reply, budget=4)
+    env = ToyEnv()
+    run_episode(env, player, env.tasks("test")[0])
+    seen = [re.findall(r"note \d+", asked[-1].content) for asked in model.asked]
+    assert seen == [[], ["note 0"], ["note 1"], ["note 2"]]
+
+
+@pytest.mark.parametrize(
+    ("history", "notes", "actions"),
+    [
+        ("full", True, True),
+        ("summary", True, False),
+        ("actions", False, True),
+        ("none", False, False),
+    ],
+)
+def test_history_says_what_the_model_sees_and_writes(
+    memory: Memory, history: str, notes: bool, actions: bool
+) -> None:
+    player, model = agent(memory, follow, history=history, budget=3)
+    env = ToyEnv()
+    run_episode(env, player, env.tasks("test")[0])
+    system, question = (message.content for message in model.asked[-1])
+    assert ("<notes-so-far>" in question) == notes
+    assert ("summary:" in system) == notes
+    assert ("<done>" in question) == actions
+
+
+def test_each_batch_is_a_trial_and_the_model_chooses(memory: Memory) -> None:
+    player, model = agent(memory, follow, decision="per-batch", candidates="vote", budget=6)
+    env = ToyEnv()
+    task = env.tasks("test")[1]
+    result, trials = run_episode(env, player, task)
+    assert len(trials) == len(memory.batches_for(task.goal)) == 2
+    assert result.submitted == 1
+    assert sum("Which attempt" in asked[-1].content for asked in model.asked) == 1
+    assert result.usage.calls == result.env_steps + 1
+
+
+def test_calls_are_charged_to_the_episode(memory: Memory) -> None:
+    player, model = agent(memory, follow, budget=3)
+    env = ToyEnv()
+    result, _ = run_episode(env, player, env.tasks("test")[0])
+    prompt = sum(len(asked[-1].content) for asked in model.asked)
+    assert result.usage.prompt_tokens == prompt
+    assert result.usage != Usage()
+
+
+def replies(result: EpisodeResult) -> dict[str, Any]:
+    (note,) = (note for note in result.notes if note.kind == "replies")
+    return note.data

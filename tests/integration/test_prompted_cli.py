@@ -1,0 +1,229 @@
+"""A memory formed, refined and evaluated with a model, from the command line, and replayed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm import records
+from ldm.eval.runner import EPISODES, TRAJECTORIES
+from ldm.llm.calls import Call
+from ldm.types import EpisodeResult
+from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+from tests.reasoner.scripted import items_in, steps_wanted
+from tests.toy import ToyOptions, expert_trajectories
+
+__all__ = ["serve"]
+
+SHED = ("--set", "env.tasks=10", "--set", "env.shelves=8")
+ENV = ("--env", "tests.toy:ToyEnv", *SHED)
+MODEL = ("--reasoner-llm", "scripted")
+
+
+def answer(body: dict[str, Any]) -> str:
+    """What a fair model says to each of the reasoner's questions."""
+    question = body["messages"][-1]["content"]
+    if "Greet me" in question:
+        return json.dumps({"greeting": "hello", "language": "English"})
+    if "Name its" in question:
+        return json.dumps({"sub_goals": ["find it", "put it there"]})
+    if wanted := steps_wanted(question):
+        notes = {"complete": 0, "summary": "looked around"}
+        return json.dumps({f"after_step_{number}": notes for number in wanted})
+    if "types of about equal size" in question:
+        numbers = list(range(1, len(items_in(question)) + 1))
+        halves = (("one", numbers[::2]), ("other", numbers[1::2]))
+        return json.dumps({"types": [{"name": n, "members": m} for n, m in halves]})
+    if "number of its type" in question:
+        return json.dumps({f"item_{n}": 1 for n in range(1, len(items_in(question)) + 1)})
+    if "Which step" in question or "Which attempt" in question:
+        return json.dumps({"item_1": 1})
+    notes = {"complete": "", "incomplete": "all", "summary": "looking"}
+    possible = question.partition("<possible-actions>\n")[2].partition("\n<")[0].split("; ")
+    action = next((a for a in possible if a not in question.partition("<now>")[0]), possible[0])
+    if "actions: up to" in body["messages"][0]["content"]:
+        weighed = [{"action": a, "confidence": 0.5} for a in (action, possible[-1])]
+        return json.dumps({**notes, "actions": weighed})
+    return json.dumps({**notes, "action": action})
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
+    known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    records.write(tmp_path / "data" / "train.jsonl", known)
+    return tmp_path
+
+
+@pytest.fixture
+def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    found = serve(answer=answer)
+    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
+    return found
+
+
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL")
+
+
+class TestBuilding:
+    def test_writes_histories_and_types_and_says_what_it_cost(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        outcome = run("build-memory", "data", *MODEL)
+        assert outcome.code == 0, outcome.err
+        assert "scripted at http" in outcome.err
+        assert "Paid for reasoner (scripted)" in outcome.err
+        assert "0 malformed (0.0 %)" in outcome.err
+        assert "one (" in outcome.out
+        exported = run("memory", "export", "out.jsonl")
+        assert exported.code == 0
+        text = Path("out.jsonl").read_text()
+        assert "looked around" in text
+        assert "to do: find it; put it there" in text
+
+    def test_again_from_its_recording_is_the_same_without_a_server(
+        self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert run("build-memory", "data", *MODEL).code == 0
+        run("memory", "export", "first.jsonl")
+        no_server(monkeypatch)
+        replayed = ("build-memory", "data", "--memory", "other", "--replay", ".ldm/memory/calls")
+        outcome = run(*replayed)
+        assert outcome.code == 0, outcome.err
+        run("memory", "export", "second.jsonl", "--memory", "other")
+        assert Path("first.jsonl").read_bytes() == Path("second.jsonl").read_bytes()
+
+    def test_with_the_limit_reached_goes_on_later_and_pays_nothing_twice(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        outcome = run("build-memory", "data", *MODEL, "--max-calls", "5", "--concurrency", "1")
+        assert outcome.code != 0
+        assert "max-calls" in outcome.err
+        before = len(records.read(Path(".ldm/memory/calls/llm.jsonl"), Call))
+        assert before >= 5
+        assert run("build-memory", "data", *MODEL).code == 0
+        calls = records.read(Path(".ldm/memory/calls/llm.jsonl"), Call)
+        assert len({call.key for call in calls}) == len(calls) == server.outcomes["answered"]
+
+    def test_batches_that_another_reasoner_left_unfinished_are_not_kept(
+        self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from ldm.memory.store import Store
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "commit", stop)
+            assert run("build-memory", "data").code != 0
+        assert run("build-memory", "data", *MODEL).code == 0
+        run("memory", "export", "out.jsonl")
+        rows = [json.loads(line)["row"] for line in Path("out.jsonl").read_text().splitlines()]
+        tuples = [row["tuple"] for row in rows if row]
+        assert tuples
+        for found in tuples:
+            told = found["history"]["summary"]
+            assert told == ("" if found["step"] == 0 else "looked around")
+
+
+def evaluated(run: Run, *more: object) -> dict[str, Any]:
+    outcome = run("eval", *ENV, "--set", "budget=6", "--limit", "3", "--json", *more)
+    assert outcome.code == 0, outcome.err
+    found: dict[str, Any] = json.loads(outcome.out)
+    return found
+
+
+def files(directory: str) -> tuple[list[dict[str, Any]], str]:
+    """What a run recorded, without the time it took."""
+    episodes = records.read(Path(directory) / EPISODES, EpisodeResult)
+    told = [{**asdict(episode), "seconds": 0} for episode in episodes]
+    return told, (Path(directory) / TRAJECTORIES).read_text()
+
+
+class TestEvaluating:
+    @pytest.mark.parametrize("more", [(), ("--decision", "per-batch"), ("--index", "llm")])
+    def test_replayed_gives_the_same_bytes_without_a_server(
+        self,
+        more: tuple[str, ...],
+        run: Run,
+        place: Path,
+        server: FakeServer,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        assert run("build-memory", "data", "--batch-size", "2").code == 0
+        first = evaluated(run, *MODEL, *more)
+        no_server(monkeypatch)
+        second = evaluated(run, "--replay", first["run"], *more)
+        assert files(first["run"]) == files(second["run"])
+        manifest = json.loads((Path(first["run"]) / "run.json").read_text())
+        assert manifest["models"]["reasoner"] == "scripted"
+        assert "reasoner/act" in manifest["prompts"]
+        episodes, _ = files(first["run"])
+        calls = sum(episode["usage"]["calls"] for episode in episodes)
+        steps = sum(episode["env_steps"] for episode in episodes)
+        assert steps <= calls <= 3 * steps + 3
+
+    def test_says_who_decides(self, run: Run, place: Path, server: FakeServer) -> None:
+        assert run("build-memory", "data").code == 0
+        offline = run("eval", *ENV, "--limit", "1")
+        assert "the offline reasoner decides" in offline.err
+        asked = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *MODEL)
+        assert "Models at http" in asked.err
+        assert "scripted" in asked.err
+        assert "malformed" in asked.out
+
+    def test_hides_the_admissible_actions_where_that_is_wanted(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        assert run("build-memory", "data").code == 0
+        outcome = run("eval", *ENV, "--limit", "1", *MODEL, "--hide-admissible")
+        assert outcome.code == 1  # the toy environment has no such option, and says so
+        assert "admissible" in outcome.err
+
+
+class TestRefining:
+    REFINE = ("refine", *ENV, "--tasks", "2", "--depth", "4")
+
+    def test_explores_and_replays_without_a_server(
+        self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert run("build-memory", "data").code == 0
+        outcome = run(*self.REFINE, "--dry-run", *MODEL, "--concurrency", "2")
+        assert outcome.code == 0, outcome.err
+        assert "scripted at http" in outcome.err
+        assert "Replies: " in outcome.err
+        (first,) = (place / "runs").glob("refine-*")
+        no_server(monkeypatch)
+        again = run(*self.REFINE, "--dry-run", "--replay", first, "--runs", "again")
+        assert again.code == 0, again.err
+        (second,) = (place / "again").glob("refine-*")
+        assert explored(first) == explored(second)
+
+    def test_is_resumed_with_the_model_it_was_begun_with(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        assert run("build-memory", "data").code == 0
+        assert run(*self.REFINE, "--dry-run", *MODEL).code == 0
+        (first,) = (place / "runs").glob("refine-*")
+        wrong = run("refine", "--resume", first, "--reasoner-llm", "another")
+        assert wrong.code == 1
+        assert "was started with --reasoner-llm scripted" in wrong.err
+        asked = sum(server.outcomes.values())
+        assert run("refine", "--resume", first).code == 0
+        assert sum(server.outcomes.values()) == asked
+        log = json.loads(run("memory", "log", "--json").out)
+        assert log[1]["settings"]["reasoner"] == "scripted"
+
+
+def explored(directory: Path) -> list[dict[str, Any]]:
+    lines = (directory / "trees.jsonl").read_text().splitlines()
+    return [{**json.loads(line), "seconds": 0} for line in lines]
