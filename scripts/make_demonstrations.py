@@ -1,0 +1,163 @@
+"""Pick demonstrations from our own recorded episodes and add thoughts; the same bytes every time.
+
+    python scripts/make_demonstrations.py
+
+Reads data/trajectories/, writes ldm/agents/demonstrations/ENV.jsonl. Of each kind the shortest
+episodes are taken in which something had to be searched, chosen or crafted first. The thoughts, by
+rules, are think steps that say what was found, what is held and what comes next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from ldm import records
+from ldm.agents.demonstrations import SHIPPED
+from ldm.types import Step, Trajectory, stable_hash
+
+ROOT = Path(__file__).resolve().parent.parent
+TRAJECTORIES = ROOT / "data" / "trajectories"
+#: What a heated, cleaned or cooled thing is.
+BECOMES = {"heat": "hot", "clean": "clean", "cool": "cool"}
+
+
+def main() -> None:
+    """Write the file of every environment."""
+    for env, (file, pick, think) in SOURCES.items():
+        told = records.read(TRAJECTORIES / env / file, Trajectory)
+        found = [_thoughtful(one, think(one)) for one in pick(told)]
+        records.write(SHIPPED / f"{env}.jsonl", found)
+        for one in found:
+            print(f"{env} {one.task.kind}: {one.task.goal} ({len(one.steps)} steps)")
+
+
+Thoughts = dict[int, str]
+
+
+def _thoughtful(told: Trajectory, thoughts: Thoughts) -> Trajectory:
+    """The trajectory with a think step before the steps that `thoughts` names."""
+    steps: list[Step] = []
+    for number, step in enumerate(told.steps):
+        if number in thoughts:
+            steps.append(Step("", "", thought=thoughts[number]))
+        steps.append(step)
+    return Trajectory(told.task, told.opening, tuple(steps), told.score, told.success, told.origin)
+
+
+def _shortest(told: Sequence[Trajectory], count: int) -> list[Trajectory]:
+    """The `count` shortest, of different goals; ties by a hash of the task."""
+    ranked = sorted(told, key=lambda one: (len(one.steps), stable_hash("shown", one.task.id)))
+    found: dict[str, Trajectory] = {}
+    for one in ranked:
+        found.setdefault(one.task.goal, one)
+    return list(found.values())[:count]
+
+
+def _alfworld(told: Sequence[Trajectory]) -> Iterator[Trajectory]:
+    """Two of each kind in which the first place was a wrong one."""
+    for kind in sorted({one.task.kind for one in told}):
+        searched = [
+            one
+            for one in told
+            if one.task.kind == kind
+            and sum(a.startswith("go to ") for a in _before_taking(one)) >= 2
+        ]
+        yield from _shortest(searched, 2)
+
+
+def _before_taking(told: Trajectory) -> list[str]:
+    actions = [step.action for step in told.steps]
+    first = next(n for n, action in enumerate(actions) if action.startswith("take "))
+    return actions[:first]
+
+
+def _household(told: Trajectory) -> Thoughts:
+    """Thoughts at the start, when the object is found, and when a part of the task is done."""
+    actions = [step.action for step in told.steps]
+    thoughts: Thoughts = {}
+    placed = 0
+    for number, action in enumerate(actions):
+        rest = actions[number + 1 :]
+        if taken := re.fullmatch(r"take (.+) (\d+) from (.+)", action):
+            thing = f"{taken[1]} {taken[2]}"
+            thoughts.setdefault(0, _start(told, taken[1]))
+            thoughts[number] = f"Here is a {taken[1]}: {thing}. I take it."
+            if rest:
+                thoughts[number + 1] = f"I hold {thing}. Next: {_next(rest)}."
+        elif changed := re.fullmatch(r"(heat|clean|cool) (.+ \d+) with .+", action):
+            thoughts[number + 1] = f"{changed[2]} is {BECOMES[changed[1]]} now. Next: {_next(rest)}."
+        elif (put := re.fullmatch(r"(?:move|put) (\D+) \d+ (?:to|in/on) .+", action)) and rest:
+            placed += 1
+            thoughts[number + 1] = f"{placed} of 2 is placed. Next: find another {put[1]}."
+    return thoughts
+
+
+def _start(told: Trajectory, thing: str) -> str:
+    return (
+        f"The task is to {told.task.goal.rstrip('. ')}. First: find a {thing}. "
+        "I look at the places where it may be, one by one."
+    )
+
+
+def _next(actions: Sequence[str]) -> str:
+    """The next thing to do that is more than walking and opening."""
+    wanted = (a for a in actions if not a.startswith(("go to ", "open ", "close ")))
+    return re.sub(r"^(move|put) (.+) (to|in/on) (.+)$", r"bring \2 to \4", next(wanted))
+
+
+def _webshop(told: Sequence[Trajectory]) -> list[Trajectory]:
+    """One with the full reward in which an option was chosen."""
+    good = [
+        one
+        for one in told
+        if one.success
+        and one.steps[0].action.startswith("search[")
+        and any(step.observation.startswith("You have clicked") for step in one.steps)
+    ]
+    return _shortest(good, 1)
+
+
+def _shopping(told: Trajectory) -> Thoughts:
+    """Thoughts before the search, the product, the first option and the purchase."""
+    thoughts: Thoughts = {
+        0: "I search for the kind of product with the attributes asked for, without the price."
+    }
+    seen, options = told.opening, False
+    for number, step in enumerate(told.steps):
+        pressed = re.fullmatch(r"click\[(.+)\]", step.action)
+        if pressed and re.fullmatch(r"[A-Z0-9]{10}", pressed[1]):
+            title, price = _listed(seen, pressed[1])
+            thoughts[number] = f"{pressed[1]} is what is asked for: {title}, {price}. I open it."
+        elif step.observation.startswith("You have clicked") and not options:
+            options = True
+            values = [
+                s.action[6:-1] for s in told.steps if s.observation.startswith("You have clicked")
+            ]
+            thoughts[number] = f"Price and title fit. I choose what is asked for: {_and(values)}."
+        elif step.action == "click[Buy Now]":
+            thoughts[number] = "All that was asked for is chosen. I buy it."
+        seen = step.observation or seen
+    return thoughts
+
+
+def _listed(page: str, code: str) -> tuple[str, str]:
+    lines = [line.strip() for line in page.splitlines()]
+    at = lines.index(f"[{code}]")
+    return lines[at + 1], lines[at + 2]
+
+
+def _and(values: Sequence[str]) -> str:
+    return " and ".join(values)
+
+
+Pick = Callable[[Sequence[Trajectory]], "Iterator[Trajectory] | list[Trajectory]"]
+SOURCES: dict[str, tuple[str, Pick, Callable[[Trajectory], Thoughts]]] = {
+    "alfworld": ("demo_train.jsonl", _alfworld, _household),
+    "webshop": ("demo_train.jsonl.gz", _webshop, _shopping),
+}
+
+
+if __name__ == "__main__":
+    main()
