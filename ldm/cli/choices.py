@@ -19,6 +19,8 @@ class Shipped:
 #: Where an environment's data lie, if --data does not say it; and the splits that need no data.
 DATA_VARIABLE = {"alfworld": "ALFWORLD_DATA"}
 SHIPPED = {"alfworld": Shipped("demo_explore", "demo_test")}
+#: The split of a published list of tasks, in environments that play one.
+STORED = {"textcraft": "stored"}
 
 
 def listed_names(text: str) -> tuple[str, ...]:
@@ -33,6 +35,13 @@ def listed_ids(text: str) -> tuple[str, ...]:
         return listed_names(text)
     lines = path.read_text(encoding="utf-8").splitlines()
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def stored_list(env: str | None, tasks: str | None) -> str | None:
+    """The file where --tasks names a published list (JSONL) that `env` plays; else None."""
+    if env not in STORED or tasks is None or not tasks.endswith(".jsonl"):
+        return None
+    return str(Path(tasks).expanduser().absolute())
 
 
 def full_location(memory: str) -> str:

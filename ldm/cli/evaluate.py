@@ -11,7 +11,15 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.arms import SAMPLE, Arm, foretell, label, listed, play, report, short, told_apart
-from ldm.cli.choices import full_location, listed_ids, listed_names, with_data, without_data
+from ldm.cli.choices import (
+    STORED,
+    full_location,
+    listed_ids,
+    listed_names,
+    stored_list,
+    with_data,
+    without_data,
+)
 from ldm.cli.models import (
     CacheAt,
     Concurrency,
@@ -52,7 +60,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None,
     kinds: Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")] = None,
-    tasks: Annotated[str | None, typer.Option(help="Only these task ids: a,b or a file.")] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these task ids: a,b or a file. TextCraft: a published list, JSONL."
+        ),
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; default: one a core.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything drawn at random.")] = None,
     control: Annotated[
@@ -113,6 +126,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
       ldm eval --env alfworld --agent ldm --set k=7 --set env.dialect=put
       ldm eval --env alfworld --generation 0,newest
+      ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
@@ -121,6 +135,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         env_options["data"] = str(data.expanduser().absolute())
     if engine is not None:
         env_options["engine"] = engine
+    if (published := stored_list(env, tasks)) is not None:
+        env_options["tasks"], tasks, split = published, None, split or STORED[env or ""]
     newest, *earlier = _generations(generation)[::-1]
     given = {
         "env": env,
