@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setup: done, try $(BIN)/ldm doctor"
 
 demo: setup
-	@$(BIN)/ldm build-memory data/ --rebuild --memory $(DEMO)/memory
+	@$(BIN)/ldm build-memory data/trajectories/alfworld --rebuild --memory $(DEMO)/memory
 	@$(BIN)/ldm refine --env alfworld --split demo_explore --memory $(DEMO)/memory \
 	  --runs $(DEMO)/runs
 	@$(BIN)/ldm eval --env alfworld --split demo_test --agent ldm --generation 0,newest \

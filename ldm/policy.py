@@ -99,7 +99,7 @@ class Policy:
     def branch(
         self, now: Observed, batches: Sequence[str], z: int, concentration: float
     ) -> Decision:
-        """The actions that a tree explorer tries (§3.3); none where no proposal is admissible.
+        """The actions that a tree explorer tries (§3.3); whether they can be done, it will see.
 
         Where the recalls agree, at least two of them and with a share of `concentration` or more,
         their action alone, with confidence 1; else what `propose` gives. A concentration above 1
@@ -110,10 +110,7 @@ class Policy:
         agreed = self._reasoner.agree(state, recalls)
         if agreed.recalls >= AGREEING and agreed.share >= concentration:
             return Decision((Proposal(agreed.action, 1.0),), recalls)
-        proposed = self._reasoner.propose(state, recalls, z)
-        possible = None if now.admissible is None else frozenset(now.admissible)
-        kept = tuple(p for p in proposed if possible is None or p.action in possible)
-        return Decision(kept, recalls)
+        return Decision(self._reasoner.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
         """What the reasoner sees of the present: goal, history as configured, observation."""

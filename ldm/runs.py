@@ -72,6 +72,11 @@ class Run:
         return self.directory / PARTS
 
     @property
+    def begun(self) -> bool:
+        """Whether any worker has recorded something that is not merged yet."""
+        return self.parts.is_dir() and any(self.parts.iterdir())
+
+    @property
     def resume_command(self) -> str:
         return f"ldm {self.manifest.command} --resume {self.directory}"
 

@@ -57,17 +57,23 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place, FakeServer(Behaviour(latency=0.05)) as server:
-        # With a model, an outcome also differs where a call that was recorded is made again.
+    behaviour = Behaviour(latency=0.05, idempotent=True)
+    with tempfile.TemporaryDirectory() as place, FakeServer(behaviour) as server:
+        # With a model, an outcome also differs where a call that was recorded is made again, and
+        # where one is billed twice.
         command = COMMANDS.get(asked.command) or (
             refining(Path(place)) if asked.command == "refine" else asking(server, "--workers", "4")
         )
         attempts = kill_and_resume(command, Path(place), kills=asked.kills, seed=asked.seed)
+    unit = "requests" if asked.command == "llm" else "s"
     for number, attempt in enumerate(attempts, start=1):
         killed = "finished before" if attempt.finished else "killed after"
         whom = "all processes" if attempt.group else "the first process"
         outcome = "identical" if attempt.same else "DIFFERENT"
-        print(f"{number:2}  {killed} {attempt.moment:5.2f} s, {whom:17}  {outcome}")
+        print(f"{number:2}  {killed} {attempt.moment:7.2f} {unit}, {whom:17}  {outcome}")
+    if asked.command == "llm":
+        spared, early = server.outcomes["repeated"], server.outcomes["409"]
+        print(f"{spared} answers given again under their Idempotency-Key, {early} asked too early.")
     same = sum(attempt.same for attempt in attempts)
     print(f"{same} of {len(attempts)} outcomes are identical to an undisturbed run's.")
     sys.exit(same != len(attempts))

@@ -2,8 +2,8 @@
 
     python scripts/make_alfworld.py
 
-Writes ldm/envs/alfworld/demo/demo_train.jsonl.gz, demo_explore.jsonl.gz and demo_test.jsonl.gz, and
-data/trajectories/alfworld/demo_train.jsonl; the games to be explored have no episodes. Every game is solved by the exact solver and by the
+Writes the games of ldm/envs/alfworld/demo/ and, for those of demo_train, the episodes in
+data/trajectories/alfworld/demo_train.jsonl. Every game is solved by the exact solver and by the
 expert, and every episode is replayed.
 """
 

@@ -24,6 +24,16 @@ def interruptible() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What commands keep for later stays in a folder of the tests, also in processes they start."""
+    folder = tmp_path_factory.mktemp("cache")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(folder))
+    yield folder
+    patch.undo()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The development data ($LDM_SHARED_DATA or ../shared/data); skips where they are absent."""
@@ -47,9 +57,13 @@ def _is_local(address: Any) -> bool:
         return False
 
 
+def _name(host: str | bytes) -> str:
+    return host.decode() if isinstance(host, bytes) else host
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_network() -> Iterator[None]:
-    """Connecting to anything but loopback raises, whatever the library that tries."""
+    """Connecting, sending and looking up a name raise for all but loopback, whoever tries."""
     patch = pytest.MonkeyPatch()
 
     def guarded(method: str) -> None:
@@ -62,7 +76,20 @@ def no_network() -> Iterator[None]:
 
         patch.setattr(socket.socket, method, connect)
 
+    def sendto(self: socket.socket, data: bytes, *rest: Any) -> int:
+        if not _is_local(rest[-1]):
+            raise RuntimeError(f"a test tried to reach the network: {rest[-1]}")
+        return sent(self, data, *rest)
+
+    def getaddrinfo(host: Any, *rest: Any, **more: Any) -> Any:
+        if host is not None and not _is_local((_name(host), 0)):
+            raise RuntimeError(f"a test tried to reach the network: {host}")
+        return looked_up(host, *rest, **more)
+
     guarded("connect")
     guarded("connect_ex")
+    sent, looked_up = socket.socket.sendto, socket.getaddrinfo
+    patch.setattr(socket.socket, "sendto", sendto)
+    patch.setattr(socket, "getaddrinfo", getaddrinfo)
     yield
     patch.undo()

@@ -15,6 +15,7 @@ from ldm.reasoner import Reasoner
 
 AGENTS = {
     "ldm": "ldm.agents.ldm:LdmAgent",
+    "naive": "ldm.agents.naive:NaiveAgent",
     "random": "ldm.agents.random:RandomAgent",
 }
 GROUP = "ldm.agents"

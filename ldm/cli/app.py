@@ -37,7 +37,7 @@ app = typer.Typer(
 Examples:
   ldm doctor                                    what is installed, found and configured
   ldm build-memory data/                        trajectories below data/ → .ldm/memory
-  ldm memory search "heat an egg" "You see a fridge 1."
+  ldm memory search --env alfworld "heat an egg" "You see a fridge 1."
   ldm eval --env alfworld --split valid_seen --agent ldm
 """,
 )

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.cli import output
+from ldm.cli.foretelling import SAMPLE, measured
 from ldm.cli.models import CONCURRENCY, ModelOptions, Models, say_accounts
 from ldm.cli.wiring import Served, Wiring
-from ldm.errors import Interrupted, LdmError, WorkerDied
+from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 
 if TYPE_CHECKING:
     from ldm.eval import EvaluationPlan, Report
     from ldm.runs import Run
     from ldm.types import EpisodeResult, Task
-
-#: How many tasks --estimate measures.
-SAMPLE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +78,9 @@ def _wired(arm: Arm) -> Iterator[tuple[Wiring | Served, bool]]:
     models = Models(arm.models, arm.run.directory)
     try:
         yield Served(wiring, models), True
+    except RunStopped:
+        models.close(wait=True)
+        raise
     finally:
         models.close()
         say_accounts(models.accounts(), " in this run")
@@ -90,8 +90,7 @@ def _forget(arm: Arm) -> None:
     """Remove a run in which nothing happened and no call was paid: its agent cannot be built."""
     from ldm.llm.recording import FILE
 
-    played = any(arm.run.parts.iterdir()) if arm.run.parts.is_dir() else False
-    if arm.fresh and not played and not (arm.run.directory / FILE).exists():
+    if arm.fresh and not arm.run.begun and not (arm.run.directory / FILE).exists():
         arm.run.remove()
 
 
@@ -112,37 +111,10 @@ def foretell(arm: Arm, workers: int | None) -> None:
     except LdmError:
         _forget(arm)
         raise
-    for line in _estimated(arm, results):
+    usages = [result.usage for result in results]
+    for line in measured(usages, len(arm.tasks), arm.models, "tasks"):
         output.say(line, error=False)
     output.say(f"Go on with `{arm.run.resume_command}`; nothing is paid twice.", error=False)
-
-
-def _estimated(arm: Arm, results: Sequence[EpisodeResult]) -> list[str]:
-    from ldm.llm.estimate import extrapolate
-    from ldm.llm.meter import load_prices, price_of
-
-    prices = load_prices(Path(arm.models.prices) if arm.models.prices else None)
-    roles = arm.models.roles()
-    known = [price_of(roles[role], prices) for role in ("llm", "planner")]
-    usages = [result.usage for result in results]
-    measured = {
-        "model calls": [float(usage.calls) for usage in usages],
-        "tokens": [float(usage.prompt_tokens + usage.completion_tokens) for usage in usages],
-    }
-    priced = [price for price in known if price is not None]
-    if len(priced) == len(known):  # where the two differ, the dearer one: no promise is broken
-        measured["USD"] = [max(price.of(usage) for price in priced) for usage in usages]
-    total = len(arm.tasks)
-    lines = [f"Measured on {len(results)} of {total} tasks; all of them will take about"]
-    for unit, values in measured.items():
-        found = extrapolate(values, total)
-        digits = 4 if unit == "USD" else 0
-        high = "unknown" if found.high is None else f"{found.high:,.{digits}f}"
-        interval = f"95 % prediction interval {found.low:,.{digits}f} to {high}"
-        lines.append(f"  {found.expected:,.{digits}f} {unit} ({interval})")
-    if "USD" not in measured:
-        lines.append(f"  The price of {listed(roles)} is unknown; --prices FILE gives it.")
-    return lines
 
 
 def report(plan: EvaluationPlan, run: Run, results: Sequence[EpisodeResult]) -> Report:
@@ -169,12 +141,6 @@ def told_apart(reports: Sequence[tuple[EvaluationPlan, Report]]) -> list[Report]
         else one
         for plan, one in reports
     ]
-
-
-def listed(roles: dict[str, str]) -> str:
-    """The models of the roles that agents call, for messages."""
-    names = {roles["llm"], roles["planner"]}
-    return roles["llm"] if len(names) == 1 else f"{roles['llm']}, planner {roles['planner']}"
 
 
 def label(plan: EvaluationPlan) -> str:

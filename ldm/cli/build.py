@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
@@ -82,7 +83,7 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
     from ldm.memory import FormationOptions, build
     from ldm.reasoner.offline import OfflineReasoner
 
-    output.say("No model service is configured: the offline reasoner forms the memory.")
+    output.say("No language model is used: the offline reasoner forms the memory.")
     options = FormationOptions(batch_size, batching.value, seed)
     model = load_embedder(embedder)
     reports = []
@@ -105,39 +106,79 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
         output.print_json({"memory": memory, "environments": reports})
 
 
-def import_files(
+def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders.")],
     out: Annotated[Path, typer.Option("--out", help="The JSONL file to write (.gz packs it).")],
     format_name: FormatName = "",
+    min_reward: Annotated[
+        float, typer.Option(min=0, max=1, help="Leave out trajectories that scored less.")
+    ] = 0.0,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="WebShop's product files, to rebuild pages; default: $WEBSHOP_DATA."),
+    ] = None,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn trajectories of other formats into our own JSONL.
 
-    A bad record is reported as file:line:field and does not lose the others.
+    A bad record is reported as file:line:field and does not lose the others. Logs of people in
+    WebShop say which pages they opened: what stood on them is rebuilt where the products are known.
 
     \b
     Examples:
       ldm import conversations.jsonl --out data/trajectories/alfworld/expert.jsonl
       ldm import logs/ --out all.jsonl.gz --format alfworld-conversations --strict
+      ldm import human_sessions/ --data webshop/ --out human.jsonl
+      ldm import react_episodes.jsonl --min-reward 1 --out agent.jsonl
     """
     from ldm import records
 
-    trajectories = _trajectories(files, format_name, strict)
+    named = os.environ.get("WEBSHOP_DATA")
+    found = _trajectories(files, format_name, strict, data or (Path(named) if named else None))
+    trajectories = [t for t in found if t.score >= min_reward]
     if not trajectories:
-        raise LdmError("There is no trajectory in these files.", f"{out} was not written.")
+        raise LdmError(
+            f"There is no trajectory in these files{_worth(min_reward)}.", f"{out} was not written."
+        )
     count = records.write(out, trajectories)
     kinds = Counter(f"{t.task.env} {t.task.kind}".strip() for t in trajectories)
+    blind = sum(_blind(t) for t in trajectories)
     if as_json:
-        report = {"out": str(out), "trajectories": count, "kinds": dict(sorted(kinds.items()))}
+        report = {
+            "out": str(out),
+            "trajectories": count,
+            "left_out": len(found) - count,
+            "without_observations": blind,
+            "kinds": dict(sorted(kinds.items())),
+        }
         output.print_json(report)
         return
     rows = [(kind, str(number)) for kind, number in sorted(kinds.items())]
     output.print_table("", ("kind", "trajectories"), rows)
     output.say(f"{count} trajectories → {out}", error=False)
+    if len(found) > count:
+        output.say(f"{len(found) - count} left out: reward below {min_reward:g}.", error=False)
+    if blind:
+        output.say(
+            f"{blind} hold actions only: what was seen is not recorded, and the products are not in"
+            " the data that --data names.",
+            error=False,
+        )
 
 
-def _trajectories(paths: Iterable[Path], format_name: str, strict: bool) -> list[Trajectory]:
+def _worth(min_reward: float) -> str:
+    return f" with a reward of {min_reward:g} or more" if min_reward else ""
+
+
+def _blind(trajectory: Trajectory) -> bool:
+    """Whether nothing that followed an action is recorded."""
+    return not any(step.observation for step in trajectory.steps)
+
+
+def _trajectories(
+    paths: Iterable[Path], format_name: str, strict: bool, data: Path | None = None
+) -> list[Trajectory]:
     """What the files hold; bad records are printed, or raised where `strict`."""
     from ldm.envs import formats
     from ldm.errors import RecordError
@@ -150,7 +191,7 @@ def _trajectories(paths: Iterable[Path], format_name: str, strict: bool) -> list
         if name is None:
             output.say(f"{path}: no trajectories, left out")
             continue
-        for record in formats.read(path, name):
+        for record in formats.read(path, name, str(data) if data else None):
             if not isinstance(record, Problem):
                 found.append(record)
             elif strict:

@@ -6,10 +6,15 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ldm.errors import LdmError
+
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """The splits of an environment that need no data, to explore and to evaluate. why: what is missing for the others."""
+    """The splits of an environment that need no data, to explore and to evaluate.
+
+    why: what is missing for the others.
+    """
 
     explore: str
     test: str
@@ -17,8 +22,11 @@ class Shipped:
 
 
 #: Where an environment's data lie, if --data does not say it; and the splits that need no data.
-DATA_VARIABLE = {"alfworld": "ALFWORLD_DATA"}
-SHIPPED = {"alfworld": Shipped("demo_explore", "demo_test")}
+DATA_VARIABLE = {"alfworld": "ALFWORLD_DATA", "webshop": "WEBSHOP_DATA"}
+SHIPPED = {
+    "alfworld": Shipped("demo_explore", "demo_test"),
+    "webshop": Shipped("demo_train", "demo_test"),
+}
 #: The split of a published list of tasks, in environments that play one.
 STORED = {"textcraft": "stored"}
 
@@ -37,16 +45,51 @@ def listed_ids(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
 
 
-def stored_list(env: str | None, tasks: str | None) -> str | None:
-    """The file where --tasks names a published list (JSONL) that `env` plays; else None."""
-    if env not in STORED or tasks is None or not tasks.endswith(".jsonl"):
+def stored_list(env: str, tasks: str | None) -> tuple[str, str] | None:
+    """(file, split) where --tasks names a published list, JSONL; else None.
+
+    Raises LdmError where `env` plays no such list.
+    """
+    if tasks is None or not tasks.endswith(".jsonl"):
         return None
-    return str(Path(tasks).expanduser().absolute())
+    if env not in STORED:
+        raise LdmError(
+            f"{tasks} is a published list of tasks, which {env or 'no environment named'} plays.",
+            f"Use --env {' or '.join(STORED)}; or name task ids: a,b or a text file.",
+        )
+    return str(Path(tasks).expanduser().absolute()), STORED[env]
+
+
+def memory_generations(text: str | None) -> list[int | None]:
+    """The memory generations of a comma list, in its order; None is the newest."""
+    found: list[int | None] = []
+    for name in listed_names(text or "newest"):
+        if name != "newest" and not name.isdecimal():
+            raise LdmError(
+                f"{name!r} is no generation.", "Give numbers, or newest: --generation 0,newest."
+            )
+        found.append(None if name == "newest" else int(name))
+    return found or [None]
 
 
 def full_location(memory: str) -> str:
     """The memory's place, so that a run can be resumed from any directory."""
     return memory if "://" in memory else str(Path(memory).expanduser().absolute())
+
+
+def one_environment(memory: str, env: str = "") -> str:
+    """The environment asked for, or the only one that the memory holds; LdmError for several."""
+    from ldm.memory import environments
+
+    if env:
+        return env
+    found = environments(memory)
+    if len(found) != 1:
+        raise LdmError(
+            f"{memory} holds {len(found)} environments: {', '.join(found) or 'none'}.",
+            "Name one with --env." if found else "Make a memory with `ldm build-memory DATA`.",
+        )
+    return found[0]
 
 
 def with_data(env: str, options: dict[str, str]) -> dict[str, str]:

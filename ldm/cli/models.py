@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 CONCURRENCY = 16
+#: Seconds that an answer may take; that those under way get to come when the run has stopped by
+#: itself; and when it was interrupted.
+TIMEOUT = 300.0
+LAST_ANSWERS = 60.0
+GRACE = 2.0
 
 LlmName = Annotated[
     str | None,
@@ -34,7 +39,9 @@ PlannerName = Annotated[
 ReasonerName = Annotated[
     str | None,
     typer.Option(
-        "--reasoner-llm", envvar="LDM_REASONER_LLM", help="Model for the reasoner; else --llm."
+        "--reasoner-llm",
+        envvar="LDM_REASONER_LLM",
+        help="Model for the reasoner. No effect yet: the offline one decides.",
     ),
 ]
 CacheAt = Annotated[
@@ -54,6 +61,13 @@ MaxTokens = Annotated[int | None, typer.Option(min=0, help="Stop before the run 
 MaxCalls = Annotated[
     int | None, typer.Option(min=0, help="Stop before the run makes more model calls.")
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option(min=1.0, help="Seconds that a model's answer may take; default 300."),
+]
+EstimateFirst = Annotated[
+    bool, typer.Option("--estimate", help="Say what it will cost, from a small part of it; stop.")
+]
 PricesAt = Annotated[
     Path | None, typer.Option("--prices", help="File that adds to the table of prices.")
 ]
@@ -61,7 +75,7 @@ PricesAt = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """The options above, as given; run.json holds them. base_url: as shown, without secrets."""
+    """The options above, as given; run.json holds them."""
 
     llm: str | None = None
     planner_llm: str | None = None
@@ -73,6 +87,7 @@ class ModelOptions:
     max_tokens: int | None = None
     max_calls: int | None = None
     prices: str | None = None
+    timeout: float | None = None
 
     @classmethod
     def given(cls, **options: Any) -> ModelOptions:
@@ -163,25 +178,38 @@ class Models:
         """What was paid in this run so far; [] where no model was used."""
         return [] if self._client is None else self._client.accounts()
 
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
+    def close(self, *, wait: bool = False) -> None:
+        """Make no further call. wait: a while for the answers under way."""
+        if self._client is None:
+            return
+        if wait and self._client.under_way:
+            output.say(
+                f"Waiting {LAST_ANSWERS:g} s at most for {self._client.under_way} answers under "
+                "way, which are billed already; Ctrl-C leaves without them."
+            )
+        self._client.close(LAST_ANSWERS if wait else GRACE)
 
 
-def connection() -> Connection:
+def connection(timeout: float | None = None) -> Connection:
     """Where the environment variables say that models are.
 
-    Raises LdmError where they say nothing.
+    Raises LdmError where they say nothing, or what cannot be sent.
     """
     from ldm.llm.service import Connection
 
-    url, key = os.environ.get(URL, ""), os.environ.get(KEY, "")
+    url, key = os.environ.get(URL, "").strip(), os.environ.get(KEY, "").strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise LdmError(
+            f"{KEY} holds a character that no key has: a blank, a line break or a letter that is "
+            "not ASCII.",
+            "Set it again; it may have been pasted with something around it.",
+        )
     if not url and not key:
         raise LdmError(
             f"No model service is configured: neither {URL} nor {KEY} is set.",
             f"Set {KEY} for OpenAI, or {URL} for any other server, e.g. http://127.0.0.1:11434/v1.",
         )
-    made = Connection(url, key)
+    made = Connection(url, key, timeout or TIMEOUT)
     if url and not made.shown.startswith(("http://", "https://")):
         raise LdmError(f"{URL} is not a URL.", "It looks like http://127.0.0.1:11434/v1.")
     return made
@@ -196,7 +224,7 @@ def make_client(options: ModelOptions, directory: Path | None) -> Client:
     from ldm.llm.service import Service
 
     concurrency = options.concurrency or CONCURRENCY
-    where = None if options.replay else connection()
+    where = None if options.replay else connection(options.timeout)
     own = known = None
     if directory is not None:
         own, known = directory / recording.FILE, directory / capabilities.FILE
@@ -213,9 +241,15 @@ def make_client(options: ModelOptions, directory: Path | None) -> Client:
                 load_prices(Path(options.prices) if options.prices else None),
             ),
             gate=Gate(concurrency),
-            known=capabilities.Known(known),
+            known=capabilities.Known(known, where.shown if where else ""),
         )
     )
+
+
+def listed(roles: Mapping[str, str]) -> str:
+    """The models of the roles that agents call, for messages."""
+    names = {roles["llm"], roles["planner"]}
+    return roles["llm"] if len(names) == 1 else f"{roles['llm']}, planner {roles['planner']}"
 
 
 def say_accounts(accounts: list[Account], where: str = "") -> None:

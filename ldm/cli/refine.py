@@ -12,9 +12,16 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.arms import cores, short
-from ldm.cli.choices import full_location, listed_ids, listed_names, with_data, without_data
+from ldm.cli.choices import (
+    full_location,
+    listed_ids,
+    listed_names,
+    one_environment,
+    with_data,
+    without_data,
+)
 from ldm.cli.evaluate import DEFAULT_RUNS
-from ldm.cli.wiring import DEFAULT_MEMORY, Settings, override, settings
+from ldm.cli.wiring import DEFAULT_MEMORY, Settings, build_environment, override, settings
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
@@ -52,10 +59,7 @@ class RefinementPlan:
 
     def environment(self) -> Environment:
         """The environment, for its tasks and protocol, or to be explored."""
-        from ldm.envs import load_env
-
-        found = load_env(self.env)
-        return found(override(found.Options, dict(self.env_options), f"environment {self.env}"))
+        return build_environment(self.env, self.env_options)
 
     def refine_options(self) -> RefineOptions:
         """How goals are explored."""
@@ -224,7 +228,7 @@ def _prepared(
     from ldm.runs import create
 
     location = full_location(asked.memory or DEFAULT_MEMORY)
-    name = asked.env or _only_environment(location)
+    name = one_environment(location, asked.env or "")
     override(PolicyOptions, asked.policy_options, "policy")
     plan = _with_split(name, asked)
     plan.refine_options()
@@ -246,7 +250,7 @@ def _prepared(
         manifest = _manifest(plan, env, chosen)
     finally:
         env.close()
-    output.say("No model service is configured: the offline reasoner decides.")
+    output.say("No language model is used: the offline reasoner decides.")
     run = create(runs, ("refine", short(plan.env), plan.split), manifest)
     return plan, run, chosen
 
@@ -303,7 +307,9 @@ def _goals(
 
     everything = env.tasks(plan.split)
     before = generations(plan.memory, env.card.name)
-    evaluated = evaluated_sources(runs, plan.env, env)
+    evaluated = evaluated_sources(
+        runs, plan.env, lambda options: build_environment(plan.env, options)
+    )
     explored = {task for g in before if g.number <= plan.generation for task in g.tasks}
     new = new_goals(
         everything,
@@ -399,8 +405,7 @@ def _explore(
     except (Interrupted, WorkerDied):
         raise
     except LdmError:
-        played = any(run.parts.iterdir()) if run.parts.is_dir() else False
-        if fresh and not played:
+        if fresh and not run.begun:
             run.remove()
         raise
 
@@ -467,15 +472,3 @@ def _show(
         )
     if len(broken) == len(explored):
         raise LdmError("Every goal failed.", "The first failure is shown above.")
-
-
-def _only_environment(location: str) -> str:
-    from ldm.memory import environments
-
-    found = environments(location)
-    if len(found) != 1:
-        raise LdmError(
-            f"{location} holds {len(found)} environments: {', '.join(found) or 'none'}.",
-            "Name one with --env." if found else "Make a memory with `ldm build-memory DATA`.",
-        )
-    return found[0]

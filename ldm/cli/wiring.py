@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from ldm.errors import LdmError
@@ -81,10 +83,7 @@ class Wiring:
 
     def environment(self) -> Environment:
         """The environment alone, for its tasks and protocol."""
-        from ldm.envs import load_env
-
-        found = load_env(self.env)
-        return found(override(found.Options, dict(self.env_options), f"environment {self.env}"))
+        return build_environment(self.env, self.env_options)
 
     def agent_class(self) -> AgentClass:
         """The agent's class: what it needs, and whether it sees rewards."""
@@ -96,6 +95,25 @@ class Wiring:
         """The agent's Options."""
         found = self.agent_class()
         return override(found.Options, dict(self.agent_options), f"agent {self.agent}")
+
+
+def build_environment(name: str, options: Settings) -> Environment:
+    """The environment called `name` with these options as written.
+
+    Raises LdmError where the name or an option does not fit.
+    """
+    from ldm.envs import load_env
+
+    found, given = load_env(name), dict(options)
+    if any(field.name == "cache" for field in fields(found.Options)):
+        # What is kept ready for use changes no score, so it is no part of the plan.
+        given.setdefault("cache", str(cache_folder() / name.replace(":", "-")))
+    return found(override(found.Options, given, f"environment {name}"))
+
+
+def cache_folder() -> Path:
+    """Where environments keep what they made of their data, for all working directories."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ldm"
 
 
 @dataclass(frozen=True)

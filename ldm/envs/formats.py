@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from ldm import records
+from ldm.envs.wrong import line_object
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Trajectory
@@ -16,16 +17,41 @@ from ldm.types import Trajectory
 #: Our own schema.
 OWN = "ldm"
 #: Others' formats → the module that reads them. Adding one is a module and a line here.
-FORMATS = {"alfworld-conversations": "ldm.envs.alfworld.conversations"}
+FORMATS = {
+    "alfworld-conversations": "ldm.envs.alfworld.conversations",
+    "webshop-sessions": "ldm.envs.webshop.sessions",
+    "webshop-episodes": "ldm.envs.webshop.episodes",
+}
 SUFFIXES = (".jsonl", ".jsonl.gz")
+
+#: (line number from 1, its text)
+Line = tuple[int, str]
 
 
 class Format(Protocol):
-    """What a module in FORMATS offers."""
+    """What a module in FORMATS offers: `detect`, and `scan` of a file.
+
+    A module whose trajectories are lines offers `parse` in place of `scan`.
+    """
 
     def detect(self, line: Mapping[str, Any]) -> bool:
         """Whether a JSON object is of this format."""
         ...
+
+    def scan(
+        self, lines: Iterable[Line], file: str, data: str | None
+    ) -> Iterator[Trajectory | Problem]:
+        """The trajectories in a file's lines, and what is wrong with some.
+
+        data: a folder with the environment's data, where what was seen may be rebuilt from it.
+        """
+        ...
+
+
+class LineFormat(Protocol):
+    """A format with a trajectory in each line."""
+
+    def detect(self, line: Mapping[str, Any]) -> bool: ...
 
     def parse(self, line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
         """The trajectory in a line, or what is wrong with it."""
@@ -67,22 +93,22 @@ def format_of(path: Path) -> str | None:
     return None
 
 
-def read(path: Path, name: str) -> Iterator[Trajectory | Problem]:
-    """Every line of a file in the format `name`, as a trajectory or as what is wrong with it."""
+def read(path: Path, name: str, data: str | None = None) -> Iterator[Trajectory | Problem]:
+    """Every trajectory of a file in the format `name`, and what is wrong with lines that have none.
+
+    data: see `Format.scan`.
+    """
     if name == OWN:
         yield from records.scan(path, Trajectory)
         return
     reader = _load(name)
-    for number, text in records.numbered_lines(path):
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError as error:
-            yield Problem(str(path), number, "", f"not JSON: {error.msg}")
-            continue
-        if isinstance(line, dict):
-            yield reader.parse(line, str(path), number)
-        else:
-            yield Problem(str(path), number, "", "not a JSON object")
+    lines = records.numbered_lines(path)
+    if hasattr(reader, "scan"):
+        yield from reader.scan(lines, str(path), data)
+        return
+    for number, text in lines:
+        line = line_object(text, str(path), number)
+        yield line if isinstance(line, Problem) else reader.parse(line, str(path), number)
 
 
 def _format_of(line: Mapping[str, Any]) -> str | None:
@@ -91,7 +117,7 @@ def _format_of(line: Mapping[str, Any]) -> str | None:
     return next((name for name in FORMATS if _load(name).detect(line)), None)
 
 
-def _load(name: str) -> Format:
+def _load(name: str) -> Format | LineFormat:
     if name not in FORMATS:
         raise LdmError(f"There is no format {name!r}.", f"Known: {', '.join([OWN, *FORMATS])}.")
-    return cast(Format, importlib.import_module(FORMATS[name]))
+    return cast("Format | LineFormat", importlib.import_module(FORMATS[name]))

@@ -11,7 +11,7 @@ from typing import Any
 from ldm import records
 from ldm.errors import LdmError
 from ldm.eval.runner import TRAJECTORIES
-from ldm.eval.statistics import Group, Interval, Summary, difference
+from ldm.eval.statistics import Group, Interval, Summary, bootstrap, difference
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Trajectory
 
@@ -51,6 +51,8 @@ def as_json(report: Report) -> dict[str, Any]:
             }
             for kind, group in report.summary.by_kind.items()
         },
+        "mean_score": overall.mean_score,
+        "score_interval": score_interval(report),
         "mean_steps": overall.mean_steps,
         "errors": overall.errors,
         "run": str(report.directory),
@@ -96,6 +98,12 @@ def lines(report: Report) -> list[str]:
     )
     reward = "sees rewards" if report.sees_reward else "does not see rewards"
     said = [f"{report.label}: {attempts}; it {reward}."]
+    interval = score_interval(report)
+    if interval is not None:
+        said.append(
+            f"Mean score {overall.mean_score:.3f} (95 % interval {interval[0]:.3f}–"
+            f"{interval[1]:.3f}); success is a score of 1."
+        )
     broken = [result for result in report.results if result.error]
     if broken:
         said.append(
@@ -104,6 +112,14 @@ def lines(report: Report) -> list[str]:
         )
     said.append(f"Files: {report.directory}")
     return said
+
+
+def score_interval(report: Report) -> Interval | None:
+    """The 95 % interval of the mean score; None where scores say no more than successes."""
+    counted = [result for result in report.results if result.end != "error"]
+    if all(result.score == float(result.success) for result in counted):
+        return None
+    return bootstrap([result.score for result in counted])
 
 
 def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from ldm import records
+from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Mode, Request
+from ldm.types import stable_seed
 
 FILE = "capabilities.json"
 MODES: tuple[Mode, ...] = ("json_schema", "json_object", "prompt")
+BOUNDS = ("max_tokens", "max_completion_tokens", "")
+OUT_OF_RANGE = re.compile(r"too (large|big|high|small|low)|at (most|least)|less than|greater than")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +42,25 @@ class Capabilities:
     seed: bool = True
     max_tokens: Literal["max_tokens", "max_completion_tokens", ""] = "max_tokens"
 
+    def weaker(self, other: Capabilities) -> Capabilities:
+        """What both have: found by two calls that were made at the same time."""
+        return Capabilities(
+            structured=max(self.structured, other.structured, key=MODES.index),
+            temperature=self.temperature and other.temperature,
+            top_p=self.top_p and other.top_p,
+            stop=self.stop and other.stop,
+            seed=self.seed and other.seed,
+            max_tokens=max(self.max_tokens, other.max_tokens, key=BOUNDS.index),
+        )
+
     def without(self, complaint: str) -> Capabilities | None:
         """What remains after a server refused a request with `complaint`; None if nothing helps.
 
         Servers name the parameter that they refuse, in all kinds of sentences.
         """
         said = complaint.lower()
+        if "max_" in said and OUT_OF_RANGE.search(said):
+            return None  # the value is at fault, and without a bound the reply may cost anything
         if re.search(r"response_format|json_schema|json_object|structured output", said):
             weaker = MODES[MODES.index(self.structured) + 1 :]
             return replace(self, structured=weaker[0]) if weaker else None
@@ -64,10 +83,11 @@ class Probe:
     language: str
 
 
-def probe_request(model: str, mode: Mode) -> Request:
+def probe_request(model: str, mode: Mode, server: str = "") -> Request:
     """A short request that says all there is to say: the server shows what it takes.
 
     With json_schema the request is silent about JSON, so that its reply proves the schema.
+    server: told apart by the draw alone, so that no server is judged by another one's answer.
     """
     question = "Greet me in one word of any language."
     if mode != "json_schema":
@@ -76,31 +96,46 @@ def probe_request(model: str, mode: Mode) -> Request:
         model=model,
         messages=(Message("user", question),),
         schema=TypeAdapter(Probe).json_schema(),
-        sampling=Sampling(temperature=0.0, seed=1),
+        sampling=Sampling(temperature=0.0, seed=1, sample=stable_seed("probe", server) % 2**30),
         max_tokens=512,
         stop=("\n\n\n\n",),
     )
 
 
 class Known:
-    """Capabilities by model, in a file of the run (or nowhere), so that resuming asks no more."""
+    """Capabilities by server and model, in a file of the run (or nowhere), asked for only once.
 
-    def __init__(self, path: Path | None = None) -> None:
+    Safe in several threads.
+    """
+
+    def __init__(self, path: Path | None = None, server: str = "") -> None:
+        """server: the one that is asked, as it is shown. Raises LdmError for another file."""
+        self.server = server
         self._path = path
-        self._known: dict[str, Capabilities] = {}
+        self._known: dict[str, dict[str, Capabilities]] = {}
+        self._lock = threading.Lock()
         if path is not None and path.exists():
-            table = records.read_json(path)
-            self._known = TypeAdapter(dict[str, Capabilities]).validate_python(table)
+            try:
+                self._known = _table().validate_python(records.read_json(path))
+            except ValidationError as error:
+                raise LdmError(
+                    f"{path} is not what ldm knows of servers.", "Delete it: it is found out anew."
+                ) from error
 
     def get(self, model: str) -> Capabilities | None:
-        return self._known.get(model)
+        return self._known.get(self.server, {}).get(model)
 
     def put(self, model: str, found: Capabilities) -> None:
-        """Remember, on disk all or nothing."""
-        self._known[model] = found
-        if self._path is None:
-            return
-        table: dict[str, Any] = {name: asdict(known) for name, known in self._known.items()}
-        adapter = TypeAdapter(dict[str, Any])
-        with records.replacing(self._path) as file:
-            file.write(adapter.dump_json(table, indent=2).decode() + "\n")
+        """Remember, on disk all or nothing; what was found to be refused before stays refused."""
+        with self._lock:
+            known = self._known.setdefault(self.server, {})
+            known[model] = known[model].weaker(found) if model in known else found
+            if self._path is None:
+                return
+            with records.replacing(self._path) as file:
+                file.write(_table().dump_json(self._known, indent=2).decode() + "\n")
+
+
+@cache
+def _table() -> TypeAdapter[dict[str, dict[str, Capabilities]]]:
+    return TypeAdapter(dict[str, dict[str, Capabilities]])

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ldm.errors import (
+    BudgetSpent,
     ContextTooLong,
     LdmError,
     ModelError,
@@ -57,6 +58,18 @@ class Patience:
         """Seconds to wait after failed attempt number `attempt` (from 1) of the call `key`."""
         full = min(self.longest, self.first * 2.0 ** (attempt - 1))
         return full * random.Random(stable_seed(key, attempt)).uniform(0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """Of one call. attempt: from 1. unusable: answers so far that were final."""
+
+    started: float
+    attempt: int = 1
+    unusable: int = 0
+
+    def after(self, fault: Fault) -> _Progress:
+        return replace(self, attempt=self.attempt + 1, unusable=self.unusable + fault.final)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +115,18 @@ class Client:
         """What was paid in this run, earlier attempts included, by role and model."""
         return self._with.meter.accounts()
 
-    def close(self) -> None:
-        """End all connections. Calls still waiting, in other threads, stop."""
+    @property
+    def under_way(self) -> int:
+        """How many calls are being made."""
+        return self._with.meter.held
+
+    def close(self, grace: float = 0.0) -> None:
+        """End all connections. Calls still waiting, in other threads, stop.
+
+        grace: seconds that answers under way get to come and be recorded: they are billed anyway.
+        """
         self.stop(RunStopped("The client is closed."))
+        self._with.meter.settled(grace)
         if self._with.service is not None:
             self._with.service.close()
 
@@ -114,6 +136,8 @@ class Client:
             if self._stopped is None:
                 self._stopped = why
         self._stopping.set()
+        self._with.meter.shut()
+        self._with.gate.shut()
 
     def call(self, role: str, request: Request) -> Call:
         """The recorded call, or a new one; equal requests at the same time are one call.
@@ -176,13 +200,13 @@ class Client:
         self, role: str, request: Request, capabilities: Capabilities
     ) -> tuple[Call, Capabilities]:
         """A call that is answered and recorded, and what the server turned out to take."""
-        patience, started, answers = self._with.patience, time.monotonic(), self._answers
-        attempt = 1
+        patience, answers = self._with.patience, self._answers
+        progress = _Progress(started=time.monotonic())
         while True:
-            self._check_stopped()
+            if self._stopping.is_set():
+                raise self._why_stopped()
             try:
-                call = self._attempt(role, request, capabilities, (attempt, started))
-                return call, capabilities
+                return self._attempt(role, request, capabilities, progress), capabilities
             except Fault as found:
                 fault = found
             # Not in the handler: what is raised here has no history that could show a key.
@@ -192,42 +216,27 @@ class Client:
             asked = fault.retry_after or 0.0
             if asked > patience.retry_after:
                 fault.kind = "stop"
-            if fault.kind != "again" or attempt >= patience.attempts:
-                raise self._failure(fault, attempt, quiet=self._answers == answers)
-            self._stopping.wait(max(asked, patience.wait(request.key, attempt)))
-            attempt += 1
+            if fault.kind != "again" or progress.attempt >= patience.attempts:
+                raise self._failure(fault, progress.attempt, quiet=self._answers == answers)
+            self._stopping.wait(max(asked, patience.wait(request.key, progress.attempt)))
+            progress = progress.after(fault)
 
     def _attempt(
-        self, role: str, request: Request, capabilities: Capabilities, since: tuple[int, float]
+        self, role: str, request: Request, capabilities: Capabilities, progress: _Progress
     ) -> Call:
         """One request on the wire; its answer is recorded before it is returned."""
-        service, meter, gate = self._with.service, self._with.meter, self._with.gate
-        assert service is not None  # noqa: S101 - `_first` has seen to it
-        bound = request.max_tokens
-        if bound is None and meter.limits.need_bounds:
-            bound = self._with.answer_tokens
+        meter = self._with.meter
+        bound = self._bound(request, capabilities)
         try:
             hold = meter.reserve(request, bound)
         except RunStopped as spent:
             self.stop(spent)
             raise
-        mode = capabilities.structured if request.schema is not None else ""
+        if hold is None:
+            raise self._why_stopped()
         call = None
         try:
-            entered = gate.enter()
-            try:
-                reply = service.send(request, capabilities, bound)
-            except Fault as fault:
-                if fault.refused:
-                    gate.narrow(entered, fault.retry_after or 0.0)
-                if fault.kind != "context":
-                    raise
-                reply, error = Reply(fault.what, "", Usage()), "context"
-            else:
-                error = ""
-                gate.widen()
-            finally:
-                gate.leave()
+            reply, error = self._sent(request, capabilities, bound, progress.unusable)
             call = Call(
                 key=request.key,
                 role=role,
@@ -235,10 +244,10 @@ class Client:
                 text=reply.text,
                 finish=reply.finish,
                 usage=reply.usage,
-                mode=mode,
+                mode=capabilities.structured if request.schema is not None else "",
                 error=error,
-                attempts=since[0],
-                seconds=round(time.monotonic() - since[1], 3),
+                attempts=progress.attempt,
+                seconds=round(time.monotonic() - progress.started, 3),
                 estimated=reply.estimated,
             )
             self._with.recording.add(call)
@@ -248,6 +257,43 @@ class Client:
             self._answers += 1
             self._failures = 0
         return call
+
+    def _sent(
+        self, request: Request, capabilities: Capabilities, bound: int | None, unusable: int
+    ) -> tuple[Reply, str]:
+        """(the reply, "context" where there is no room for the request); raises Fault."""
+        service, gate = self._with.service, self._with.gate
+        assert service is not None  # noqa: S101 - `_first` has seen to it
+        entered = gate.enter()
+        if entered is None:
+            raise self._why_stopped()
+        try:
+            reply = service.send(request, capabilities, bound, unusable=unusable)
+        except Fault as fault:
+            if fault.refused:
+                gate.narrow(entered, fault.retry_after or 0.0)
+            if fault.kind != "context":
+                raise
+            return Reply(fault.what, "", Usage()), "context"
+        else:
+            gate.widen()
+            return reply, ""
+        finally:
+            gate.leave()
+
+    def _bound(self, request: Request, capabilities: Capabilities) -> int | None:
+        """The bound on the reply's length. Raises RunStopped where the limits need one in vain."""
+        if not self._with.meter.limits.need_bounds:
+            return request.max_tokens
+        if not capabilities.max_tokens:
+            unbounded = BudgetSpent(
+                f"The server takes no bound on the length of {request.model}'s replies, so "
+                "--max-usd and --max-tokens cannot be kept.",
+                "Use --max-calls.",
+            )
+            self.stop(unbounded)
+            raise unbounded
+        return self._with.answer_tokens if request.max_tokens is None else request.max_tokens
 
     def _failure(self, fault: Fault, attempts: int, *, quiet: bool) -> LdmError:
         """What to raise for a call that failed for good.
@@ -267,9 +313,8 @@ class Client:
             return stop
         return ModelError(message, "Other calls may do better; this one was given up.")
 
-    def _check_stopped(self) -> None:
-        if self._stopped is not None:
-            raise self._stopped
+    def _why_stopped(self) -> RunStopped:
+        return self._stopped or RunStopped("The client is closed.")
 
     def _probed(self, model: str) -> Capabilities:
         """Ask short questions, from the strongest way of asking for JSON to the weakest."""
@@ -277,7 +322,7 @@ class Client:
         for mode in MODES[:-1]:
             if MODES.index(mode) < MODES.index(found.structured):
                 continue  # refused while the one before was tried
-            request = probe_request(model, mode)
+            request = probe_request(model, mode, self._with.known.server)
             call = self._with.recording.find(request.key)
             if call is None:
                 call, found = self._paid(PROBE, request, replace(found, structured=mode))

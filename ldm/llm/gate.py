@@ -20,6 +20,7 @@ class Gate:
         self._in_flight = 0
         self._closed_until = 0.0
         self._narrowed = 0.0
+        self._shut = False
         self._changed = threading.Condition()
 
     @property
@@ -27,10 +28,15 @@ class Gate:
         """How many requests may be in flight now."""
         return max(1, int(self._width))
 
-    def enter(self) -> float:
-        """Wait for a place; returns when it was got, for `narrow`. `leave` gives it back."""
+    def enter(self) -> float | None:
+        """Wait for a place; returns when it was got, for `narrow`. `leave` gives it back.
+
+        None, at once, where the gate is shut or shut meanwhile: there is no place to give back.
+        """
         with self._changed:
             while True:
+                if self._shut:
+                    return None
                 wait = self._closed_until - time.monotonic()
                 if wait <= 0 and self._in_flight < self.width:
                     break
@@ -38,6 +44,12 @@ class Gate:
             self._in_flight += 1
             self.peak = max(self.peak, self._in_flight)
             return time.monotonic()
+
+    def shut(self) -> None:
+        """Let nobody in from now on, and send away those who wait."""
+        with self._changed:
+            self._shut = True
+            self._changed.notify_all()
 
     def leave(self) -> None:
         with self._changed:

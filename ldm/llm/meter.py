@@ -18,6 +18,9 @@ from ldm.types import Usage
 #: Tokens that a server's chat template may add to a request, and to each of its messages.
 TEMPLATE_TOKENS = 64
 MESSAGE_TOKENS = 8
+#: What gateways put before OpenAI's models, and the date at the end of a model's name.
+OPENAI = re.compile(r"^(.*/)?openai/")
+VERSION = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4}|\d{8})$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,16 @@ _PRICES_REMEDY = 'It should be {"models": {"NAME": [prompt, cached, completion]}
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """The model's price; a dated version (NAME-2025-04-14) costs what NAME does."""
-    return prices.get(model) or prices.get(re.sub(r"-(\d{4}-\d{2}-\d{2}|\d{4}|\d{8})$", "", model))
+    """The model's price, None where it is unknown: no guess is made that may be too low.
+
+    A dated version (NAME-2025-04-14) costs what NAME does, and openai/NAME, as gateways call it,
+    what OpenAI takes. A variant (NAME:free, NAME:1.5b) is another model with a price of its own.
+    """
+    for name in (model, OPENAI.sub("", model)):
+        found = prices.get(name) or prices.get(VERSION.sub("", name))
+        if found is not None:
+            return found
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +103,9 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
+class Hold:
+    """What is set aside for a call in flight."""
+
     calls: int
     tokens: int
     usd: float
@@ -107,12 +120,18 @@ class Meter:
         self._paid = Usage()
         self._usd = 0.0
         self._accounts: dict[tuple[str, str], Usage] = {}
-        self._held: list[_Hold] = []
+        self._held: list[Hold] = []
+        self._shut = False
         self._changed = threading.Condition()
 
     @property
     def limits(self) -> Limits:
         return self._limits
+
+    @property
+    def held(self) -> int:
+        """How many calls are admitted and not settled."""
+        return len(self._held)
 
     def check_price(self, model: str) -> None:
         """Raise LdmError where --max-usd is asked for and the model's price is unknown."""
@@ -129,21 +148,35 @@ class Meter:
             if call.paid:
                 self._count(call)
 
-    def reserve(self, request: Request, max_tokens: int | None) -> _Hold:
+    def reserve(self, request: Request, max_tokens: int | None) -> Hold | None:
         """Set aside the most that the call can cost; `settle` gives it back.
 
-        Waits where the calls in flight may leave room. Raises BudgetSpent where they cannot.
+        Waits where the calls in flight may leave room. None where the meter is shut meanwhile.
+        Raises BudgetSpent where they cannot.
         """
         hold = self._most(request, max_tokens)
         with self._changed:
-            while said := self._exceeded(hold):
+            while not self._shut and (said := self._exceeded(hold)):
                 if not self._held:
                     raise BudgetSpent(said, "Resume with a higher limit to go on.")
                 self._changed.wait()
+            if self._shut:
+                return None
             self._held.append(hold)
         return hold
 
-    def settle(self, hold: _Hold, call: Call | None) -> None:
+    def shut(self) -> None:
+        """Admit no call from now on, and send away those who wait."""
+        with self._changed:
+            self._shut = True
+            self._changed.notify_all()
+
+    def settled(self, seconds: float) -> bool:
+        """Wait until every admitted call is settled, for `seconds` at most; whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._held, seconds)
+
+    def settle(self, hold: Hold, call: Call | None) -> None:
         """Count `call` in place of what was set aside for it; None where nothing was answered."""
         with self._changed:
             self._held.remove(hold)
@@ -170,12 +203,12 @@ class Meter:
         price = price_of(model, self._prices)
         return None if price is None else price.of(usage)
 
-    def _most(self, request: Request, max_tokens: int | None) -> _Hold:
+    def _most(self, request: Request, max_tokens: int | None) -> Hold:
         prompt = prompt_bound(request)
         most = Usage(1, prompt, 0, max_tokens or 0)
-        return _Hold(1, prompt + (max_tokens or 0), self._price(request.model, most) or 0.0)
+        return Hold(1, prompt + (max_tokens or 0), self._price(request.model, most) or 0.0)
 
-    def _exceeded(self, hold: _Hold) -> str:
+    def _exceeded(self, hold: Hold) -> str:
         limits, held = self._limits, [*self._held, hold]
         calls = self._paid.calls
         tokens = self._paid.prompt_tokens + self._paid.completion_tokens

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,21 +25,20 @@ class Recording:
     ) -> None:
         """path: where this run's calls are, and further ones go; a torn last line is cut off.
 
-        cache: a folder shared by runs; calls found there are copied into `path`, and new ones are
-        written there too, into a file of this process. replay: a recording, or the directory of a
-        run, to be read and left as it is.
+        cache: a folder shared by runs, also by such as go on at the same time; calls found there
+        are copied into `path`, and new ones are written there too, into a file of this process.
+        replay: a recording, or the directory of a run, to be read and left as it is.
         Raises LdmError where a file cannot be read or written, or holds something else.
         """
         self._own: dict[str, Call] = {}
         self._others: dict[str, Call] = {}
         self._path = path
-        self._cache = cache / f"{time.time_ns()}-{os.getpid()}.jsonl" if cache else None
+        self._cache = _Cache(cache) if cache else None
         self._lock = threading.Lock()
         if replay is not None:
             self._take(self._others, read(replay))
-        if cache is not None:
-            for part in sorted(cache.glob("*.jsonl")):
-                self._take(self._others, records.read(part, Call, torn_tail=True))
+        if self._cache is not None:
+            self._take(self._others, self._cache.news())
         if path is not None:
             _cut_torn_tail(path)
             if path.exists():
@@ -58,37 +58,87 @@ class Recording:
         """The recorded call; one of another run is copied into this run's recording."""
         with self._lock:
             found = self._own.get(key)
+            if found is None and key not in self._others and self._cache is not None:
+                self._take(self._others, self._cache.news())
             if found is None and key in self._others:
                 found = replace(self._others[key], paid=False)
                 self._own[key] = found
-                self._append(self._path, found)
+                _append(self._path, found)
             return found
 
     def add(self, call: Call) -> None:
         """Write a new call; once this returns it is never asked again."""
         with self._lock:
             self._own[call.key] = call
-            self._append(self._path, call)
-            self._append(self._cache, call)
-
-    @staticmethod
-    def _append(path: Path | None, call: Call) -> None:
-        if path is None:
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a", encoding="utf-8", newline="\n") as file:
-                records.append(file, call)
-        except OSError as error:
-            raise LdmError(
-                f"{path} cannot be written: {error.strerror or error}.",
-                "Check permissions and free space, or name another place.",
-            ) from error
+            _append(self._path, call)
+            if self._cache is not None:
+                _append(self._cache.own, call)
 
     @staticmethod
     def _take(into: dict[str, Call], calls: Iterable[Call]) -> None:
         for call in calls:
             into.setdefault(call.key, call)
+
+
+class _Cache:
+    """A folder of recordings, one a process, that others may be writing to meanwhile.
+
+    own: the file of this process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.own = folder / f"{time.time_ns()}-{os.getpid()}.jsonl"
+        self._read: dict[str, tuple[int, int]] = {}  # name → bytes and lines read so far
+
+    def news(self) -> Iterator[Call]:
+        """What other processes have written since the last look; only what is new is read."""
+        for name, size in self._files():
+            start, lines = self._read.get(name, (0, 0))
+            if size <= start or name == self.own.name:
+                continue
+            path = self._folder / name
+            with _reading(path), path.open("rb") as file:
+                file.seek(start)
+                whole, newline, _ = file.read().rpartition(b"\n")  # the rest is still written
+            for number, line in enumerate(whole.split(b"\n"), lines + 1):
+                if line.strip():
+                    yield records.loads(line, Call, file=str(path), line=number)
+            found = (whole + newline).count(b"\n")
+            self._read[name] = start + len(whole + newline), lines + found
+
+    def _files(self) -> list[tuple[str, int]]:
+        """(name, bytes) of the recordings in the folder, in a fixed order."""
+        if not self._folder.is_dir():
+            return []
+        with _reading(self._folder), os.scandir(self._folder) as entries:
+            named = (entry for entry in entries if entry.name.endswith(".jsonl"))
+            return sorted((entry.name, entry.stat().st_size) for entry in named)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LdmError(
+            f"{path} cannot be read: {error.strerror or error}.",
+            "Check its permissions, or name another place.",
+        ) from error
+
+
+def _append(path: Path | None, call: Call) -> None:
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", newline="\n") as file:
+            records.append(file, call)
+    except OSError as error:
+        raise LdmError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            "Check permissions and free space, or name another place.",
+        ) from error
 
 
 def read(path: Path) -> list[Call]:

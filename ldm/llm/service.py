@@ -15,7 +15,7 @@ from ldm.llm.calls import Reply, Request
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.meter import prompt_guess
 from ldm.llm.structured import asking_for_json, strict_schema
-from ldm.types import Usage
+from ldm.types import Usage, stable_hash
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -27,6 +27,7 @@ TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 NO_MONEY = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+IDEMPOTENCY = "Idempotency-Key"
 #: Characters of a server's own words that an error repeats.
 QUOTED = 300
 
@@ -38,12 +39,14 @@ Kind = Literal["again", "refused", "context", "stop"]
 class Connection:
     """Where the models are. The key is never shown, and cut out of whatever a server says.
 
-    base_url: "" for the package's own default. timeout: seconds without a byte from the server.
+    base_url: "" for the package's own default.
+    timeout: seconds that an answer may take, however it comes; one that falls silent in its midst
+    may take twice as long. Models that think, or run on a slow machine, need many.
     """
 
     base_url: str = field(default="", repr=False)
     api_key: str = field(default="", repr=False)
-    timeout: float = 120.0
+    timeout: float = 300.0
 
     @property
     def shown(self) -> str:
@@ -55,13 +58,13 @@ class Connection:
         secrets = [self.api_key]
         try:
             parts = urlsplit(self.base_url)
-            secrets += [parts.password or "", parts.query]
-            secrets += [pair.partition("=")[2] for pair in parts.query.split("&")]
+            pairs = [pair.partition("=") for pair in parts.query.split("&")]
+            secrets += [parts.password or ""]
+            secrets += [value for name, _, value in pairs if "version" not in name]
         except ValueError:
             secrets.append(self.base_url)
-        for secret in sorted(filter(None, secrets), key=len, reverse=True):
-            if len(secret) >= 6:  # "none" and the like are no secrets, and words of their own
-                text = text.replace(secret, "[key]")
+        for secret in sorted(filter(_telling, secrets), key=len, reverse=True):
+            text = text.replace(secret, "[key]").replace(repr(secret)[1:-1], "[key]")
         return text
 
 
@@ -71,6 +74,8 @@ class Fault(Exception):
 
     kind: what to do. what: in words. down: the server itself seems to be away or overloaded.
     retry_after: seconds it asked to wait. refused: it said that this was too much (429).
+    final: the server has done what it was asked, and under the same idempotency key would say the
+    same again.
     """
 
     kind: Kind
@@ -78,6 +83,7 @@ class Fault(Exception):
     down: bool = False
     retry_after: float | None = None
     refused: bool = False
+    final: bool = False
 
 
 class Service:
@@ -88,13 +94,16 @@ class Service:
         import httpx2
         import openai
 
+        from ldm.llm.bounded import BoundedClient
+
         self.connection = connection
         self._client = openai.OpenAI(
             base_url=connection.base_url or None,
             api_key=connection.api_key or "none",  # servers of one's own want none
             max_retries=0,  # ours are on: two layers of retries would multiply
             timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
-            http_client=openai.DefaultHttpxClient(
+            http_client=BoundedClient(
+                bound=connection.timeout,
                 limits=httpx2.Limits(
                     max_connections=connections, max_keepalive_connections=connections
                 ),
@@ -105,8 +114,19 @@ class Service:
         """Close all connections; what is in flight fails."""
         self._client.close()
 
-    def send(self, request: Request, capabilities: Capabilities, max_tokens: int | None) -> Reply:
-        """The server's reply. Raises Fault, and nothing else, where there is none."""
+    def send(
+        self,
+        request: Request,
+        capabilities: Capabilities,
+        max_tokens: int | None,
+        *,
+        unusable: int = 0,
+    ) -> Reply:
+        """The server's reply. Raises Fault, and nothing else, where there is none.
+
+        unusable: how many final faults this call met before; a new answer is wanted then. Else a
+        gateway that knows the header Idempotency-Key gives, and bills, the same answer again.
+        """
         import httpx2
         import openai
 
@@ -118,12 +138,17 @@ class Service:
                 "/chat/completions",
                 cast_to=httpx2.Response,
                 body=wire(request, capabilities, max_tokens),
+                options={
+                    "headers": {
+                        IDEMPOTENCY: idempotency_key(request, capabilities, max_tokens, unusable)
+                    }
+                },
             )
             return self._reply(answer.content, request, capabilities)
         except Fault as found:
             fault = found
         except openai.APITimeoutError:
-            fault = Fault("again", f"no answer within {self.connection.timeout:g} s")
+            fault = Fault("again", f"no complete answer within {self.connection.timeout:g} s")
         except openai.APIStatusError as error:
             fault = self._refusal(error)
         except openai.APIConnectionError as error:
@@ -131,7 +156,7 @@ class Service:
             why = self.connection.redact(str(cause)) or type(cause).__name__
             fault = Fault("again", f"no connection ({why})", down=True)
         except (openai.OpenAIError, ValueError) as error:  # ValueError: a body that is not UTF-8
-            fault = Fault("again", f"an unreadable answer ({type(error).__name__})")
+            fault = Fault("again", f"an unreadable answer ({type(error).__name__})", final=True)
         # Outside of the handler, so that no chained exception can show what the server said.
         raise fault
 
@@ -139,10 +164,10 @@ class Service:
         try:
             answer = json.loads(body)
         except ValueError:
-            raise Fault("again", "an answer that is not JSON (cut off?)") from None
+            raise Fault("again", "an answer that is not JSON (cut off?)", final=True) from None
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-            raise Fault("again", "an answer without choices")
+            raise Fault("again", "an answer without choices", final=True)
         message = choices[0].get("message")
         content = message.get("content") if isinstance(message, dict) else None
         text = self.connection.redact(content) if isinstance(content, str) else ""
@@ -165,6 +190,7 @@ class Service:
                 down=status in (429, 502, 503, 504),
                 retry_after=retry_after(error.response.headers),
                 refused=status == 429,
+                final=status >= 500,
             )
         return Fault("refused", what)
 
@@ -211,6 +237,13 @@ def wire(request: Request, capabilities: Capabilities, max_tokens: int | None) -
     return body
 
 
+def idempotency_key(
+    request: Request, capabilities: Capabilities, max_tokens: int | None, unusable: int
+) -> str:
+    """The same in every process for the same call in the same words, and for no other."""
+    return stable_hash(request.key, repr(capabilities), max_tokens, unusable, length=32)
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that a Retry-After header asks for, given in seconds or as a date."""
     try:
@@ -237,6 +270,11 @@ def bare_url(url: str) -> str:
     if not parts.hostname:
         return "set, but not a URL"
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+
+
+def _telling(secret: str) -> bool:
+    """Whether a text looks like a secret: "ollama" or "EMPTY" is none, and a word of its own."""
+    return len(secret) >= 16 or (len(secret) >= 6 and any(map(str.isdigit, secret)))
 
 
 def _cut(text: str, stop: tuple[str, ...]) -> str:

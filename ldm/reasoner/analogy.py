@@ -13,11 +13,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
-from ldm.reasoner import Agreement
 from ldm.reasoner.situation import Command, Entity, Part, Roles, Situation, name_of
+from ldm.reasoner.voting import Ballot, Poll
 
 #: How many entities may fill one slot where the admissible actions are unknown.
 FILLERS = 3
@@ -58,106 +58,20 @@ class Precedent:
     similarity: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ballot:
-    """How one recall votes. voice: its say, in (0, 1]. likeness: one per candidate, in [0, 1]."""
-
-    voice: float
-    likeness: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A present action: its form, the parts that its entities play, how often it was done.
-
-    Candidates that differ in their texts alone are equal: no recall can tell them apart.
-    """
-
-    frame: str
-    parts: tuple[Part, ...]
-    done: int
-    text: str = field(compare=False)
-
-
-def vote(
+def poll(
     present: Situation,
     admissible: Sequence[str] | None,
     precedents: Sequence[Precedent],
     weights: Weights,
-) -> list[tuple[str, float]]:
-    """Actions with their votes (> 0), most first; ties keep the order of `admissible`.
+) -> Poll:
+    """How the precedents vote on the admissible actions.
 
     Where `admissible` is None, the candidates are the recalled actions with their entities replaced
-    by present ones that play the same parts.
+    by present ones that play the same parts. Candidates are of the same sort where frame, parts and
+    repetitions are equal.
     """
-    candidates, ballots = _ballots(present, admissible, precedents, weights)
-    votes = [sum(b.voice * b.likeness[i] for b in ballots) for i in range(len(candidates))]
-    return _ranked([c.text for c in candidates], votes)
-
-
-def alternatives(
-    present: Situation,
-    admissible: Sequence[str] | None,
-    precedents: Sequence[Precedent],
-    weights: Weights,
-) -> list[tuple[str, float]]:
-    """As `vote`, but actions that the recalls cannot tell apart are one, with all their votes.
-
-    To go to the third drawer instead of the second is no alternative worth a branch, as long as
-    nothing is known of either; the first of them stands for all.
-    """
-    candidates, ballots = _ballots(present, admissible, precedents, weights)
-    votes: dict[Candidate, float] = {}  # under the first of equal candidates
-    for i, candidate in enumerate(candidates):
-        mine = sum(b.voice * b.likeness[i] for b in ballots)
-        votes[candidate] = votes.get(candidate, 0.0) + mine
-    return _ranked([candidate.text for candidate in votes], list(votes.values()))
-
-
-def agreement(
-    present: Situation,
-    admissible: Sequence[str] | None,
-    precedents: Sequence[Precedent],
-    weights: Weights,
-) -> Agreement:
-    """What the recalls, each carried over to the candidate most like it, agree on.
-
-    As in `alternatives`, actions that cannot be told apart are one. A recall that fits several
-    others equally well is divided among them, and one that fits none agrees with nobody.
-    """
-    candidates, ballots = _ballots(present, admissible, precedents, weights)
-    shares: dict[Candidate, float] = dict.fromkeys(candidates, 0.0)
-    supporters: Counter[Candidate] = Counter()
-    for ballot in ballots:
-        likeness = dict(zip(candidates, (round(like, 9) for like in ballot.likeness), strict=True))
-        best = max(likeness.values(), default=0.0)
-        chosen = [candidate for candidate, like in likeness.items() if like == best > 0]
-        supporters.update(chosen)
-        for candidate in chosen:
-            shares[candidate] += ballot.voice / len(chosen)
-    if not supporters:
-        return Agreement("", 0.0, 0)
-    order = {candidate: place for place, candidate in enumerate(shares)}
-    most = max(shares, key=lambda candidate: (round(shares[candidate], 9), -order[candidate]))
-    total = sum(ballot.voice for ballot in ballots)
-    return Agreement(most.text, shares[most] / total, supporters[most])
-
-
-def _ranked(texts: Sequence[str], votes: Sequence[float]) -> list[tuple[str, float]]:
-    """Texts with their votes (> 0), most first; ties keep their order."""
-    order = sorted(range(len(texts)), key=lambda i: -round(votes[i], 9))
-    return [(texts[i], votes[i]) for i in order if votes[i] > 0]
-
-
-def _ballots(
-    present: Situation,
-    admissible: Sequence[str] | None,
-    precedents: Sequence[Precedent],
-    weights: Weights,
-) -> tuple[list[Candidate], list[Ballot]]:
-    """The candidates, and a ballot per precedent."""
     if not precedents:
-        return [], []
+        return Poll((), (), ())
     roles_in = _roles_by_lexicon(present, admissible or (), precedents)
     roles = roles_in(present)
     if admissible is None:
@@ -165,10 +79,8 @@ def _ballots(
     else:
         texts = list(dict.fromkeys(admissible))
     done = Counter(command.text for command in present.past)
-    candidates = []
-    for command in map(present.read, texts):
-        parts = tuple(present.part(entity, roles) for entity in command.entities)
-        candidates.append(Candidate(command.frame, parts, done[command.text], command.text))
+    candidates = [present.read(text) for text in texts]
+    parts = [tuple(present.part(e, roles) for e in c.entities) for c in candidates]
     ballots = []
     for precedent, voice in zip(
         precedents, _voices(present, precedents, roles_in, weights), strict=True
@@ -178,12 +90,13 @@ def _ballots(
         repeats = sum(c.text == command.text for c in situation.past)
         likeness = [0.0] * len(candidates)
         for i, candidate in enumerate(candidates):
-            if candidate.frame != command.frame or len(theirs) != len(candidate.parts):
+            if candidate.frame != command.frame or len(theirs) != len(parts[i]):
                 continue
-            alike = math.prod(map(_likeness, candidate.parts, theirs, [weights] * len(theirs)))
-            likeness[i] = alike * weights.repeat ** max(0, candidate.done - repeats)
+            alike = math.prod(map(_likeness, parts[i], theirs, [weights] * len(theirs)))
+            likeness[i] = alike * weights.repeat ** max(0, done[candidate.text] - repeats)
         ballots.append(Ballot(voice, tuple(likeness)))
-    return candidates, ballots
+    sorts = tuple((c.frame, parts[i], done[c.text]) for i, c in enumerate(candidates))
+    return Poll(tuple(texts), sorts, tuple(ballots))
 
 
 def _likeness(mine: Part, theirs: Part, w: Weights) -> float:

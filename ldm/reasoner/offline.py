@@ -6,15 +6,17 @@ It is a baseline in its own right: how far does memory alone go, without a langu
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 
 from ldm.embed import Embedder
-from ldm.reasoner import Agreement, Clustering, Process, State, TypeView
-from ldm.reasoner.analogy import Precedent, Weights, agreement, alternatives, vote
+from ldm.reasoner import Agreement, Clustering, Process, State, TypeView, analogy, labels
+from ldm.reasoner.analogy import Precedent, Weights
 from ldm.reasoner.clusters import cluster
 from ldm.reasoner.situation import FUNCTION_WORDS, Situation, name_of
+from ldm.reasoner.voting import Poll
 from ldm.types import Past, Proposal, Recall
 
 #: Merged actions that a summary keeps, the latest ones.
@@ -33,10 +35,17 @@ class OfflineReasoner:
     name = "offline"
     recalls = 60
 
-    def __init__(self, embedder: Embedder, weights: Weights | None = None) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        weights: Weights | None = None,
+        page_weights: labels.PageWeights | None = None,
+    ) -> None:
         self._embedder = embedder
         self._weights = weights or Weights()
+        self._page_weights = page_weights or labels.PageWeights()
         self._precedents: dict[Hashable, Precedent] = {}
+        self._pages: dict[Hashable, labels.PagePrecedent] = {}
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """Extractive: what was done with each thing that the goal names."""
@@ -87,22 +96,20 @@ class OfflineReasoner:
 
         Without any vote: an admissible action done least often so far, with confidence 0.
         """
-        votes = self._votes(state, recalls)
+        votes = self._poll(state, recalls).ranked() or [(_least_done(state), 0.0)]
         action, most = votes[0]
         return Proposal(action, most / sum(share for _, share in votes) if most else 0.0)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Proposal, ...]:
         """The `z` alternatives with most votes; confidences are their shares of those votes."""
-        present, precedents = self._situations(state, recalls)
-        found = alternatives(present, state.admissible, precedents, self._weights)
+        found = self._poll(state, recalls).alternatives()
         votes = (found or [(_least_done(state), 0.0)])[:z]
         total = sum(share for _, share in votes) or 1.0
         return tuple(Proposal(action, share / total) for action, share in votes)
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """Each recall comes to the action most like its own, and says so with its voice."""
-        present, precedents = self._situations(state, recalls)
-        return agreement(present, state.admissible, precedents, self._weights)
+        return self._poll(state, recalls).agreement()
 
     def compare(self, best: Process, ground: Process) -> int:
         """The first step whose action differs."""
@@ -116,16 +123,15 @@ class OfflineReasoner:
         means = [float(np.mean(p.confidences)) if p.confidences else 0.0 for p in processes]
         return max(range(len(means)), key=lambda i: (round(means[i], 9), -i))
 
-    def _votes(self, state: State, recalls: Sequence[Recall]) -> list[tuple[str, float]]:
-        present, precedents = self._situations(state, recalls)
-        found = vote(present, state.admissible, precedents, self._weights)
-        return found or [(_least_done(state), 0.0)]
-
-    def _situations(
-        self, state: State, recalls: Sequence[Recall]
-    ) -> tuple[Situation, list[Precedent]]:
+    def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
+        """How the recalls vote: by what is written on a page, or by the parts that things play."""
+        if recalls and all(labels.read_call(recall.tuple.action) for recall in recalls):
+            page = labels.Page(state.goal, state.history.past, state.observation)
+            pages = [self._page(recall) for recall in recalls]
+            return labels.poll(page, state.admissible, pages, self._page_weights)
         present = Situation(state.goal, state.history.past, state.observation)
-        return present, [self._precedent(recall) for recall in recalls]
+        precedents = [self._precedent(recall) for recall in recalls]
+        return analogy.poll(present, state.admissible, precedents, self._weights)
 
     def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
         vector = self._embedder.embed([text])[0]
@@ -145,6 +151,21 @@ class OfflineReasoner:
                 self._precedents.clear()
             self._precedents[key] = kept
         return Precedent(kept.situation, kept.command, recall.similarity)
+
+    def _page(self, recall: Recall) -> labels.PagePrecedent:
+        """The recalled page, read once per tuple."""
+        source = recall.tuple
+        key = (source.id, source.action, source.observation, source.history.past)
+        kept = self._pages.get(key)
+        if kept is None:
+            call = labels.read_call(source.action)
+            assert call is not None  # noqa: S101 - the caller looked
+            page = labels.Page(source.goal, source.history.past, source.observation)
+            kept = labels.PagePrecedent(page, call, 0.0)
+            if len(self._pages) >= REMEMBERED:
+                self._pages.clear()
+            self._pages[key] = kept
+        return replace(kept, similarity=recall.similarity)
 
 
 def _least_done(state: State) -> str:

@@ -33,7 +33,7 @@ SECRET = "sk-planted-0123456789"
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working directory and no settings, whatever machine the tests run on."""
     monkeypatch.chdir(tmp_path)
-    for name in ("ALFWORLD_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+    for name in ("ALFWORLD_DATA", "WEBSHOP_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -48,6 +48,27 @@ def test_everything_needed_is_found_and_the_rest_has_a_remedy(run: Run) -> None:
     assert f"{ldm.__version__} in " in outcome.out
     for section in ("Installed", "Embedder", "Data", "Model service", "Memory"):
         assert f"\n{section}\n" in f"\n{outcome.out}"
+
+
+def test_of_each_extra_it_says_what_lacks_without_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(doctor.NEEDED_FOR) == set(doctor.EXTRAS)
+    extras = {name for names in doctor.EXTRAS.values() for name in names}
+    versions = metadata.version
+
+    def without_extras(name: str) -> str:
+        if name in extras:
+            raise metadata.PackageNotFoundError(name)
+        return versions(name)
+
+    monkeypatch.setattr(metadata, "version", without_extras)
+    found = checks(run)
+    for extra, names in doctor.EXTRAS.items():
+        for name in names:
+            assert found[name]["status"] == "missing"
+            assert doctor.NEEDED_FOR[extra] in found[name]["detail"]
+            assert f"ldm[{extra}]" in found[name]["remedy"]
 
 
 def test_whatever_is_not_ok_has_a_remedy(run: Run) -> None:
@@ -106,6 +127,20 @@ def test_a_wrong_data_folder_is_named(
     check = checks(run)["ALFWORLD_DATA"]
     assert check["status"] == "missing"
     assert "absent" in check["detail"]
+
+
+def test_webshops_files_are_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "ldm data get webshop" in checks(run)["WEBSHOP_DATA"]["remedy"]
+    monkeypatch.setenv("WEBSHOP_DATA", str(tmp_path))
+    check = checks(run)["WEBSHOP_DATA"]
+    assert (check["status"], "items_shuffle" in check["detail"]) == ("missing", True)
+    for name in ("items_shuffle_1000.json", "items_ins_v2_1000.json"):
+        (tmp_path / name).write_text("[]")
+    check = checks(run)["WEBSHOP_DATA"]
+    assert check["status"] == "ok"
+    assert "items_shuffle_1000.json" in check["detail"]
 
 
 def test_trajectories_in_the_working_directory_are_found(run: Run, tmp_path: Path) -> None:

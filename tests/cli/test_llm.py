@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,10 +57,85 @@ def test_ask_answers_records_and_replays(
     assert SECRET not in written(surroundings)
 
 
+def test_plain_answers_replay_too_and_through_any_number_of_draws(
+    run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("llm", "ask", "Where is the mug?", "--system", "Be brief.", "--length", "20")
+    warm = ("--temperature", "0.7", "--samples", "3")
+    recorded = [run(*asked, *more, "--llm", "m", "--record", "asked").out for more in ((), warm)]
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    sent = len(server.bodies)
+    replayed = [run(*asked, *more, "--replay", "asked") for more in ((), warm)]
+    assert [outcome.out for outcome in replayed] == recorded
+    assert len(set(recorded[1].split("\n"))) == 4  # three draws and the end
+    more = run(*asked, *warm[:-1], "4", "--replay", "asked/llm.jsonl")
+    assert more.code == 1
+    assert "does not hold a call" in more.err
+    assert len(server.bodies) == sent
+
+
+def test_a_cache_serves_other_commands(run: Run, server: FakeServer) -> None:
+    asked = ("llm", "ask", "Hello", "--llm", "m", "--cache", "shared")
+    first, second = run(*asked), run(*asked, "--record", "asked")
+    assert first.out == second.out
+    assert "Paid" in first.err
+    assert "Paid" not in second.err
+    assert max(server.answered.values()) == 1
+
+
 def test_ask_draws_several_replies(run: Run, server: FakeServer) -> None:
     drawn = ("--temperature", "0.7", "--samples", "3", "--json")
     found = json.loads(run("llm", "ask", "Hello", "--llm", "m", *drawn).out)
     assert len({reply["text"] for reply in found["replies"]}) == 3
+
+
+class TestEstimates:
+    def test_of_one_reply_say_the_most_that_it_can_cost_and_send_nothing(
+        self, run: Run, server: FakeServer
+    ) -> None:
+        asked = ("llm", "ask", "Name a colour.", "--llm", "gpt-4o", "--length", "100", "--estimate")
+        plain = run(*asked)
+        assert "At most 1 model call, " in plain.out
+        assert "100 completion tokens, 0.0" in plain.out
+        assert "nothing was sent" in plain.out
+        structured = run(*asked, "--field", "name:str")
+        assert "At most 2 model calls" in structured.out  # a bad reply is asked for again
+        assert "200 completion tokens" in structured.out
+        greedy = run(*asked, "--samples", "50")
+        assert "At most 1 model call, " in greedy.out  # at temperature 0 all are one
+        probe = run("llm", "probe", "--llm", "m", "--estimate")
+        assert "At most 2 model calls" in probe.out
+        assert "The price of m is unknown" in probe.out
+        assert server.bodies == []
+
+    def test_bound_what_is_then_paid(self, run: Run, server: FakeServer) -> None:
+        server.behaviour.answer = lambda body: "no JSON at all"
+        asked = ("llm", "ask", "Name a colour.", "--llm", "gpt-4o", "--field", "name:str")
+        foretold = run(*asked, "--estimate").out
+        most = int(foretold.partition(" model calls, ")[2].partition(" prompt")[0])
+        used = json.loads(run(*asked, "--json").out)["replies"][0]["usage"]
+        assert used["calls"] == 2
+        assert 0 < used["prompt_tokens"] <= most
+
+    def test_of_several_replies_are_measured_on_some_that_are_not_paid_again(
+        self, run: Run, server: FakeServer
+    ) -> None:
+        asked = ("llm", "ask", "Hello", "--llm", "gpt-4o", "--temperature", "1", "--record", "a")
+        foretold = run(*asked, "--samples", "20", "--estimate")
+        assert "Measured on 6 of 20 replies" in foretold.out
+        assert "20 model calls (95 % prediction interval 20 to 20)" in foretold.out
+        assert "USD" in foretold.out
+        assert run(*asked, "--samples", "20").code == 0
+        assert server.outcomes["answered"] == 21
+        assert max(server.answered.values()) == 1
+
+    def test_of_a_model_without_a_price_say_so(self, run: Run, server: FakeServer) -> None:
+        foretold = run("eval", *ASKING, "--llm", "qwen2.5:1.5b", "--limit", "4", "--estimate")
+        assert "Measured on 4 of 4 tasks" in foretold.out
+        assert "The price of qwen2.5:1.5b is unknown; --prices FILE gives it." in foretold.out
+        assert "USD (" not in foretold.out
+        assert "price unknown" in foretold.err
 
 
 def test_probe_says_what_the_server_can_do(run: Run, server: FakeServer) -> None:
@@ -102,6 +179,62 @@ def test_a_service_that_is_not_configured_is_said(
     outcome = run("eval", *ASKING, "--llm", "m")
     assert outcome.code == 1
     assert "No model service is configured" in outcome.err
+
+
+@pytest.mark.parametrize("key", ["sk-planted\n0123456789", "sk-planted-ü0123456789"])
+def test_a_key_that_cannot_be_sent_is_said_and_not_shown(
+    key: str, run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    outcome = run("llm", "ask", "x", "--llm", "m")
+    assert outcome.code == 1
+    assert "OPENAI_API_KEY holds a character that no key has" in outcome.err
+    assert "0123456789" not in outcome.out + outcome.err
+    assert server.bodies == []
+
+
+def test_a_line_break_after_the_key_does_no_harm(
+    run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{SECRET}\n")
+    assert run("llm", "ask", "x", "--llm", "m").code == 0
+    assert server.headers[-1]["authorization"] == f"Bearer {SECRET}"
+
+
+def test_an_agent_without_a_model_says_that_none_is_used(run: Run, surroundings: Path) -> None:
+    toy = ("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1")
+    outcome = run(*toy, "--llm", "m", "--reasoner-llm", "r")
+    assert outcome.code == 0
+    assert "The agent random calls no language model: none is used." in outcome.err
+    assert "--reasoner-llm has no effect" in outcome.err
+    (place,) = surroundings.glob("runs/*")
+    assert "models" not in json.loads((place / "run.json").read_text())["arguments"]
+    assert run(*toy, "--estimate").code == 1
+
+
+def test_what_is_under_way_when_a_run_stops_is_waited_for_and_recorded(
+    run: Run, server: FakeServer, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ldm.parallel.FAREWELL", 0.01)
+    plans: list[str] = []
+
+    def answer(body: dict[str, Any]) -> str:
+        said = body["messages"][0]["content"]
+        plans.extend([said] if "Plan: " in said else [])
+        if "Plan: " in said and len(plans) <= 4:
+            time.sleep(0.9)
+        elif "Plan: " in said:  # whoever has this plan is refused when it asks for an action
+            server.behaviour.status, server.behaviour.complaint = 401, "no such key"
+        return '{"reason": "x", "number": 1}'
+
+    server.behaviour.answer = answer
+    stopped = run("eval", *ASKING, "--llm", "m", "--workers", "8", "--set", "env.tasks=40")
+    assert stopped.code == 1
+    assert "no such key" in stopped.err
+    assert "answers under way, which are billed" in stopped.err
+    (place,) = surroundings.glob("runs/*")
+    recorded = (place / "llm.jsonl").read_text().splitlines()
+    assert len(recorded) == server.outcomes["answered"] >= 6
 
 
 def test_an_evaluation_stops_at_its_limit_and_goes_on_without_paying_twice(

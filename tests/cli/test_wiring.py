@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from ldm.cli.wiring import Wiring, override, settings
+from ldm.envs.webshop import WebShop
 from ldm.errors import LdmError
 from tests.toy import ToyEnv
 
@@ -98,3 +100,13 @@ class TestWiring:
         monkeypatch.setattr(RandomAgent, "needs", ("llm",))
         with pytest.raises(LdmError, match="needs a language model"):
             self.wiring()
+
+    def test_an_environment_that_keeps_things_is_told_where(self, cache_home: Path) -> None:
+        def cache_of(*given: tuple[str, str]) -> str | None:
+            env = Wiring(env="webshop", agent="random", env_options=given).environment()
+            assert isinstance(env, WebShop)
+            return env.options.cache
+
+        assert cache_of() == str(cache_home / "ldm" / "webshop")
+        assert cache_of(("cache", "elsewhere")) == "elsewhere"
+        assert cache_of(("cache", "none")) is None

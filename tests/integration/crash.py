@@ -26,6 +26,8 @@ from tests.llm.server import FakeServer
 LDM = (sys.executable, "-m", "ldm.cli")
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
+#: Seconds between two looks of a reader: it should not take the processor from what it looks at.
+GLANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Command:
     digest: the outcome in that directory, without what may differ (times, ids of runs).
     watch: called again and again in that directory while the command works; raises where a reader
     would see something that is not whole.
+    server: the model server that it asks; then the kill comes with one of its requests, which are
+    answered no further, so that no command is done before it is killed.
     """
 
     start: Callable[[Path], list[str]]
@@ -44,11 +48,12 @@ class Command:
     begun: Callable[[Path], bool]
     digest: Callable[[Path], str]
     watch: Callable[[Path], None] | None = None
+    server: FakeServer | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One attempt. moment: seconds from the first trace on disk to the kill.
+    """One attempt. moment: seconds from the first trace on disk, or requests, to the kill.
 
     group: whether the whole process group was killed or the first process alone.
     finished: the command was done before it could be killed.
@@ -70,13 +75,20 @@ def kill_and_resume(command: Command, directory: Path, *, kills: int, seed: int 
     whole = directory / "whole"
     whole.mkdir()
     duration = _watched(command, whole, None, group=True)[0]
-    expected = command.digest(whole)
+    expected, server = command.digest(whole), command.server
+    requests = 0 if server is None else len(server.bodies)
     attempts = []
     for number in range(kills):
         place = directory / f"kill-{number}"
         place.mkdir()
-        moment, group = generator.uniform(0, duration), number % 2 == 0
-        finished = _watched(command, place, moment, group=group)[1]
+        moment: float = generator.uniform(0, duration)
+        group = number % 2 == 0
+        wait = moment
+        if server is not None:
+            server.hold_after = len(server.bodies) + generator.randrange(1, requests)
+            moment = server.hold_after - len(server.bodies)
+            wait = generator.uniform(0, 2 * server.behaviour.latency)
+        finished = _watched(command, place, wait, group=group)[1]
         again = command.resume(place) if command.begun(place) else command.start(place)
         subprocess.run(again, env=_environment(), capture_output=True, check=True)
         attempts.append(Kill(moment, group, finished, command.digest(place) == expected))
@@ -108,8 +120,8 @@ def evaluation(*options: str) -> Command:
 def asking(server: FakeServer, *options: str) -> Command:
     """`ldm eval` of an agent that calls the model at `server`, as something to be killed.
 
-    The outcome holds every recorded call too, and is spoilt where a call that was recorded when
-    the command was killed was made again.
+    The outcome holds every recorded call and every one that was billed: it is spoilt where one was
+    made again that was recorded when the command was killed, or where one was billed twice.
     """
     os.environ["OPENAI_BASE_URL"] = server.url
     agent = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Asking")
@@ -121,6 +133,12 @@ def asking(server: FakeServer, *options: str) -> Command:
         files = list(place.glob("*/llm.jsonl"))
         return records.read(files[0], Call, torn_tail=True) if files else []
 
+    def start(place: Path) -> list[str]:
+        recorded.clear()
+        server.forget()
+        since[0] = len(server.bodies)
+        return base.start(place)
+
     def resume(place: Path) -> list[str]:
         recorded.update(_identity(wire(c.request, Capabilities(), None)) for c in calls(place))
         since[0] = len(server.bodies)
@@ -128,12 +146,13 @@ def asking(server: FakeServer, *options: str) -> Command:
 
     def digest(place: Path) -> str:
         again = [body for body in server.bodies[since[0] :] if _identity(body) in recorded]
-        recorded.clear()
-        since[0] = len(server.bodies)
-        known = sorted((call.key, call.text, call.usage.calls, call.role) for call in calls(place))
-        return stable_hash(base.digest(place), known, len(again))
+        known = sorted(
+            records.dumps(replace(call, seconds=0.0, attempts=1)) for call in calls(place)
+        )
+        billed = sorted(_identity(body) for body in server.billed)
+        return stable_hash(base.digest(place), known, billed, len(again))
 
-    return replace(base, resume=resume, digest=digest)
+    return replace(base, start=start, resume=resume, digest=digest, server=server)
 
 
 def _identity(body: dict[str, Any]) -> str:
@@ -213,7 +232,7 @@ def _workers(options: tuple[str, ...]) -> list[str]:
 def _watched(
     command: Command, place: Path, moment: float | None, *, group: bool
 ) -> tuple[float, bool]:
-    """Run a command and kill it `moment` seconds after it has begun.
+    """Run a command and kill it `moment` seconds after it has begun, or after its last request.
 
     Returns how long it worked, in seconds, and whether it came to its end.
     """
@@ -227,6 +246,11 @@ def _watched(
     limit = time.monotonic() + PATIENCE
     while not command.begun(place) and process.poll() is None and time.monotonic() < limit:
         time.sleep(0.002)
+    server = command.server
+    while server is not None and server.hold_after is not None and process.poll() is None:
+        if len(server.bodies) >= server.hold_after or time.monotonic() > limit:
+            break
+        time.sleep(0.002)
     began = time.monotonic()
     try:
         _wait(process, command, place, PATIENCE if moment is None else moment)
@@ -236,6 +260,8 @@ def _watched(
         else:
             process.kill()
         process.wait()
+        if server is not None:
+            server.hold_after = None
         return time.monotonic() - began, False
     if process.returncode:
         raise RuntimeError(f"{command.start(place)} failed with {process.returncode}")
@@ -247,6 +273,7 @@ def _wait(process: subprocess.Popen[bytes], command: Command, place: Path, limit
     end = time.monotonic() + limit
     while command.watch is not None and process.poll() is None and time.monotonic() < end:
         command.watch(place)
+        time.sleep(GLANCE)
     process.wait(max(0.0, end - time.monotonic()))
 
 

@@ -25,12 +25,13 @@ def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
     assert not all(attempt.finished for attempt in attempts)
 
 
-def test_resuming_a_killed_run_of_a_model_makes_no_recorded_call_again(
+def test_resuming_a_killed_run_of_a_model_bills_no_call_twice_and_makes_no_recorded_one_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "")  # and put back in the end
-    with FakeServer(Behaviour(latency=0.03)) as server:
+    with FakeServer(Behaviour(latency=0.03, idempotent=True)) as server:
         command = asking(server, "--workers", "4")
         attempts = kill_and_resume(command, tmp_path, kills=2, seed=4)
     assert all(attempt.same for attempt in attempts), attempts
-    assert not all(attempt.finished for attempt in attempts)
+    assert not any(attempt.finished for attempt in attempts)
+    assert server.outcomes["repeated"] > 0  # asked again after a kill, and not billed again

@@ -12,7 +12,7 @@ from tests.integration.crash import kill_and_resume, refinement
 from tests.toy import ToyOptions, expert_trajectories
 
 QUICK = (sys.executable, "-m", "tests.integration.quick")
-SHED = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=24", "--set", "env.shelves=8")
+SHED = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=16", "--set", "env.shelves=8")
 
 
 def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
@@ -20,6 +20,6 @@ def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_pa
     build(str(tmp_path / "base"), known, BagOfWords(), OfflineReasoner)
     options = (*SHED, "--depth", "10", "--workers", "1")
     command = refinement(tmp_path / "base", *options, program=QUICK)
-    attempts = kill_and_resume(command, tmp_path, kills=3, seed=1)
+    attempts = kill_and_resume(command, tmp_path, kills=2, seed=1)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)

@@ -55,7 +55,7 @@ def make_client(
             recording or Recording(own),
             Meter(limits or Limits(), load_prices(prices)),
             Gate(concurrency),
-            Known(known),
+            Known(known, "" if server is None else server.url),
             patience,
             answer_tokens,
         )

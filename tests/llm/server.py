@@ -36,7 +36,11 @@ class Behaviour:
     """latency: seconds until an answer. rates: fault → how often, at the first sight of a request
     and at each further one, drawn by `seed`. structured: ways of asking for JSON that are enforced;
     others are refused, or `ignores` them. rejects: parameters refused with a 400.
-    answer: the reply's text, given the body. hang: seconds that a hanging request hangs.
+    status: answer everything with it, saying `complaint`.
+    answer: the reply's text, given the body. hang: seconds that a hanging request hangs, and that
+    one which is answered byte by byte ("dribble") takes.
+    idempotent: a request whose Idempotency-Key was answered before gets that answer and is not
+    billed; one whose first sending is still being worked at is refused with a 409.
     """
 
     latency: float = 0.0
@@ -51,6 +55,8 @@ class Behaviour:
     usage: bool = True
     capacity: int = 10**6
     complaint: str = "it broke"
+    status: int = 0
+    idempotent: bool = False
 
 
 class FakeServer:
@@ -61,11 +67,14 @@ class FakeServer:
         self.outcomes: Counter[str] = Counter()
         self.bodies: list[dict[str, Any]] = []
         self.answered: Counter[str] = Counter()
+        self.billed: list[dict[str, Any]] = []
+        self.hold_after: int | None = None
         self.headers: list[dict[str, str]] = []
         self.peak = 0
         self._log = log
         self._in_flight = 0
         self._seen: Counter[str] = Counter()
+        self._done: dict[str, str | None] = {}
         self._lock = threading.Lock()
         self._http = _Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
@@ -97,14 +106,48 @@ class FakeServer:
                 point -= rate
         return ""
 
-    def begin(self, body: dict[str, Any], headers: dict[str, str]) -> bool:
-        """Note a request; whether there is room for it."""
+    def begin(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, bool]:
+        """Note a request; (its number, whether there is room for it)."""
         with self._lock:
             self.bodies.append(body)
             self.headers.append(headers)
             self._in_flight += 1
             self.peak = max(self.peak, self._in_flight)
-            return self._in_flight <= self.behaviour.capacity
+            return len(self.bodies), self._in_flight <= self.behaviour.capacity
+
+    def held(self, number: int) -> bool:
+        """Whether a request has to wait: `hold_after` keeps all later ones waiting."""
+        return self.hold_after is not None and number > self.hold_after
+
+    def first(self, key: str) -> bool:
+        """Whether a request with this Idempotency-Key is to be worked at."""
+        if not key or not self.behaviour.idempotent:
+            return True
+        with self._lock:
+            if key in self._done:
+                return False
+            self._done[key] = None
+            return True
+
+    def known(self, key: str) -> str | None:
+        """The answer that was given under this key, None while it is being worked out."""
+        return self._done[key]
+
+    def worked(self, key: str, body: dict[str, Any], text: str | None) -> None:
+        """The answer is worked out, and billed whoever may get it; None: there will be none."""
+        with self._lock:
+            if text is not None:
+                self.billed.append(body)
+            if key and self.behaviour.idempotent:
+                self._done[key] = text
+                if text is None:
+                    del self._done[key]
+
+    def forget(self) -> None:
+        """Forget all answers, and bills."""
+        with self._lock:
+            self._done.clear()
+            self.billed.clear()
 
     def end(self, body: dict[str, Any], outcome: str) -> None:
         """Note what became of a request."""
@@ -138,41 +181,68 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             length = int(self.headers.get("content-length", 0))
             body = json.loads(self.rfile.read(length))
-            room = server.begin(body, {k.lower(): v for k, v in self.headers.items()})
+            number, room = server.begin(body, {k.lower(): v for k, v in self.headers.items()})
+            while server.held(number):
+                time.sleep(0.002)
+                if self.gone():
+                    server.end(body, "abandoned")
+                    return
             self.respond(body, room)
 
         def respond(self, body: dict[str, Any], room: bool) -> None:
             """Noted before it is sent: whoever has the answer can rely on it."""
             behaviour = server.behaviour
-            if not room:
-                server.end(body, "429")
-                self.send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.02"})
+            refusal = self.refusal(body, room)
+            if refusal is not None:
+                outcome, status, said, more = refusal
+                server.end(body, outcome)
+                self.send(status, {"error": {"message": said}}, more)
                 return
-            refused = self.refusal(body)
-            if refused:
-                server.end(body, "refused")
-                self.send(400, {"error": {"message": refused}})
+            key = self.headers.get("Idempotency-Key", "")
+            if not server.first(key):
+                self.repeat(body, server.known(key))
                 return
             fault = server.draw(body)
             if fault and fault != "wrong schema":
+                # A cut connection loses an answer that was worked out.
+                server.worked(key, body, self.text(body) if fault == "cut" else None)
                 server.end(body, fault)
                 self.fail(fault)
                 return
             time.sleep(behaviour.latency)
             text = '{"nonsense": 1}' if fault else self.text(body)
+            server.worked(key, body, text)
             gone = self.gone()
             server.end(body, "abandoned" if gone else "answered")
             if not gone:
                 self.send(200, completion(body, text, behaviour.usage))
 
-        def refusal(self, body: dict[str, Any]) -> str:
-            for name in server.behaviour.rejects:
+        def repeat(self, body: dict[str, Any], text: str | None) -> None:
+            """Answer a request that was sent before, under the same key."""
+            if text is None:
+                server.end(body, "409")
+                self.send(409, {"error": {"message": "the same request is being worked at"}})
+                return
+            server.end(body, "repeated")
+            self.send(200, completion(body, text, server.behaviour.usage))
+
+        def refusal(
+            self, body: dict[str, Any], room: bool
+        ) -> tuple[str, int, str, dict[str, str]] | None:
+            """(outcome, status, words, headers) for a request that is not worked at."""
+            behaviour = server.behaviour
+            if behaviour.status:
+                return str(behaviour.status), behaviour.status, behaviour.complaint, {}
+            if not room:
+                return "429", 429, "slow down", {"Retry-After": "0.02"}
+            for name in behaviour.rejects:
                 if name in body:
-                    return f"Unsupported parameter: '{name}' is not supported with this model."
+                    said = f"Unsupported parameter: '{name}' is not supported with this model."
+                    return "refused", 400, said, {}
             kind = body.get("response_format", {}).get("type", "")
-            if kind and kind not in (*server.behaviour.structured, *server.behaviour.ignores):
-                return f"response_format of type {kind} is not available"
-            return ""
+            if kind and kind not in (*behaviour.structured, *behaviour.ignores):
+                return "refused", 400, f"response_format of type {kind} is not available", {}
+            return None
 
         def text(self, body: dict[str, Any]) -> str:
             behaviour = server.behaviour
@@ -202,6 +272,13 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 case "hang":
                     limit = time.monotonic() + behaviour.hang
                     while time.monotonic() < limit and not self.gone():
+                        time.sleep(0.02)
+                    self.close_connection = True
+                case "dribble":
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                    limit = time.monotonic() + behaviour.hang
+                    while time.monotonic() < limit and not self.gone():
+                        self.wfile.write(b" ")
                         time.sleep(0.02)
                     self.close_connection = True
                 case "cut":

@@ -11,18 +11,11 @@ from typing import Any
 
 from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.games import ENV, kind_of
+from ldm.envs.wrong import Wrong
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory
 
 _SPEAKERS = ("human", "gpt")
-
-
-class _Wrong(Exception):
-    """A field that is not as the format has it."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 def detect(line: Mapping[str, Any]) -> bool:
@@ -38,7 +31,7 @@ def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Probl
     """
     try:
         return _trajectory(line)
-    except _Wrong as wrong:
+    except Wrong as wrong:
         return Problem(file, number, wrong.field, str(wrong))
 
 
@@ -60,33 +53,33 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
 
 def _task(game: object, goal: str) -> Task:
     if not isinstance(game, str):
-        raise _Wrong("game", "missing or not a text")
+        raise Wrong("game", "missing or not a text")
     if game.count("/") != 2:
-        raise _Wrong("game", f"not of the form split/task/trial: {game!r}")
+        raise Wrong("game", f"not of the form split/task/trial: {game!r}")
     kind = kind_of(game)
     if not kind:
-        raise _Wrong("game", f"unknown task kind in the folder name {game.split('/')[1]!r}")
+        raise Wrong("game", f"unknown task kind in the folder name {game.split('/')[1]!r}")
     if not goal:
-        raise _Wrong("conversations.0.value", f"has no line {texts.TASK!r}")
+        raise Wrong("conversations.0.value", f"has no line {texts.TASK!r}")
     return Task(id=game, env=ENV, split=game.split("/")[0], goal=goal, kind=kind)
 
 
 def _messages(conversation: object) -> list[str]:
     """The texts of a conversation, human first, speakers in turn, with at least one action."""
     if not isinstance(conversation, Sequence) or isinstance(conversation, str):
-        raise _Wrong("conversations", "missing or not a list")
+        raise Wrong("conversations", "missing or not a list")
     said = []
     for i, message in enumerate(conversation):
         where = f"conversations.{i}"
         if not isinstance(message, Mapping):
-            raise _Wrong(where, "not an object with from and value")
+            raise Wrong(where, "not an object with from and value")
         expected = _SPEAKERS[i % 2]
         if message.get("from") != expected:
-            raise _Wrong(f"{where}.from", f"should be {expected!r}, as speakers take turns")
+            raise Wrong(f"{where}.from", f"should be {expected!r}, as speakers take turns")
         text = message.get("value")
         if not isinstance(text, str) or not text.strip():
-            raise _Wrong(f"{where}.value", "missing, empty or not a text")
+            raise Wrong(f"{where}.value", "missing, empty or not a text")
         said.append(text)
     if len(said) < 2:
-        raise _Wrong("conversations", "has no action")
+        raise Wrong("conversations", "has no action")
     return said

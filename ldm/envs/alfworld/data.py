@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,15 @@ class Report:
 
     def total(self, split: str) -> int:
         return sum(self.counts.get(split, {}).values())
+
+    def lines(self) -> Iterator[str]:
+        """The report in words."""
+        yield f"ALFWorld games in {self.root}"
+        for split, kinds in self.counts.items():
+            by_kind = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
+            yield f"  {split}: {self.total(split)} of {PUBLISHED[split]} published ({by_kind})"
+            for reason, count in self.skipped[split].items():
+                yield f"    left out, as published: {count} ({reason})"
 
     def as_json(self) -> dict[str, Any]:
         """The report as JSON values."""

@@ -6,7 +6,6 @@ stairs.", "commands": "Crafting commands:\ncraft …\ncraft …"}.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ldm.envs.textcraft.recipes import Book, name_of, words
+from ldm.envs.wrong import Wrong, line_object, text_in
 from ldm.errors import LdmError
-from ldm.records import numbered_lines
+from ldm.records import Problem, numbered_lines
 from ldm.types import Task, stable_hash, stable_seed
 
 ENV = "textcraft"
@@ -64,13 +64,13 @@ def stored_games(split: str, path: Path, book: Book) -> list[Game]:
 
     Raises LdmError that names file, line and field.
     """
-    games = list(_read(path, book))
+    games = []
+    for found in read_list(path, book):
+        if isinstance(found, Problem):
+            raise LdmError(f"{found}.", "Correct that line, or name another file.")
+        games.append(found)
     if not games:
         raise LdmError(f"{path} holds no task.", "Name a file with one task a line.")
-    ids = [game.task.id for game in games]
-    for number, name in enumerate(ids):
-        if name in ids[:number]:
-            raise _wrong(path, number + 1, "id", f"{name.partition('/')[2]!r} is there twice")
     if split == STORED:
         return games
     trained = {game.item for game in own_games(TRAIN, book)}
@@ -121,30 +121,34 @@ def _listing(item: str, book: Book) -> str:
     return "\n".join([_HEADING, *shown])
 
 
-def _read(path: Path, book: Book) -> Iterator[Game]:
+def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
+    """The games of a published list in their order; a problem for each line that is none.
+
+    Raises LdmError where the file cannot be read.
+    """
+    seen: set[str] = set()
     for number, text in numbered_lines(path):
+        line = line_object(text, str(path), number)
+        if isinstance(line, Problem):
+            yield line
+            continue
         try:
-            line = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise _wrong(path, number, "", f"not JSON: {error.msg}") from error
-        if not isinstance(line, dict):
-            raise _wrong(path, number, "", "not a JSON object")
-        yield _stored(line, path, number, book)
+            game = _stored(line, book)
+            if game.task.id in seen:
+                raise Wrong("id", f"{line['id']!r} is there twice")
+        except Wrong as wrong:
+            yield Problem(str(path), number, wrong.field, str(wrong))
+            continue
+        seen.add(game.task.id)
+        yield game
 
 
-def _stored(line: Mapping[str, Any], path: Path, number: int, book: Book) -> Game:
-    for field in ("id", "goal", "commands"):
-        if not isinstance(line.get(field), str) or not line[field].strip():
-            raise _wrong(path, number, field, "missing, empty or not a text")
-    goal, listing = line["goal"], line["commands"].rstrip("\n")
+def _stored(line: Mapping[str, Any], book: Book) -> Game:
+    """The game in a line. Raises Wrong."""
+    name, goal, listing = (text_in(line, field) for field in ("id", "goal", "commands"))
     item = name_of(goal.removeprefix("craft ").removesuffix("."))
     if not goal.startswith("craft ") or item not in book.recipes:
-        raise _wrong(path, number, "goal", f"{goal!r} is no goal that a recipe makes")
+        raise Wrong("goal", f"{goal!r} is no goal that a recipe makes")
     if not listing.startswith(f"{_HEADING}\n"):
-        raise _wrong(path, number, "commands", f"does not start with {_HEADING!r} and a new line")
-    return Game(_task(STORED, line["id"], item, goal, book), item, listing)
-
-
-def _wrong(path: Path, number: int, field: str, message: str) -> LdmError:
-    where = f"{path}:{number}:{field}" if field else f"{path}:{number}"
-    return LdmError(f"{where}: {message}.", "Correct that line, or name another file.")
+        raise Wrong("commands", f"does not start with {_HEADING!r} and a new line")
+    return Game(_task(STORED, name, item, goal, book), item, listing.rstrip("\n"))

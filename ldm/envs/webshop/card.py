@@ -1,0 +1,36 @@
+"""WebShop's rules, actions and skills in words, for any agent's prompt."""
+
+from ldm.types import Card
+
+KIND = "buy"
+
+CARD = Card(
+    name="webshop",
+    rules=(
+        "You are shopping on a web site. The search page holds an instruction: a product with some "
+        "attributes, often with options such as size and colour, and the most that it may cost. "
+        "What can be clicked stands in brackets. A search lists products, some on each page; a "
+        "product's page shows its price and options and leads to its description and features. "
+        "Options are chosen by clicking on their values; one that is chosen has two brackets. "
+        "Buying ends the task, and the product should fit the instruction in kind, attributes, "
+        "options and price. An action that is not possible answers 'Invalid action!' and changes "
+        "nothing."
+    ),
+    actions=(
+        "search[WORDS]: look for products; the search box is on the search page",
+        "click[Back to Search]: go to the search page",
+        "click[Next >]: go to the next page of the results",
+        "click[< Prev]: go back one page",
+        "click[PRODUCT]: open a product of the results by its code, as in click[B078GWRC1J]",
+        "click[VALUE]: choose an option of the product, as in click[large]",
+        "click[Description], click[Features], click[Reviews]: read about the product",
+        "click[Buy Now]: buy the product with the options chosen; this ends the task",
+    ),
+    skills=(
+        "find PRODUCT: search for its kind and attributes and open a result that may fit",
+        "check PRODUCT: compare title, price, options, description and features with what is asked",
+        "choose OPTIONS: click each value that is asked for",
+        "buy PRODUCT: with it open and its options chosen, buy it",
+    ),
+    kinds={KIND: "buy a product that fits an instruction"},
+)

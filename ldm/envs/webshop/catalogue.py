@@ -1,0 +1,396 @@
+"""Products: WebShop's files as immutable values (Yao et al., NeurIPS 2022).
+
+A data folder holds `items_shuffle*.json` (the products, a JSON array), `items_ins_v2*.json` (asin →
+attributes and a synthetic instruction) and, for human goals, `items_human_ins.json` (asin → human
+instructions); each may end in .json.gz. A product of our own may also have `title_nouns`, the noun
+tokens of its title in lower case. Products are read as a stream: all 1.18 million are 5 GB of JSON.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, cast
+
+from ldm.errors import LdmError
+from ldm.records import Problem
+
+#: What official products without a price cost.
+NO_PRICE = 100.0
+#: The attribute that the official code gives to a product without any.
+NO_ATTRIBUTE = "DUMMY_ATTR"
+LONGEST_ASIN = 10
+
+_CHUNK = 1 << 20
+_BETWEEN = re.compile(r"[\s,]*")
+_NOT_NUMERIC = re.compile(r"[^\d.]")
+_PRODUCTS = ("items_shuffle*.json", "items_shuffle*.json.gz")
+_ATTRIBUTES = ("items_ins_v2*.json", "items_ins_v2*.json.gz")
+_HUMAN = ("items_human_ins*.json", "items_human_ins*.json.gz")
+_DOWNLOAD = "Fetch the official files with: ldm data get webshop."
+
+#: Option name → its values, in the order of the page.
+Options = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What a product's goals are made of.
+
+    options: the wanted option values of a human instruction. A synthetic one has None: it gives a
+        goal for each combination of the product's options.
+    """
+
+    text: str
+    attributes: tuple[str, ...]
+    options: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product as the site shows it.
+
+    prices: one, or the two ends of a range, in dollars.
+    instructions: what its goals ask for; empty where it has no goal.
+    nouns: the lower-case noun tokens of the title where the file gives them, else None.
+    """
+
+    asin: str
+    title: str
+    description: str
+    bullets: tuple[str, ...]
+    options: Options
+    prices: tuple[float, ...]
+    category: str
+    query: str
+    product_category: str
+    attributes: tuple[str, ...]
+    instructions: tuple[Instruction, ...] = ()
+    nouns: tuple[str, ...] | None = None
+
+    @cached_property
+    def price_tag(self) -> str:
+        """The price as pages show it."""
+        return " to ".join(f"${price}" for price in self.prices)
+
+    @property
+    def search_text(self) -> str:
+        """The text that search looks at: title, description, first bullet, options."""
+        options = ", and ".join(f"{name}: {', '.join(values)}" for name, values in self.options)
+        bullet = self.bullets[0] if self.bullets else ""
+        return " ".join([self.title, self.description, bullet, options]).lower()
+
+    @cached_property
+    def category_set(self) -> frozenset[str]:
+        """The categories that the product is in, from the widest to the narrowest."""
+        return frozenset(part.strip() for part in self.product_category.split("›"))
+
+    def as_json(self) -> list[Any]:
+        """The product as JSON values, read again by `from_json`."""
+        return [
+            self.asin,
+            self.title,
+            self.description,
+            self.bullets,
+            self.options,
+            self.prices,
+            self.category,
+            self.query,
+            self.product_category,
+            self.attributes,
+            [[one.text, one.attributes, one.options] for one in self.instructions],
+            self.nouns,
+        ]
+
+    @classmethod
+    def from_json(cls, fields: Sequence[Any]) -> Product:
+        """The product that `as_json` wrote."""
+        asin, title, description, bullets, options, prices, *rest = fields
+        category, query, product_category, attributes, instructions, nouns = rest
+        return cls(
+            asin,
+            title,
+            description,
+            tuple(bullets),
+            tuple((name, tuple(values)) for name, values in options),
+            tuple(prices),
+            category,
+            query,
+            product_category,
+            tuple(attributes),
+            tuple(
+                Instruction(text, tuple(wanted), None if values is None else tuple(values))
+                for text, wanted, values in instructions
+            ),
+            None if nouns is None else tuple(nouns),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of one data folder; human is None where human instructions are not wanted."""
+
+    products: Path
+    attributes: Path
+    human: Path | None = None
+
+    @classmethod
+    def find(cls, folder: Path, *, human: bool) -> Files:
+        """The files below `folder`. Raises LdmError where one is missing or several would fit."""
+        return cls(
+            _the_one(folder, _PRODUCTS),
+            _the_one(folder, _ATTRIBUTES),
+            _the_one(folder, _HUMAN) if human else None,
+        )
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(path for path in (self.products, self.attributes, self.human) if path)
+
+
+def read_products(
+    files: Files, *, limit: int | None = None, strict: bool = False
+) -> Iterator[Product | Problem]:
+    """The products of `files` in their order, or what is wrong with one.
+
+    limit: read only the first so many entries of the file. A problem's `line` is the position of
+    the product in the array, counted from 1. As in the official code, products whose asin is
+    "nan", longer than 10 characters or was seen before are left out without a word.
+    Raises LdmError where a file cannot be read and, if strict, for the first bad product.
+    """
+    attributes = _read_object(files.attributes)
+    human = _read_object(files.human) if files.human else None
+    seen: set[str] = set()
+    for position, raw in stream_array(files.products):
+        if limit is not None and position > limit:
+            return
+        try:
+            asin = _text(raw, "asin")
+            if asin == "nan" or len(asin) > LONGEST_ASIN or asin in seen:
+                continue
+            seen.add(asin)
+            yield _product(
+                raw, attributes.get(asin), None if human is None else human.get(asin, ())
+            )
+        except _Bad as bad:
+            problem = _problem(files.products, position, raw, bad)
+            if strict:
+                raise LdmError(
+                    f"{problem}.", "Correct it, or leave strict off to skip such products."
+                ) from bad
+            yield problem
+
+
+def stream_array(path: Path) -> Iterator[tuple[int, Any]]:
+    """(position from 1, value) of every element of a JSON array, one at a time.
+
+    Raises LdmError that names file and position where it is not JSON or ends too early.
+    """
+    decoder = json.JSONDecoder()
+    position = 0
+    with _reading(path) as file:
+        buffer = file.read(_CHUNK).lstrip()
+        if not buffer.startswith("["):
+            raise LdmError(f"{path} is not a JSON array of products.", _DOWNLOAD)
+        at = 1
+        while True:
+            at = _BETWEEN.match(buffer, at).end()  # type: ignore[union-attr]
+            if buffer[at : at + 1] == "]":
+                return
+            try:
+                value, end = decoder.raw_decode(buffer, at)
+                # A number at the end of the buffer may go on in the next chunk.
+                whole = end < len(buffer)
+                problem = "it does not end"
+            except json.JSONDecodeError as error:
+                whole, problem = False, error.msg
+            if whole:
+                position, at = position + 1, end
+                yield position, value
+                continue
+            more = file.read(max(_CHUNK, len(buffer) - at))
+            if not more:
+                raise LdmError(
+                    f"{path}: product {position + 1} is not JSON, or the file ends within it: "
+                    f"{problem}.",
+                    _DOWNLOAD,
+                )
+            buffer, at = buffer[at:] + more, 0
+
+
+class _Bad(Exception):
+    """What is wrong with one field of a product."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(field, message)
+        self.field = field
+        self.message = message
+
+
+def _problem(path: Path, position: int, raw: Any, bad: _Bad) -> Problem:
+    asin = raw.get("asin") if isinstance(raw, Mapping) else None
+    which = f"product {position}" + (f" ({asin})" if isinstance(asin, str) else "")
+    return Problem(str(path), position, bad.field, f"{which}: {bad.message}")
+
+
+def _product(raw: Mapping[str, Any], told: Any, human: Any) -> Product:
+    """The product in one entry; `told` is its entry of the attributes file.
+
+    human: its human instructions, None where synthetic ones are wanted.
+    """
+    if not raw.get("images"):
+        raise _Bad("images", "it has no image")
+    told = told if isinstance(told, Mapping) else {}
+    bullets = raw.get("small_description")
+    nouns = raw.get("title_nouns")
+    return Product(
+        asin=_text(raw, "asin"),
+        title=_text(raw, "name"),
+        description=_text(raw, "full_description"),
+        bullets=_texts(bullets if isinstance(bullets, list) else [bullets], "small_description"),
+        options=_options(raw.get("customization_options", _MISSING)),
+        prices=_prices(raw.get("pricing")),
+        category=_text(raw, "category"),
+        query=_text(raw, "query").lower().strip(),
+        product_category=_text(raw, "product_category"),
+        attributes=_texts(told.get("attributes", [NO_ATTRIBUTE]), "attributes"),
+        instructions=_synthetic(told) if human is None else _human(human),
+        nouns=None if nouns is None else _texts(nouns, "title_nouns"),
+    )
+
+
+_MISSING = object()
+
+
+def _text(raw: Any, field: str) -> str:
+    if not isinstance(raw, Mapping):
+        raise _Bad("", "it is not a JSON object")
+    if field not in raw:
+        raise _Bad(field, "it is missing")
+    value = raw[field]
+    if not isinstance(value, str):
+        raise _Bad(field, f"it is not text: {value!r:.40}")
+    return value
+
+
+def _texts(values: Any, field: str) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise _Bad(field, f"it is not text: {values!r:.40}")
+    return tuple(values)
+
+
+def _prices(pricing: Any) -> tuple[float, ...]:
+    if not pricing:
+        return (NO_PRICE,)
+    if not isinstance(pricing, str):
+        raise _Bad("pricing", f"it is not text: {pricing!r:.40}")
+    amounts = pricing.split("$")[1:3]
+    try:
+        prices = tuple(float(Decimal(_NOT_NUMERIC.sub("", amount))) for amount in amounts)
+        # A third amount is not shown, but must be a price too.
+        _ = [Decimal(_NOT_NUMERIC.sub("", amount)) for amount in pricing.split("$")[3:]]
+    except InvalidOperation:
+        prices = ()
+    if not prices:
+        raise _Bad("pricing", f"no price can be read in {pricing!r:.40}")
+    return prices
+
+
+def _options(groups: Any) -> Options:
+    """Names in lower case; values stripped, "/" as " | ", in lower case (quirk 4)."""
+    if groups is _MISSING:
+        raise _Bad("customization_options", "it is missing")
+    if not groups:
+        return ()
+    if not isinstance(groups, Mapping):
+        raise _Bad("customization_options", "it is not a JSON object")
+    options: dict[str, tuple[str, ...]] = {}
+    for name, contents in groups.items():
+        if contents is None:
+            continue
+        try:
+            values = [content["value"] for content in contents]
+        except (TypeError, KeyError) as error:
+            raise _Bad("customization_options", f"a value of {name!r} is missing") from error
+        texts = _texts(values, "customization_options")
+        options[name.lower()] = tuple(t.strip().replace("/", " | ").lower() for t in texts)
+    return tuple(options.items())
+
+
+def _synthetic(told: Mapping[str, Any]) -> tuple[Instruction, ...]:
+    text = told.get("instruction")
+    if text is None:
+        return ()
+    attributes = _texts(told.get("instruction_attributes"), "instruction_attributes")
+    if not isinstance(text, str) or not attributes:
+        raise _Bad("instruction", "the instruction has no text or no attributes")
+    return (Instruction(text, attributes),)
+
+
+def _human(entries: Any) -> tuple[Instruction, ...]:
+    """The human instructions of one product; those without attributes are left out."""
+    found = []
+    for entry in entries or ():
+        if not isinstance(entry, Mapping):
+            raise _Bad("instruction", "a human instruction is not a JSON object")
+        attributes = _texts(entry.get("instruction_attributes"), "instruction_attributes")
+        options = _texts(entry.get("instruction_options"), "instruction_options")
+        if attributes:
+            found.append(Instruction(_text(entry, "instruction"), attributes, options))
+    return tuple(found)
+
+
+def _the_one(folder: Path, patterns: Sequence[str]) -> Path:
+    found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise LdmError(f"{folder} holds no file {patterns[0]}.", _DOWNLOAD)
+    names = ", ".join(path.name for path in found)
+    raise LdmError(
+        f"{folder} holds several files {patterns[0]}: {names}.", "Keep one of them in a folder."
+    )
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        with _reading(path) as file:
+            found = json.load(file)
+    except json.JSONDecodeError as error:
+        raise LdmError(f"{path}:{error.lineno}: {error.msg}.", _DOWNLOAD) from error
+    if not isinstance(found, dict):
+        raise LdmError(f"{path} is not a JSON object.", _DOWNLOAD)
+    return found
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[IO[str]]:
+    """A text file, gzip by its ending; what fails while it is read is an LdmError."""
+    try:
+        with (
+            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as raw,
+            io.TextIOWrapper(cast(IO[bytes], raw), encoding="utf-8-sig", newline="") as file,
+        ):
+            yield file
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise LdmError(f"{path} cannot be read: {error}.", _DOWNLOAD) from error
+
+
+def products_of(read: Iterable[Product | Problem]) -> tuple[list[Product], list[Problem]]:
+    """What was read, taken apart into products and problems."""
+    products: list[Product] = []
+    problems: list[Problem] = []
+    for one in read:
+        if isinstance(one, Problem):
+            problems.append(one)
+        else:
+            products.append(one)
+    return products, problems

@@ -1,0 +1,276 @@
+"""The WebShop environment: splits, tasks and observations around the site."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args, overload
+
+import numpy as np
+
+from ldm.envs.webshop import pages
+from ldm.envs.webshop.card import CARD, KIND
+from ldm.envs.webshop.catalogue import Files
+from ldm.envs.webshop.pages import BOUGHT, Layout, Node, Session
+from ldm.envs.webshop.render import INVALID, Mode, render
+from ldm.envs.webshop.store import Settings, open_catalogue
+from ldm.envs.webshop.titles import check_parser, parser_version
+from ldm.envs.webshop.world import World
+from ldm.errors import LdmError
+from ldm.records import Problem
+from ldm.types import Task, TimeStep
+
+ENV = "webshop"
+Range = tuple[int, int | None]
+#: Grows when the same catalogue gives other texts, rewards or splits than before.
+VERSION = "1"
+#: Session numbers of the splits; None goes to the end (the official baselines' division).
+OFFICIAL_SPLITS: dict[str, Range] = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
+#: The same for the small catalogue that ships with the package.
+OWN_SPLITS: dict[str, Range] = {"demo_test": (0, 100), "demo_train": (100, None)}
+#: Goals of products that these splits ask for are left out of the training splits.
+_HELD_BACK = {"train": ("test", "dev"), "demo_train": ("demo_test",)}
+#: Where the small catalogue lies.
+OWN_DATA = Path(__file__).parent / "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class WebShopOptions:
+    """Settings of WebShop.
+
+    data: the folder with the official files; not needed for our own splits.
+    goals: "synthetic" or "human"; they are different tasks. num_products: only the first so many.
+    observation: "bracket" is the compact form of the published prompts; "text" and "text_rich" are
+        the official ones. page_size: products on a page of results; officially 10.
+    admissible: show what can be clicked and, on the search page, the search for the instruction.
+    strict_reward: our variant in which an option must be chosen under its own name and value.
+    strict: refuse a catalogue with a bad product instead of leaving the product out.
+    seed: of prices, price caps and the order of the goals; officially 233.
+    cache: the folder where catalogues are kept ready for use; without one they are made anew.
+    """
+
+    data: str | None = None
+    goals: Literal["synthetic", "human"] = "synthetic"
+    num_products: int | None = None
+    observation: Mode = "bracket"
+    page_size: int = pages.PER_PAGE
+    admissible: bool = True
+    strict_reward: bool = False
+    strict: bool = False
+    seed: int = 233
+    cache: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.observation not in get_args(Mode):
+            raise ValueError(f"observation is one of {', '.join(get_args(Mode))}")
+        if self.page_size < 1 or (self.num_products is not None and self.num_products < 1):
+            raise ValueError("page_size and num_products are 1 or more")
+
+
+class WebShop:
+    """Shopping by instruction on a simulated site (Yao et al., NeurIPS 2022).
+
+    The reward, in [0, 1], comes with the purchase, which ends the task; before it is always 0.
+    """
+
+    default_split: ClassVar[str] = "test"
+    train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_train")
+    Options = WebShopOptions
+
+    def __init__(self, options: WebShopOptions | None = None, world: World | None = None) -> None:
+        """world: of the official splits, in place of the one that the options name."""
+        self.options = options or WebShopOptions()
+        self.card = CARD
+        self._layout = Layout(self.options.page_size)
+        self._worlds: dict[bool, World] = {} if world is None else {False: world}
+        self._listed: dict[str, Sequence[Task]] = {}
+        self._world: World | None = None
+        self._session: Session | None = None
+        self._page: tuple[Node, ...] = ()
+        self._there: Mapping[str, Node] = {}
+
+    def protocol(self) -> Mapping[str, Any]:
+        """What makes scores comparable: goals, prices, caps, observations, reward."""
+        options = self.options
+        own = {split in OWN_SPLITS for split in self._listed}
+        worlds = {name: self._open(name) for name in sorted(own)}
+        return {
+            "environment": ENV,
+            "version": VERSION,
+            "goals": options.goals,
+            "observation": options.observation,
+            "page_size": options.page_size,
+            "admissible": options.admissible,
+            "reward": "strict" if options.strict_reward else "official",
+            "data": {
+                "own" if name else "official": w.catalogue.digest for name, w in worlds.items()
+            },
+            "titles": sorted({self._titles_of(world) for world in worlds.values()}),
+        }
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """The tasks of a split in the order of their session numbers.
+
+        Raises LdmError for an unknown split and for missing or damaged data.
+        """
+        if split not in self._listed:
+            splits = OWN_SPLITS if split in OWN_SPLITS else OFFICIAL_SPLITS
+            if split not in splits:
+                known = ", ".join((*OFFICIAL_SPLITS, *OWN_SPLITS))
+                raise LdmError(f"WebShop has no split {split!r}.", f"Known splits: {known}.")
+            world = self._open(split in OWN_SPLITS)
+            numbers = _numbers(world.goals.sources(), splits, split)
+            if not len(numbers):
+                raise LdmError(
+                    f"WebShop's split {split!r} has no goal: the catalogue gives only "
+                    f"{len(world.goals)}.",
+                    "Use another split, or a larger catalogue.",
+                )
+            self._listed[split] = _Tasks(world, split, numbers)
+        return self._listed[split]
+
+    def reset(self, task: Task) -> TimeStep:
+        """Start `task` on the search page."""
+        self._session = None
+        split, _, number = task.id.partition("/")
+        self._world = self._open(split in OWN_SPLITS)
+        if not number.isdecimal() or int(number) >= len(self._world.goals):
+            raise LdmError(f"WebShop has no task {task.id!r}.", "See which there are: ldm envs.")
+        self._session = self._world.start(int(number))
+        return self._answer(self._session)
+
+    def step(self, action: str) -> TimeStep:
+        """Carry out search[…] or click[…]; anything else changes nothing."""
+        world, before = self._running()
+        answer = pages.step(before, action, self._there, world)
+        self._session = after = answer.session
+        if answer.bought:
+            return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
+        return self._answer(after, before, valid=answer.valid)
+
+    def localize(self, text: str) -> str:
+        """WebShop has one dialect."""
+        return text
+
+    def fork(self) -> WebShop:
+        """A copy in the same state; the catalogue is shared."""
+        return copy.copy(self)
+
+    def close(self) -> None:
+        self._world = self._session = None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The bad products that were left out of the catalogues opened so far."""
+        return tuple(p for world in self._worlds.values() for p in world.catalogue.problems)
+
+    @staticmethod
+    def _titles_of(world: World) -> str:
+        return "catalogue" if world.catalogue.carries_nouns else parser_version()
+
+    def _open(self, own: bool) -> World:
+        """The world of our own splits, or of the official ones."""
+        if own not in self._worlds:
+            options = self.options
+            if not own and not options.data:
+                raise LdmError(
+                    "WebShop's official splits need the official files, and no data path is set.",
+                    "Set WEBSHOP_DATA to the folder that holds items_shuffle.json (fetch it with: "
+                    "ldm data get webshop), or use the split demo_test, which ships with the "
+                    "package.",
+                )
+            folder = OWN_DATA if own else Path(str(options.data))
+            human = options.goals == "human"
+            limit = None if own else options.num_products
+            catalogue = open_catalogue(
+                Files.find(folder, human=human),
+                Settings(human=human, limit=limit, seed=options.seed),
+                cache=Path(options.cache) if options.cache else None,
+                strict=options.strict,
+            )
+            if not catalogue.carries_nouns:
+                check_parser()  # now, rather than at the first purchase
+            self._worlds[own] = World(catalogue, strict_reward=options.strict_reward)
+        return self._worlds[own]
+
+    def _running(self) -> tuple[World, Session]:
+        if self._world is None or self._session is None or self._session.page == "done":
+            raise RuntimeError("no task is running: call reset first")
+        return self._world, self._session
+
+    def _answer(
+        self, session: Session, before: Session | None = None, *, valid: bool = True
+    ) -> TimeStep:
+        assert self._world is not None  # noqa: S101 - set by both callers
+        if valid:
+            self._page = pages.nodes(session, self._world, self._layout)
+            self._there = pages.clickables(self._page)
+        observation = self._observation(session, before, valid)
+        admissible = _admissible(session, self._there) if self.options.admissible else None
+        return TimeStep(observation, admissible=admissible, valid=valid)
+
+    def _observation(self, session: Session, before: Session | None, valid: bool) -> str:
+        if self.options.observation == "bracket" and before is not None:
+            if not valid:
+                return INVALID
+            if before.page == session.page == "item_page":
+                # Of all actions on a product's page only choosing an option stays there.
+                return f"You have clicked {session.options[-1][1]}."
+        return render(session, self._page, self.options.observation)
+
+
+class _Tasks(Sequence[Task]):
+    """The tasks of a split, put together when they are asked for."""
+
+    def __init__(self, world: World, split: str, numbers: np.ndarray) -> None:
+        self._world = world
+        self._split = split
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Task, ...]: ...
+    def __getitem__(self, index: int | slice) -> Task | tuple[Task, ...]:
+        if isinstance(index, slice):
+            return tuple(self._task(int(number)) for number in self._numbers[index])
+        return self._task(int(self._numbers[index]))
+
+    def _task(self, number: int) -> Task:
+        goal = self._world.goal(number)
+        name = f"{self._split}/{number}"
+        return Task(name, ENV, self._split, goal.text, KIND, source=goal.product.asin)
+
+
+def _numbers(sources: np.ndarray, splits: Mapping[str, Range], split: str) -> np.ndarray:
+    """The session numbers of a split; sources: the product that each goal asks for."""
+    chosen = np.arange(*slice(*splits[split]).indices(len(sources)))
+    held_back = [sources[slice(*splits[other])] for other in _HELD_BACK.get(split, ())]
+    if held_back:
+        chosen = chosen[~np.isin(sources[chosen], np.concatenate(held_back))]
+    return chosen
+
+
+def _admissible(session: Session, there: Mapping[str, Node]) -> tuple[str, ...]:
+    """Every click that does something and, on the search page, the search for the instruction.
+
+    A search can be anything, so that it cannot be listed; that one stands for them.
+    """
+    if session.page == "index":
+        return (f"search[{session.instruction}]",)
+    found = (_click(node.text) for node in there.values())
+    return tuple(action for action in found if action)
+
+
+@lru_cache(maxsize=100_000)
+def _click(text: str) -> str:
+    """The action that clicks on `text`, "" where the grammar cannot name it (quirks 21, 22)."""
+    action = f"click[{text}]"
+    possible = pages.parse(action) == ("click", text.lower()) and text.lower() != pages.SEARCH
+    return action if possible else ""

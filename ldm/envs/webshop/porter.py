@@ -1,0 +1,115 @@
+"""Porter's stemmer (Program 14(3), 1980) with his own two later changes, as Lucene has it.
+
+The changes: words of up to two letters stay as they are, and in step 2 -bli becomes -ble and -logi
+becomes -log. Snowball's "porter" lacks both, and undoubles fewer consonants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+#: Suffix → what takes its place where the measure of what is before it is above 0.
+_STEP_2 = {
+    "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble",
+    "alli": "al", "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate",
+    "ator": "ate", "alism": "al", "iveness": "ive", "fulness": "ful", "ousness": "ous",
+    "aliti": "al", "iviti": "ive", "biliti": "ble", "logi": "log",
+}  # fmt: skip
+_STEP_3 = {
+    "icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": "",
+}  # fmt: skip
+#: Suffixes that go where the measure of what is before them is above 1.
+_STEP_4 = (
+    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou",
+    "ism", "ate", "iti", "ous", "ive", "ize",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """The stem of a word in lower case."""
+    if len(word) <= 2:
+        return word
+    word = _past_tense(_plural(word))
+    if word.endswith("y") and _has_vowel(word[:-1]):
+        word = word[:-1] + "i"
+    word = _replaced(word, _STEP_2)
+    word = _replaced(word, _STEP_3)
+    return _final_e(_step_4(word))
+
+
+def _plural(word: str) -> str:
+    if word.endswith(("sses", "ies")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith("ss"):
+        return word[:-1]
+    return word
+
+
+def _past_tense(word: str) -> str:
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    for suffix in ("ed", "ing"):
+        if word.endswith(suffix):
+            before = word.removesuffix(suffix)
+            if not _has_vowel(before):
+                return word
+            if before.endswith(("at", "bl", "iz")):
+                return before + "e"
+            if _ends_double(before):
+                return before if before[-1] in "lsz" else before[:-1]
+            return before + "e" if _measure(before) == 1 and _ends_cvc(before) else before
+    return word
+
+
+def _replaced(word: str, suffixes: Mapping[str, str]) -> str:
+    """`word` with its longest suffix replaced, if what is before it has a measure."""
+    found = max((s for s in suffixes if word.endswith(s)), key=len, default="")
+    if found and _measure(before := word.removesuffix(found)) > 0:
+        return before + suffixes[found]
+    return word
+
+
+def _step_4(word: str) -> str:
+    endings = (s for s in _STEP_4 if word.endswith(s))
+    found = max(endings, key=len, default="")
+    before = word.removesuffix(found)
+    if not found or (found == "ion" and not before.endswith(("s", "t"))):
+        return word
+    return before if _measure(before) > 1 else word
+
+
+def _final_e(word: str) -> str:
+    if word.endswith("e"):
+        measure = _measure(word[:-1])
+        if measure > 1 or (measure == 1 and not _ends_cvc(word[:-1])):
+            word = word[:-1]
+    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
+
+
+def _vowels(word: str) -> list[bool]:
+    """Whether each letter is a vowel; y is one after a consonant."""
+    found: list[bool] = []
+    for letter in word:
+        found.append(letter in "aeiou" or (letter == "y" and bool(found) and not found[-1]))
+    return found
+
+
+def _has_vowel(word: str) -> bool:
+    return any(_vowels(word))
+
+
+def _measure(word: str) -> int:
+    """How often a vowel is followed by a consonant."""
+    vowels = _vowels(word)
+    return sum(one and not after for one, after in zip(vowels, vowels[1:], strict=False))
+
+
+def _ends_double(word: str) -> bool:
+    return len(word) >= 2 and word[-1] == word[-2] and not _vowels(word)[-1]
+
+
+def _ends_cvc(word: str) -> bool:
+    """Consonant, vowel, consonant other than w, x, y, as in "hop"."""
+    return len(word) >= 3 and _vowels(word)[-3:] == [False, True, False] and word[-1] not in "wxy"

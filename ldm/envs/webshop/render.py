@@ -1,0 +1,69 @@
+"""Observations: a page in the official modes `text` and `text_rich`, and in brackets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from ldm.envs.webshop.pages import Node, Session
+
+Mode = Literal["bracket", "text", "text_rich"]
+
+#: What the published runners answer to an action that does nothing.
+INVALID = "Invalid action!"
+
+
+def render(session: Session, page: Iterable[Node], mode: Mode) -> str:
+    """The open page in words."""
+    return {"bracket": bracket, "text": text, "text_rich": text_rich}[mode](session, page)
+
+
+def text(session: Session, page: Iterable[Node]) -> str:
+    """All texts of the page, stripped and joined by [SEP]."""
+    return " [SEP] ".join(node.text.strip() for node in page if node.text)
+
+
+def text_rich(session: Session, page: Iterable[Node]) -> str:
+    """The texts of the page one a line, with marks at what can be clicked and what was."""
+    url = session.url
+    lines, clicked = [], []
+    for node in page:
+        match node.kind:
+            case "button":
+                lines.append(f"[button] {node.text} [button_]\n")
+            case "option":
+                # Whether it was clicked is looked up in the address (28).
+                if f'"{node.text}"' in url:
+                    clicked.append(f"You have clicked {node.text}.\n")
+                    lines.append(f"  [clicked button] {node.text} [clicked button_]\n")
+                elif node.text:
+                    lines.append(f"  [button] {node.text} [button_]\n")
+            case "link":
+                mark = "clicked button" if node.text in session.visited else "button"
+                lines.append(f"\n[{mark}] {node.text} [{mark}_]\n")
+            case _:
+                lines.append(f"{node.text}\n")
+    return "".join([*reversed(clicked), *lines])
+
+
+def bracket(session: Session, page: Iterable[Node]) -> str:
+    """The compact form of the published ReAct prompts (Yao et al., arXiv 2210.03629).
+
+    The instruction stands on the search page only; an option that was chosen has two brackets.
+    """
+    chosen = set(session.options)
+    pieces = []
+    shown = list(page)
+    if session.page != "index":
+        shown = shown[next(i for i, node in enumerate(shown) if node.kind != "text") :]
+    for node in shown:
+        match node.kind:
+            case "button" | "link":
+                pieces.append(f"\n[{node.text}] ")
+            case "option":
+                picked = (node.group, node.text) in chosen
+                pieces.append(f"[[{node.text}]]" if picked else f"[{node.text}]")
+            case _:
+                words = "Webshop" if node.text == "WebShop" else node.text
+                pieces.append(f"\n{words} " if words.strip() else "")
+    return "".join(pieces).removeprefix("\n")

@@ -1,0 +1,153 @@
+"""What a purchase earns (Yao et al., NeurIPS 2022, §3.1), with the official code's oddities.
+
+r_type · (attributes met + options met + price met) / (their number): 1 where everything fits. The
+matching is fuzzy, so that a bought "large" satisfies a wanted "x-large"; `strict` is our variant in
+which an option must have been chosen under its own name and with its own value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ldm.envs.webshop.catalogue import Product
+from ldm.envs.webshop.goals import Goal, Wanted
+from ldm.envs.webshop.titles import Titles
+
+#: Two texts that are at least this alike (more than, of 100) count as the same.
+ALIKE = 85
+#: Looked for within a value in this order; the first one found stands for it.
+COLORS = (  # noqa: SIM905 - a list would be no clearer
+    "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown "
+    "burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee "
+    "cognac copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia "
+    "gold granite grape graphite grass gray green grey heather indigo ivory ivy khaki lavender "
+    "lemon leopard light lilac lime magenta maroon mauve merlot midnight mint mocha multicolor "
+    "mushroom mustard natural navy nude olive orange peach pewter pink plum purple rainbow red "
+    "rose royal rust sand sapphire seashell silver skull slate steel stone stonewash sunflower "
+    "tan taupe teal tiger turquoise violet walnut wheat white wine yellow"
+).split()
+
+_LATIN_1 = dict.fromkeys(range(0x80, 0x100))
+_SPACES = re.compile(r"[^\w]+|_")
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """The reward in [0, 1] and what it is made of.
+
+    attributes, option, price: share of the wanted that was met; option is None where none was
+    wanted. The weights say how much of the whole each can give.
+    """
+
+    total: float
+    type: float
+    query_match: bool
+    category_match: bool
+    title: float
+    attributes: float
+    attributes_weight: float
+    option: float | None
+    option_weight: float | None
+    price: bool
+    price_weight: float
+
+
+def reward(
+    goal: Goal,
+    product: Product,
+    options: Mapping[str, str],
+    price: float,
+    titles: Titles,
+    *,
+    strict: bool = False,
+) -> Reward:
+    """What buying `product` with `options` at `price` dollars earns a shopper with this goal."""
+    query = product.query == goal.product.query
+    category = len(product.category_set & goal.product.category_set) >= 2
+    title = _title(titles.nouns(product), titles.nouns(goal.product))
+    kind = _type(query or category or title > 0.2, title)
+    attributes = sum(_has(product, attribute) for attribute in goal.attributes)
+    met = _strictly_met if strict else _met
+    chosen = sum(met(wanted, options) for wanted in goal.options)
+    affordable = price <= goal.price_cap
+    parts = len(goal.attributes) + len(goal.options) + 1
+    wanted = len(goal.options)
+    return Reward(
+        total=kind * ((attributes + chosen + affordable) / parts),
+        type=kind,
+        query_match=query,
+        category_match=category,
+        title=title,
+        attributes=attributes / len(goal.attributes),
+        attributes_weight=len(goal.attributes) / parts,
+        option=chosen / wanted if wanted else None,
+        option_weight=wanted / parts if wanted else None,
+        price=affordable,
+        price_weight=1 / parts,
+    )
+
+
+@lru_cache(maxsize=20_000)
+def color(value: str) -> str:
+    """The first of the known colours that occurs in `value`, else the value itself."""
+    return next((name for name in COLORS if name in value), value)
+
+
+@lru_cache(maxsize=200_000)
+def alike(one: str, other: str) -> int:
+    """How much two texts resemble each other, 0–100: token_set_ratio of their words.
+
+    100 as soon as the words of one are among those of the other; 0 where one has no word left.
+    """
+    from rapidfuzz import fuzz, utils
+
+    words = (utils.default_process(text.translate(_LATIN_1)) for text in (one, other))
+    return round(fuzz.token_set_ratio(*words))
+
+
+def _title(bought: tuple[str, ...], wanted: tuple[str, ...]) -> float:
+    """Distinct nouns in common, of all noun tokens wanted."""
+    return len({*bought} & {*wanted}) / len(wanted) if wanted else 0.2
+
+
+def _type(matches: bool, title: float) -> float:
+    if title == 0.0:
+        return 0.0
+    if title < 0.1:
+        return 0.1
+    return 1.0 if matches else 0.5
+
+
+def _has(product: Product, attribute: str) -> bool:
+    return (
+        any(alike(own, attribute) > ALIKE for own in product.attributes)
+        or attribute in product.title.lower()
+        or attribute in " ".join(product.bullets).lower()
+        or attribute in product.description.lower()
+    )
+
+
+def _met(wanted: Wanted, options: Mapping[str, str]) -> bool:
+    """Whether any chosen value resembles the wanted option, whatever its name."""
+    if isinstance(wanted, str):
+        text = color(wanted)
+    else:
+        # The official code compares the pair as Python prints it; a colour is found in it only
+        # where name or value is one.
+        text = next((name for name in COLORS if name in wanted), str(wanted))
+    return any(alike(color(value), text) > ALIKE for value in options.values())
+
+
+def _strictly_met(wanted: Wanted, options: Mapping[str, str]) -> bool:
+    """Whether the wanted value itself was chosen, under the wanted name where it has one."""
+    if isinstance(wanted, str):
+        return any(_plain(value) == _plain(wanted) for value in options.values())
+    name, value = wanted
+    return name in options and _plain(options[name]) == _plain(value)
+
+
+def _plain(value: str) -> str:
+    return _SPACES.sub(" ", value.lower()).strip()

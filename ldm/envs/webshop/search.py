@@ -1,0 +1,305 @@
+"""BM25 search as Lucene computes it: lossy one-byte document lengths, single-precision weights.
+
+A ranking depends on both: with exact lengths most of the official rankings come out otherwise.
+The index is a handful of arrays that can be memory-mapped, so that worker processes share it.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from ldm.envs.webshop.analysis import tokens
+
+K1, B = 0.9, 0.4
+#: Results of a search.
+TOP = 50
+
+#: Documents whose terms are counted together while indexing.
+_BATCH = 5_000
+#: Texts between blanks whose terms are kept while indexing.
+_REMEMBERED = 2_000_000
+#: A postings list longer than this is looked into only where its documents can still matter.
+_LONG = 4_096
+#: Postings are sorted, instead of looking at all documents, where there are this many times fewer.
+_SPARSE = 50
+#: Terms of queries whose place is kept.
+_KNOWN_PLACES = 100_000
+
+
+def encoded_length(length: int) -> int:
+    """Lucene's one byte for a document length: exact up to 40, then three bits of mantissa."""
+    if length < 24:
+        return length
+    rest = length - 24
+    if rest < 8:
+        return 24 + rest
+    shift = rest.bit_length() - 4
+    return 24 + ((rest >> shift) & 0x07 | (shift + 1) << 3)
+
+
+def decoded_length(byte: int) -> int:
+    """The length that a byte stands for."""
+    if byte < 24:
+        return byte
+    bits, shift = (byte - 24) & 0x07, ((byte - 24) >> 3) - 1
+    return 24 + (bits if shift < 0 else (bits | 8) << shift)
+
+
+class _Part(NamedTuple):
+    """Postings of some documents: term, document, how often, and the document's encoded length."""
+
+    terms: np.ndarray
+    documents: np.ndarray
+    frequencies: np.ndarray
+    lengths: np.ndarray
+
+
+class Indexer:
+    """Takes documents one by one and makes the arrays of an `Index`."""
+
+    def __init__(self) -> None:
+        self._vocabulary: dict[str, int] = {}
+        self._known: dict[str, tuple[int, ...]] = {}
+        self._terms = array("i")
+        self._ends = array("q")
+        self._kept: list[_Part] = []
+        self._documents = 0
+        self._length = 0
+
+    def add(self, text: str) -> None:
+        """Take the next document."""
+        # No word goes over a blank, so the texts between blanks can be looked up.
+        pieces = text.split()
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        new = set(pieces).difference(self._known)
+        if new:
+            self._learn(new)
+        self._terms.extend(chain.from_iterable(map(self._known.__getitem__, pieces)))
+        self._ends.append(len(self._terms))
+        if len(self._ends) == _BATCH:
+            self._count()
+
+    def finish(self, ranks: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays. ranks: of each document among those with the same score (int32)."""
+        self._count()
+        self._known = {}
+        names = sorted(self._vocabulary, key=str.encode)
+        places = np.empty(len(names), dtype=np.int32)
+        for place, name in enumerate(names):
+            places[self._vocabulary[name]] = place
+        frequency = np.zeros(len(names), dtype=np.int64)
+        for part in self._kept:
+            frequency += np.bincount(places[part.terms], minlength=len(names))
+        ends = np.cumsum(frequency)
+        documents, divisors = self._by_term(places, ends - frequency, int(ends[-1]) if names else 0)
+        encoded = [name.encode() for name in names]
+        return {
+            "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+            "term_ends": np.cumsum([len(name) for name in encoded], dtype=np.int64),
+            "posting_ends": ends,
+            "documents": documents,
+            "divisors": divisors,
+            "largest": _largest(divisors, ends - frequency),
+            "ranks": ranks.astype(np.int32),
+        }
+
+    def _by_term(
+        self, places: np.ndarray, starts: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(documents, divisors) of all postings, ordered by term and then by document.
+
+        A divisor is what a term's weight is divided by, computed in single precision as by Lucene.
+        Batch by batch, so that the unordered postings are never in memory a second time.
+        """
+        documents = np.empty(size, dtype=np.int32)
+        divisors = np.empty(size, dtype=np.float32)
+        norms = _inverse_norms(self._length / max(1, self._documents))
+        free = starts.copy()
+        while self._kept:
+            part = self._kept.pop(0)
+            terms = places[part.terms]
+            order = np.argsort(terms, kind="stable")
+            terms = terms[order]
+            present, first, counts = np.unique(terms, return_index=True, return_counts=True)
+            to = np.arange(len(terms)) + np.repeat(free[present] - first, counts)
+            free[present] += counts
+            documents[to] = part.documents[order]
+            frequencies = part.frequencies[order].astype(np.float32)
+            divisors[to] = np.float32(1) + frequencies * norms[part.lengths[order]]
+        return documents, divisors
+
+    def _learn(self, pieces: set[str]) -> None:
+        vocabulary = self._vocabulary
+        # Sorted, since the order of a set differs from process to process.
+        for piece in sorted(pieces):
+            found = (vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
+            self._known[piece] = tuple(found)
+
+    def _count(self) -> None:
+        """How often each term is in each of the documents taken since the last time."""
+        terms = np.frombuffer(self._terms, dtype=np.int32).astype(np.int64)
+        ends = np.frombuffer(self._ends, dtype=np.int64)
+        lengths = np.diff(ends, prepend=0)
+        local = np.repeat(np.arange(len(lengths)), lengths)
+        width = len(self._vocabulary) + 1
+        pairs, counts = np.unique(local * width + terms, return_counts=True)
+        where = pairs // width
+        encoded = np.array([encoded_length(n) for n in lengths.tolist()], dtype=np.uint8)
+        documents = (where + self._documents).astype(np.int32)
+        found = (pairs % width).astype(np.int32)
+        self._kept.append(_Part(found, documents, counts.astype(np.int32), encoded[where]))
+        self._documents += len(lengths)
+        self._length += len(terms)
+        self._terms, self._ends = array("i"), array("q")
+
+
+class Index:
+    """Finds documents by their text."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """arrays: those that `Indexer.finish` makes."""
+        self.arrays = arrays
+        self._term_ends = arrays["term_ends"]
+        self._term_bytes = arrays["term_bytes"]
+        self._places: dict[str, int | None] = {}
+
+    def __len__(self) -> int:
+        return len(self.arrays["ranks"])
+
+    def search(self, query: str, top: int = TOP) -> tuple[int, ...]:
+        """The numbers of the best documents, best first; equal scores by rank."""
+        found = self.scored(query, top)
+        return tuple(document for document, _ in found)
+
+    def scored(self, query: str, top: int = TOP) -> list[tuple[int, float]]:
+        """(number, score) of the best documents, best first."""
+        lists = []
+        for term, times in Counter(tokens(query)).items():
+            if term not in self._places:
+                if len(self._places) >= _KNOWN_PLACES:
+                    self._places.clear()
+                self._places[term] = self._place(term.encode())
+            place = self._places[term]
+            if place is not None:
+                lists.append(_Postings.of(self, place, times))
+        # The most telling terms first: what the others can still add is then little.
+        lists.sort(key=lambda one: (-one.most, len(one.documents)))
+        documents, sums = self._sum(lists, top)
+        scores = sums.astype(np.float32)
+        if len(scores) > top:
+            worst = np.partition(scores, len(scores) - top)[len(scores) - top]
+            kept = scores >= worst
+            documents, scores = documents[kept], scores[kept]
+        order = np.lexsort((self.arrays["ranks"][documents], -scores))[:top]
+        return [(int(documents[i]), float(scores[i])) for i in order]
+
+    def _sum(self, lists: list[_Postings], top: int) -> tuple[np.ndarray, np.ndarray]:
+        """Documents that can be among the best, ascending, with their sums of scores."""
+        sums = np.zeros(len(self))
+        rest = math.fsum(one.most for one in lists)
+        for i, one in enumerate(lists):
+            if i and len(one.documents) > _LONG:
+                found = self._touched(sums, lists[:i])
+                if len(found) >= top:
+                    least = np.partition(sums[found], len(found) - top)[len(found) - top]
+                    # What has none of the terms so far cannot come up any more.
+                    if rest < least * (1 - 1e-6):
+                        return _finish(found, sums[found], lists[i:], top)
+            sums[one.documents] += one.scores()
+            rest -= one.most
+        found = self._touched(sums, lists)
+        return found, sums[found]
+
+    def _touched(self, sums: np.ndarray, lists: list[_Postings]) -> np.ndarray:
+        """The documents with any of these terms, ascending; looked for where it costs less."""
+        if _SPARSE * sum(len(one.documents) for one in lists) < len(self):
+            parts = [one.documents for one in lists]
+            return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
+        return np.flatnonzero(sums != 0)
+
+    def _place(self, term: bytes) -> int | None:
+        """The place of `term` among the sorted terms."""
+        ends, text = self._term_ends, self._term_bytes
+        low, high = 0, len(ends)
+        while low < high:
+            middle = (low + high) // 2
+            start = int(ends[middle - 1]) if middle else 0
+            here = text[start : int(ends[middle])].tobytes()
+            if here == term:
+                return middle
+            if here < term:
+                low = middle + 1
+            else:
+                high = middle
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Postings:
+    """Where one term of a query is.
+
+    weight: Lucene's idf times its count in the query. most: no document gets more from the term.
+    """
+
+    documents: np.ndarray
+    divisors: np.ndarray
+    weight: np.float32
+    most: float
+
+    @classmethod
+    def of(cls, index: Index, place: int, times: int) -> _Postings:
+        ends = index.arrays["posting_ends"]
+        part = slice(int(ends[place - 1]) if place else 0, int(ends[place]))
+        documents = index.arrays["documents"][part]
+        frequency = len(documents)
+        idf = np.float32(math.log(1 + (len(index) - frequency + 0.5) / (frequency + 0.5)))
+        weight = np.float32(times) * idf
+        most = float(weight - weight / index.arrays["largest"][place])
+        return cls(documents, index.arrays["divisors"][part], weight, most)
+
+    def scores(self, at: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Lucene's score of the documents at these places of the list, in single precision."""
+        found: np.ndarray = self.weight - self.weight / self.divisors[at]
+        return found
+
+
+def _largest(divisors: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The largest divisor of each term."""
+    if not len(starts):
+        return divisors
+    found: np.ndarray = np.maximum.reduceat(divisors, starts)
+    return found
+
+
+def _inverse_norms(mean: float) -> np.ndarray:
+    """1 / (k1 · (1 - b + b · length / mean)) of each encoded length, as Lucene computes it."""
+    one, k1, b = np.float32(1), np.float32(K1), np.float32(B)
+    lengths = np.array([decoded_length(byte) for byte in range(256)], dtype=np.float32)
+    found: np.ndarray = one / (k1 * ((one - b) + b * lengths / np.float32(mean)))
+    return found
+
+
+def _finish(
+    documents: np.ndarray, sums: np.ndarray, lists: list[_Postings], top: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Add what the remaining terms give to the documents that can still be among the best."""
+    rest = math.fsum(one.most for one in lists)
+    for one in lists:
+        least = np.partition(sums, len(sums) - top)[len(sums) - top]
+        kept = sums + rest >= least * (1 - 1e-6)
+        documents, sums = documents[kept], sums[kept]
+        at = np.searchsorted(one.documents, documents)
+        at_most = np.minimum(at, len(one.documents) - 1)
+        there = one.documents[at_most] == documents
+        sums[there] += one.scores(at_most[there])
+        rest -= one.most
+    return documents, sums

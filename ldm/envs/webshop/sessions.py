@@ -1,0 +1,341 @@
+"""The official logs of people shopping: one page event a line, a session's lines in their order.
+
+An event says which page was opened, not what was clicked, so the clicks are inferred: they are the
+ones that lead from one page to the next on our site. A page is rebuilt where the catalogue holds
+what it shows; otherwise the observation is "".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ldm.envs.webshop.card import KIND
+from ldm.envs.webshop.catalogue import Files, Product
+from ldm.envs.webshop.pages import Layout, Page, Session, nodes
+from ldm.envs.webshop.render import bracket
+from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
+from ldm.envs.wrong import Wrong, line_object, number_in, text_in
+from ldm.records import Problem
+from ldm.types import Step, Task, Trajectory
+
+ENV = "webshop"
+SPLIT = "recorded"
+#: Products that the search engine finds at most, and that the logged site shows on a page.
+MOST_FOUND = 50
+LAYOUT = Layout()
+#: People do not look at pages beyond this one; a larger number is no page's.
+LAST_PAGE = 1_000
+
+_PAGES: tuple[Page, ...] = ("index", "search_results", "item_page", "item_sub_page", "done")
+#: Where the sub-page's name stands in the path of its address.
+_SUB_AT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A page that was opened. view: as a session of our site stands when it shows that page.
+
+    listed: the products on a result page. reward: what the purchase earned, on the page after it.
+    """
+
+    line: int
+    session: str
+    goal: Mapping[str, Any]
+    view: Session
+    listed: tuple[str, ...] = ()
+    reward: float | None = None
+
+
+def detect(line: Mapping[str, Any]) -> bool:
+    """Whether a JSON object looks like such an event."""
+    return line.get("page") in _PAGES and "url" in line and "goal" in line
+
+
+def scan(
+    lines: Iterable[tuple[int, str]], file: str, data: str | None = None
+) -> Iterator[Trajectory | Problem]:
+    """The sessions in a log, in the order of their first events, and what is wrong with its lines.
+
+    A session with a bad line is left out, as its clicks could not be inferred.
+    data: the folder with the product files, to rebuild pages from.
+    """
+    catalogue = _catalogue(data) if data else None
+    sessions: dict[str, list[Event]] = {}
+    bad: set[str] = set()
+    present = ""
+    for number, text in lines:
+        found = line_object(text, file, number)
+        if not isinstance(found, Problem):
+            try:
+                event = _event(found, number)
+                present = event.session
+                sessions.setdefault(present, []).append(event)
+                continue
+            except Wrong as wrong:
+                found = Problem(file, number, wrong.field, str(wrong))
+                present = _session_of(found_url) if (found_url := _url(text)) else present
+        bad.add(present)
+        yield found
+    for name, events in sessions.items():
+        # A bad first line belongs to the session that follows it.
+        if name not in bad and not ("" in bad and name == next(iter(sessions))):
+            yield _trajectory(name, events, catalogue)
+
+
+@lru_cache(maxsize=1)
+def _catalogue(data: str) -> Catalogue:
+    """Kept for the next log: they come one session a file."""
+    return open_catalogue(Files.find(Path(data), human=False), Settings())
+
+
+def _url(text: str) -> str:
+    found = line_object(text, "", 0)
+    url = found.get("url") if isinstance(found, Mapping) else None
+    return url if isinstance(url, str) else ""
+
+
+def _event(line: Mapping[str, Any], number: int) -> Event:
+    page = text_in(line, "page")
+    if page not in _PAGES:
+        raise Wrong("page", f"not one of {', '.join(_PAGES)}: {page!r}")
+    goal = line.get("goal")
+    if not isinstance(goal, Mapping):
+        raise Wrong("goal", "missing or not an object")
+    instruction = text_in(goal, "instruction_text", "goal.instruction_text")
+    url = text_in(line, "url")
+    session = _session_of(url)
+    if not session:
+        raise Wrong("url", f"names no session: {url!r}")
+    view = Session(0, instruction, page)
+    if page == "index":
+        return Event(number, session, goal, view)
+    content = line.get("content")
+    if not isinstance(content, Mapping):
+        raise Wrong("content", "missing or not an object")
+    if page == "search_results":
+        listed = tuple(_texts(content, "search_result_asins"))
+        view = replace(view, query=_query(content), at=_page_number(content))
+        return Event(number, session, goal, view, listed)
+    view = replace(view, asin=text_in(content, "asin", "content.asin"), options=_options(content))
+    if page == "done":
+        return Event(number, session, goal, view, reward=_reward(line))
+    view = replace(view, query=_query(content), at=_page_number(content))
+    if page == "item_sub_page":
+        parts = _parts(url)
+        if len(parts) <= _SUB_AT or not parts[_SUB_AT]:
+            raise Wrong("url", f"names no sub-page: {url!r}")
+        view = replace(view, sub=parts[_SUB_AT].capitalize())
+    return Event(number, session, goal, view)
+
+
+def _parts(url: str) -> list[str]:
+    """The parts of an address's path; a page's name comes first, but for the start page."""
+    return [unquote(part) for part in urlsplit(url).path.strip("/").split("/")]
+
+
+def _session_of(url: str) -> str:
+    parts = _parts(url)
+    return parts[1] if parts[0] in _PAGES and len(parts) > 1 else parts[0]
+
+
+def _texts(content: Mapping[str, Any], name: str) -> list[str]:
+    """A list of texts, or what Python prints for one."""
+    value = content.get(name)
+    if isinstance(value, str):
+        value = _literal(value)
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        raise Wrong(f"content.{name}", "missing or not a list of texts")
+    return value
+
+
+def _query(content: Mapping[str, Any]) -> str:
+    value = content.get("keywords")
+    if isinstance(value, str) and not isinstance(_literal(value), list):
+        return " ".join(value.split())
+    return " ".join(" ".join(_texts(content, "keywords")).split())
+
+
+def _page_number(content: Mapping[str, Any]) -> int:
+    value = content.get("page")
+    try:
+        number = int(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= LAST_PAGE:
+        raise Wrong("content.page", f"not a page number: {value!r:.40}")
+    return number
+
+
+def _options(content: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    value = content.get("options")
+    if isinstance(value, str):
+        value = _literal(value)
+    if not isinstance(value, Mapping) or not all(
+        isinstance(part, str) for pair in value.items() for part in pair
+    ):
+        raise Wrong("content.options", "missing or not an object of texts")
+    return tuple(value.items())
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _reward(line: Mapping[str, Any]) -> float:
+    reward = number_in(line, "reward")
+    if not 0 <= reward <= 1:
+        raise Wrong("reward", f"not between 0 and 1: {reward}")
+    return reward
+
+
+def _trajectory(name: str, events: list[Event], catalogue: Catalogue | None) -> Trajectory:
+    """A session as a trajectory. It ends with its first purchase; without one its score is 0."""
+    goal = events[0].goal
+    product = goal.get("asin")
+    task = Task(
+        id=f"human/{name}",
+        env=ENV,
+        split=SPLIT,
+        goal=events[0].view.instruction,
+        kind=KIND,
+        source=product if isinstance(product, str) else "",
+    )
+    told = _Telling(Session(0, events[0].view.instruction), catalogue)
+    opening = told.seen()
+    score = 0.0
+    for event in events:
+        told.lead_to(event)
+        if event.reward is not None:
+            score = event.reward
+            told.steps[-1] = replace(told.steps[-1], reward=score)
+            break
+    return Trajectory(
+        task, opening, tuple(told.steps), score=score, success=score >= 1.0, origin="human"
+    )
+
+
+@dataclass
+class _Telling:
+    """Where the session stands, and the steps that led there."""
+
+    now: Session
+    catalogue: Catalogue | None
+    listed: dict[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+
+    def lead_to(self, event: Event) -> None:
+        """Add the steps that open the page of `event`."""
+        view = event.view
+        match view.page:
+            case "index":
+                if self.now.page != "index":
+                    self._do("click[Back to Search]", Session(0, view.instruction))
+            case "search_results":
+                self.listed[view.query, view.at] = event.listed
+                self._to_results(view)
+            case _:
+                self._to_item(view)
+                if view.page == "item_sub_page":
+                    sub = replace(self.now, page="item_sub_page", sub=view.sub)
+                    self._do(f"click[{view.sub}]", sub)
+                elif view.page == "done":
+                    self._do("click[Buy Now]", replace(self.now, page="done"))
+
+    def _to_results(self, view: Session) -> None:
+        if self.now.page == "index" or self.now.query != view.query:
+            visited = self.now.visited
+            searched = Session(0, view.instruction, "search_results", query=view.query, at=1)
+            self._do(f"search[{view.query}]", replace(searched, visited=visited))
+        else:
+            self._leave_item()
+        while self.now.at != view.at:
+            further = self.now.at < view.at
+            after = replace(self.now, at=self.now.at + (1 if further else -1))
+            self._do("click[Next >]" if further else "click[< Prev]", after)
+
+    def _leave_item(self) -> None:
+        """Back to the results, by way of the product where a sub-page is open."""
+        if self.now.page == "item_sub_page":
+            self._do("click[< Prev]", replace(self.now, page="item_page", sub=""))
+        if self.now.page == "item_page":
+            results = replace(self.now, page="search_results", asin="", options=())
+            self._do("click[< Prev]", results)
+
+    def _to_item(self, view: Session) -> None:
+        """To the product of `view` with its options chosen, and no sub-page open."""
+        if self.now.page == "item_sub_page" and self.now.asin == view.asin:
+            self._do("click[< Prev]", replace(self.now, page="item_page", sub=""))
+        chosen = dict(self.now.options)
+        opened = self.now.page == "item_page" and self.now.asin == view.asin
+        if not opened or not chosen.keys() <= dict(view.options).keys():
+            if view.page != "done":
+                self._to_results(view)
+            else:
+                self._leave_item()
+            visited = self.now.visited | {view.asin}
+            item = replace(self.now, page="item_page", asin=view.asin, visited=visited)
+            self._do(f"click[{view.asin}]", item)
+            chosen = {}
+        for name, value in view.options:
+            if chosen.get(name) != value:
+                chosen[name] = value
+                self._do(f"click[{value}]", replace(self.now, options=tuple(chosen.items())))
+                told = f"You have clicked {value}." if self.steps[-1].observation else ""
+                self.steps[-1] = replace(self.steps[-1], observation=told)
+
+    def _do(self, action: str, after: Session) -> None:
+        self.now = after
+        self.steps.append(Step(action, self.seen()))
+
+    def seen(self) -> str:
+        """The open page; "" where the catalogue does not hold what it shows, and after buying."""
+        now, shelf = self.now, _Shelf(self.catalogue)
+        if now.page == "done" or (now.page != "index" and self.catalogue is None):
+            return ""
+        if now.page == "search_results":
+            if (now.query, now.at) not in self.listed:
+                return ""
+            listed = self.listed[now.query, now.at]
+            # Of the other pages' products only the number is shown; a full page is taken for one
+            # of a full list.
+            before = (now.at - 1) * LAYOUT.per_page
+            full = len(listed) == LAYOUT.per_page
+            count = max(MOST_FOUND if full else 0, before + len(listed))
+            now = replace(now, found=tuple(range(-before, count - before)))
+            shelf = _Shelf(self.catalogue, listed)
+        try:
+            return bracket(now, nodes(now, shelf, LAYOUT))
+        except KeyError:
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shelf:
+    """What pages need of a catalogue; position 0 is the first product listed on the page."""
+
+    catalogue: Catalogue | None
+    asins: tuple[str, ...] = ()
+
+    def product(self, asin: str) -> Product:
+        position = self.catalogue.position(asin) if self.catalogue else None
+        if self.catalogue is None or position is None:
+            raise KeyError(asin)
+        return self.catalogue[position]
+
+    def listed(self, position: int) -> Product:
+        return self.product(self.asins[position])
+
+    def search(self, query: str, session: Session) -> None:
+        """Nothing: what was found is logged."""
+
+    def reward(self, session: Session) -> float:
+        return 0.0

@@ -1,0 +1,57 @@
+"""The naive shopper keeps the contract of agents, and buys the first product it finds."""
+
+from __future__ import annotations
+
+from ldm.agents import Resources, load_agent
+from ldm.agents.naive import NaiveAgent, NaiveOptions, first_product
+from ldm.envs.webshop import WebShop, WebShopOptions
+from ldm.episode import Agent, Environment, run_episode
+from ldm.types import TimeStep
+from tests.agent_contract import AgentContract
+from tests.toy import EchoEnv, ToyEnv
+
+
+class TestNaiveAgent(AgentContract):
+    split = "demo_test"
+
+    def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
+        return NaiveAgent(NaiveOptions(budget or 3), Resources(seed=seed))
+
+    def make_env(self) -> WebShop:
+        return WebShop()
+
+
+def test_it_searches_opens_the_first_product_and_buys() -> None:
+    agent = NaiveAgent(NaiveOptions(), Resources())
+    for options in (WebShopOptions(), WebShopOptions(admissible=False, observation="text_rich")):
+        env = WebShop(options)
+        task = env.tasks("demo_test")[0]
+        result, (told,) = run_episode(env, agent, task)
+        search, click, buy = (step.action for step in told.steps)
+        assert search == f"search[{task.goal}]"
+        assert click.startswith("click[L")
+        assert told.steps[0].observation.index(click[6:-1].upper()) < 220 + len(task.goal)
+        assert buy == "click[Buy Now]"
+        assert result.end == "done"
+        assert 0 < result.score < 1
+
+
+def test_elsewhere_it_gives_up() -> None:
+    agent = NaiveAgent(NaiveOptions(), Resources())
+    envs: list[Environment] = [ToyEnv(), EchoEnv()]
+    for env in envs:
+        result, _ = run_episode(env, agent, env.tasks("test")[0])
+        assert result.end in ("gave_up", "done")
+        assert result.error == ""
+
+
+def test_the_first_product_is_a_code_of_ten() -> None:
+    listed = ("click[Back to Search]", "click[B078GWRC1J]", "click[B0123456789]")
+    assert first_product(TimeStep("", admissible=listed)) == "B078GWRC1J"
+    assert first_product(TimeStep("", admissible=("click[Next >]",))) is None
+    assert first_product(TimeStep("[Next >] \n[B078GWRC1J] \nINTERLOCKS tape")) == "B078GWRC1J"
+    assert first_product(TimeStep("Nothing here")) is None
+
+
+def test_it_is_registered() -> None:
+    assert load_agent("naive") is NaiveAgent

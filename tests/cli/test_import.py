@@ -1,0 +1,83 @@
+"""`ldm import` with WebShop's logs: options, what is said, and that nothing is half-written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.envs.webshop.environment import OWN_DATA
+from ldm.types import Trajectory
+from tests.cli.conftest import Run
+from tests.envs.webshop.test_episodes import BUY, episode
+from tests.envs.webshop.test_sessions import (
+    SHIPPED,
+    A,
+    bought,
+    event,
+    events_of,
+    item,
+    log,
+    results,
+)
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEBSHOP_DATA", raising=False)
+
+
+def episodes(folder: Path) -> Path:
+    lines = [episode(*BUY, episode=i, reward=reward) for i, reward in enumerate((1.0, 0.5, 0.0))]
+    path = folder / "agent.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + "{torn\n")
+    return path
+
+
+def test_a_least_reward_leaves_others_out_and_says_so(run: Run, tmp_path: Path) -> None:
+    done = run("import", episodes(tmp_path), "--min-reward", 0.5, "--out", tmp_path / "out.jsonl")
+    assert done.code == 0
+    assert "agent.jsonl:4: not JSON" in done.err
+    assert "1 left out: reward below 0.5" in done.out
+    assert [t.score for t in records.read(tmp_path / "out.jsonl", Trajectory)] == [1.0, 0.5]
+
+
+def test_where_none_is_good_enough_nothing_is_written(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "agent.jsonl"
+    path.write_text(json.dumps(episode(*BUY, reward=0.2)))
+    done = run("import", path, "--min-reward", 1, "--out", tmp_path / "out.jsonl")
+    assert done.code == 1
+    assert "with a reward of 1 or more" in done.err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("reward", ["-0.1", "1.1"])
+def test_a_reward_is_between_0_and_1(run: Run, tmp_path: Path, reward: str) -> None:
+    done = run("import", episodes(tmp_path), "--min-reward", reward, "--out", tmp_path / "o.jsonl")
+    assert done.code == 2
+
+
+def test_sessions_without_a_catalogue_hold_actions_only(run: Run, tmp_path: Path) -> None:
+    path = log(tmp_path, event("index"), results("lamp", [A]), item("lamp", A), bought(A))
+    done = run("import", path, "--out", tmp_path / "out.jsonl")
+    assert "1 hold actions only" in done.out
+    told = json.loads(run("import", path, "--out", tmp_path / "o.jsonl", "--json").out)
+    assert (told["trajectories"], told["without_observations"], told["left_out"]) == (1, 1, 0)
+
+
+def test_sessions_are_rebuilt_from_the_catalogue(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = records.read(SHIPPED, Trajectory)[0]
+    path = log(tmp_path, *events_of(told))
+    done = run("import", path, "--data", OWN_DATA, "--out", tmp_path / "out.jsonl")
+    assert done.code == 0
+    assert "actions only" not in done.out
+    monkeypatch.setenv("WEBSHOP_DATA", str(OWN_DATA))
+    run("import", path, "--out", tmp_path / "named.jsonl")
+    assert (tmp_path / "named.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
+    refused = run("import", path, "--data", tmp_path, "--out", tmp_path / "none.jsonl")
+    assert refused.code == 1
+    assert "items_shuffle" in refused.err

@@ -1,0 +1,68 @@
+"""A small shop of our own for tests: official files with products that differ in known ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+KINDS = ("lamp", "chair", "shirt", "soap", "cable", "tea")
+COLORS = ("black", "light blue", "rose")
+SIZES = ("small", "large", "x-large")
+
+
+def raw(number: int, **changes: Any) -> dict[str, Any]:
+    """A product as the official file has it; every third one has options."""
+    kind = KINDS[number % len(KINDS)]
+    options = {
+        "Color": [{"value": color.title(), "image": None} for color in COLORS],
+        "Size": [{"value": size, "image": None} for size in SIZES],
+    }
+    title = f"Number {number} {kind.title()}"
+    product = {
+        "asin": f"B{number:09d}",
+        "name": title,
+        "full_description": f"A fine {kind}, made for homes.",
+        "small_description": [f"Good {kind}", "Lasts long"],
+        "pricing": f"${number + 5}.50",
+        "images": ["image.jpg"],
+        "product_category": f"Things › {kind}s › Fine {kind}s",
+        "category": "garden",
+        "query": f"{kind}s",
+        "average_rating": "",
+        "customization_options": options if number % 3 == 0 else "",
+        "title_nouns": ["number", kind],
+    }
+    return product | changes
+
+
+def told(number: int) -> dict[str, Any]:
+    """Its entry in the file of attributes."""
+    kind = KINDS[number % len(KINDS)]
+    return {
+        "attributes": [f"good {kind}", "easy clean"],
+        "instruction": f"Find me a good {kind}",
+        "instruction_attributes": [f"good {kind}"],
+    }
+
+
+def write_shop(
+    folder: Path,
+    products: Iterable[Any],
+    attributes: Mapping[str, Any],
+    human: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the official files; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "items_shuffle.json").write_text(json.dumps(list(products)))
+    (folder / "items_ins_v2.json").write_text(json.dumps(attributes))
+    if human is not None:
+        (folder / "items_human_ins.json").write_text(json.dumps(human))
+    return folder
+
+
+def small_shop(folder: Path, number: int = 30) -> Path:
+    """A shop of `number` products, all with instructions."""
+    products = [raw(i) for i in range(number)]
+    return write_shop(folder, products, {p["asin"]: told(i) for i, p in enumerate(products)})

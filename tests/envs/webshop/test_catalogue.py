@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.envs.webshop.catalogue import Files, Product, products_of, read_products, stream_array
+from ldm.errors import LdmError
+from ldm.records import Problem
+from tests.envs.webshop.conftest import lines
+from tests.envs.webshop.shop import raw, told, write_shop
+
+
+def read(folder: Path, *, human: bool = False) -> tuple[list[Product], list[Problem]]:
+    return products_of(read_products(Files.find(folder, human=human)))
+
+
+def one(tmp_path: Path, **changes: Any) -> Product:
+    product = raw(0, **changes)
+    ((found,), problems) = read(write_shop(tmp_path, [product], {product["asin"]: told(0)}))
+    assert not problems
+    return found
+
+
+def test_products_come_in_the_order_of_the_file(small: Path) -> None:
+    products, problems = read(small)
+    assert [product.asin for product in products] == [f"B{i:09d}" for i in range(30)]
+    assert problems == []
+
+
+def test_option_names_are_lower_case_and_values_stripped_too(tmp_path: Path) -> None:
+    options = {"Size ": [{"value": " A/B "}, {"value": "c / d"}], "Color": None, "Fit": []}
+    assert one(tmp_path, customization_options=options).options == (
+        ("size ", ("a | b", "c  |  d")),
+        ("fit", ()),
+    )
+
+
+def test_names_equal_in_lower_case_merge_and_the_last_one_wins(tmp_path: Path) -> None:
+    options = {"Size": [{"value": "1"}], "SIZE": [{"value": "2"}]}
+    assert one(tmp_path, customization_options=options).options == (("size", ("2",)),)
+
+
+@pytest.mark.parametrize(
+    ("pricing", "prices", "tag"),
+    [
+        (None, (100.0,), "$100.0"),
+        ("", (100.0,), "$100.0"),
+        ("$1,234.50", (1234.5,), "$1234.5"),
+        ("$7.07$8.23", (7.07, 8.23), "$7.07 to $8.23"),
+        ("$5.00 - $7.00", (5.0, 7.0), "$5.0 to $7.0"),
+        ("$1.00$2.00$3.00", (1.0, 2.0), "$1.0 to $2.0"),
+        ("$-5.00", (5.0,), "$5.0"),
+    ],
+)
+def test_prices_are_read_as_the_official_code_does(
+    tmp_path: Path, pricing: str | None, prices: tuple[float, ...], tag: str
+) -> None:
+    product = one(tmp_path, pricing=pricing)
+    assert (product.prices, product.price_tag) == (prices, tag)
+
+
+def test_odd_asins_and_repeated_ones_are_left_out_without_a_word(tmp_path: Path) -> None:
+    rows = [raw(0, name="first"), raw(1, asin="nan"), raw(2, asin="B0123456789"), raw(0)]
+    products, problems = read(write_shop(tmp_path, rows, {}))
+    assert [product.title for product in products] == ["first"]
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("pricing", "Currently unavailable"),
+        ("pricing", "$Free"),
+        ("pricing", "$1.2.3"),
+        ("pricing", [5.0]),
+        ("images", []),
+        ("query", None),
+        ("name", 7),
+        ("customization_options", {"Size": [{"image": None}]}),
+        ("small_description", [None]),
+    ],
+)
+def test_a_bad_product_is_reported_with_its_position_and_skipped(
+    tmp_path: Path, field: str, value: Any
+) -> None:
+    rows = [raw(0), raw(1, **{field: value}), raw(2)]
+    folder = write_shop(tmp_path, rows, {})
+    products, (problem,) = read(folder)
+    assert [product.asin for product in products] == ["B000000000", "B000000002"]
+    assert (problem.line, problem.field) == (2, field)
+    assert "product 2 (B000000001)" in str(problem)
+    with pytest.raises(LdmError, match="product 2") as refused:
+        list(read_products(Files.find(folder, human=False), strict=True))
+    assert refused.value.remedy
+
+
+def test_what_is_no_product_at_all_is_reported_too(tmp_path: Path) -> None:
+    rows = [raw(0), 7, {"name": "no asin"}]
+    products, problems = read(write_shop(tmp_path, rows, {}))
+    assert len(products) == 1
+    assert [(problem.line, problem.field) for problem in problems] == [(2, ""), (3, "asin")]
+
+
+def test_only_the_first_so_many_are_read(small: Path) -> None:
+    files = Files.find(small, human=False)
+    assert len(list(read_products(files, limit=7))) == 7
+
+
+def test_human_instructions_without_attributes_give_no_goal(tmp_path: Path) -> None:
+    human = {
+        "B000000000": [
+            {"instruction": "a", "instruction_attributes": [], "instruction_options": []},
+            {"instruction": "b", "instruction_attributes": ["x"], "instruction_options": ["red"]},
+        ]
+    }
+    folder = write_shop(tmp_path, [raw(0), raw(1)], {"B000000000": told(0)}, human)
+    (first, second), _ = read(folder, human=True)
+    assert [(i.text, i.options) for i in first.instructions] == [("b", ("red",))]
+    assert second.instructions == ()
+
+
+def test_gzipped_files_are_read(small: Path, tmp_path: Path) -> None:
+    for path in small.glob("*.json"):
+        (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    assert read(tmp_path) == read(small)
+
+
+def test_an_array_is_streamed_over_chunks(tmp_path: Path) -> None:
+    values = [{"n": i, "text": "é" * 5000} for i in range(900)]
+    (tmp_path / "a.json").write_text(json.dumps(values, ensure_ascii=False, indent=1))
+    assert [value for _, value in stream_array(tmp_path / "a.json")] == values
+
+
+@pytest.mark.parametrize("text", ['[{"a": 1}, {"a":', "[1, 2", '{"a": 1}', "", "[1, x]"])
+def test_a_torn_array_is_an_error_with_a_remedy(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(LdmError, match=r"a\.json") as torn:
+        list(stream_array(tmp_path / "a.json"))
+    assert torn.value.remedy
+
+
+def test_missing_and_ambiguous_files_are_named(tmp_path: Path, small: Path) -> None:
+    with pytest.raises(LdmError, match="items_shuffle"):
+        Files.find(tmp_path, human=False)
+    with pytest.raises(LdmError, match="items_human_ins"):
+        Files.find(small, human=True)
+    for name in ("items_shuffle.json", "items_shuffle_1000.json"):
+        (tmp_path / name).write_text("[]")
+    with pytest.raises(LdmError, match="several"):
+        Files.find(tmp_path, human=False)
+
+
+def test_a_product_survives_being_written() -> None:
+    product = Product(
+        "B1", "t", "d", ("b",), (("size", ("s",)),), (1.0, 2.0), "c", "q", "a › b", ("x",)
+    )
+    assert Product.from_json(json.loads(json.dumps(product.as_json()))) == product
+
+
+@pytest.mark.parametrize("human", [False, True])
+def test_the_edge_products_load_as_officially(golden: Path, human: bool) -> None:
+    edge = golden / "edge"
+    files = Files(
+        edge / "items.json",
+        edge / "items_ins.json",
+        edge / "items_human_ins.json" if human else None,
+    )
+    products, problems = products_of(read_products(files))
+    assert problems == []
+    loaded = json.loads((edge / f"loaded_human_goals_{human}.json").read_text())["products"]
+    for ours, theirs in zip(products, loaded, strict=True):
+        assert {name: list(values) for name, values in ours.options} == theirs["options"]
+        assert list(ours.prices) == theirs["pricing"]
+        assert list(ours.bullets) == theirs["BulletPoints"]
+        assert list(ours.attributes) == theirs["Attributes"]
+        names = ("asin", "Title", "Description", "Price", "category", "query", "product_category")
+        assert (
+            ours.asin,
+            ours.title,
+            ours.description,
+            ours.price_tag,
+            ours.category,
+            ours.query,
+            ours.product_category,
+        ) == tuple(theirs[name] for name in names)
+
+
+def test_odd_values_load_or_are_refused_as_officially(golden: Path, tmp_path: Path) -> None:
+    for number, case in enumerate(json.loads((golden / "edge" / "load_cases.json").read_text())):
+        row = raw(0, **case["changed"])
+        products, problems = read(write_shop(tmp_path / str(number), [row], {row["asin"]: told(0)}))
+        if "exception" in case["result"]:
+            assert len(problems) == 1, case["case"]
+            continue
+        ((product,), result) = products, case["result"]
+        if "pricing" in case["changed"]:
+            assert list(product.prices) == result["pricing"], case["case"]
+            assert product.price_tag == result["Price"]
+        if "customization_options" in case["changed"]:
+            assert {name: list(values) for name, values in product.options} == result["options"]
+
+
+def test_the_indexed_text_is_the_official_one(catalogue: Any, golden: Path) -> None:
+    documents = lines(golden / "search_docs.jsonl")
+    assert [(p.asin, p.search_text) for p in (catalogue[i] for i in range(len(catalogue)))] == [
+        (one["id"], one["contents"]) for one in documents
+    ]

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from ldm.agents import Resources
+from ldm.agents.random import RandomAgent, RandomOptions
+from ldm.envs.webshop import WebShop, WebShopOptions, environment, titles
+from ldm.envs.webshop.environment import OFFICIAL_SPLITS
+from ldm.envs.webshop.pages import BOUGHT
+from ldm.envs.webshop.render import INVALID
+from ldm.envs.webshop.world import World
+from ldm.episode import run_episode
+from ldm.errors import LdmError
+from ldm.types import Task
+from tests.contract import EnvironmentContract
+from tests.envs.webshop.shop import raw, told, write_shop
+
+
+class TestBracket(EnvironmentContract):
+    name = "webshop"
+    split = "test"
+    options: ClassVar[dict[str, Any]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _data(self, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(type(self), "options", {"data": str(small)})
+
+
+class TestTextRich(EnvironmentContract):
+    name = "webshop"
+    split = "test"
+    tasks = 1
+    options: ClassVar[dict[str, Any]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _data(self, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        options = {"data": str(small), "observation": "text_rich", "page_size": 3}
+        monkeypatch.setattr(type(self), "options", options)
+
+
+@pytest.fixture
+def env(small: Path, small_world: World) -> WebShop:
+    return WebShop(WebShopOptions(data=str(small)), world=small_world)
+
+
+def task_for(env: WebShop, asin: str) -> Task:
+    return next(task for task in env.tasks("test") if task.source == asin)
+
+
+def test_the_search_page_holds_the_instruction_and_one_search(env: WebShop) -> None:
+    task = env.tasks("test")[0]
+    now = env.reset(task)
+    assert now.observation == f"Webshop \nInstruction:  \n{task.goal} \n[Search] "
+    assert now.admissible == (f"search[{task.goal}]",)
+    assert not now.done
+    assert now.valid
+
+
+def test_shopping_from_the_search_to_the_purchase(env: WebShop) -> None:
+    task = task_for(env, "B000000003")
+    env.reset(task)
+    results = env.step(f"search[{task.goal}]")
+    assert results.observation.startswith("[Back to Search] \nPage 1 (Total results: ")
+    assert results.admissible is not None
+    assert results.admissible[:2] == ("click[Back to Search]", "click[Next >]")
+    item = env.step("click[B000000003]")
+    assert item.observation == (
+        "[Back to Search] \n[< Prev] \ncolor [black][light blue][rose]\n"
+        "size [small][large][x-large]\nNumber 3 Soap \nPrice: $8.5 \nRating: N.A. \n"
+        "[Description] \n[Features] \n[Reviews] \n[Buy Now] "
+    )
+    wanted = {
+        name: task.goal.partition(f"{name}: ")[2].partition(",")[0] for name in ("color", "size")
+    }
+    for value in wanted.values():
+        chosen = env.step(f"click[{value}]")
+        assert chosen.observation == f"You have clicked {value}."
+        assert chosen.admissible == item.admissible
+    bought = env.step("click[Buy Now]")
+    assert bought.done
+    assert bought.reward == 1.0
+    assert bought.observation == BOUGHT
+    assert bought.admissible == ()
+
+
+def test_nothing_follows_a_purchase(env: WebShop) -> None:
+    task = task_for(env, "B000000003")
+    env.reset(task)
+    for action in ("search[soap]", "click[B000000003]", "click[buy now]"):
+        last = env.step(action)
+    assert last.done
+    with pytest.raises(RuntimeError):
+        env.step("search[soap]")
+    assert env.reset(task).observation.startswith("Webshop")
+
+
+def test_an_invalid_action_answers_as_the_published_runners_do(env: WebShop) -> None:
+    env.reset(env.tasks("test")[0])
+    answer = env.step("click[Buy Now]")
+    assert (answer.observation, answer.valid, answer.reward) == (INVALID, False, 0.0)
+
+
+def test_the_official_modes_repeat_the_page_on_an_invalid_action(small: Path) -> None:
+    for mode in ("text", "text_rich"):
+        env = WebShop(WebShopOptions(data=str(small), observation=mode))
+        opening = env.reset(env.tasks("test")[0])
+        assert env.step("click[Buy Now]") == replace(opening, valid=False)
+
+
+def test_admissible_actions_can_be_left_out(small: Path, small_world: World) -> None:
+    env = WebShop(WebShopOptions(data=str(small), admissible=False), world=small_world)
+    assert env.reset(env.tasks("test")[0]).admissible is None
+    assert env.step("search[lamp]").admissible is None
+
+
+def test_values_that_no_action_can_name_are_not_listed(tmp_path: Path) -> None:
+    values = ["kit [mini]", "a]b", "search", "two\nlines", " ", "buy now", "fine"]
+    options = {"Style": [{"value": value} for value in values]}
+    product = raw(0, customization_options=options)
+    folder = write_shop(tmp_path, [product], {product["asin"]: told(0)})
+    env = WebShop(WebShopOptions(data=str(folder)))
+    env.reset(env.tasks("test")[0])
+    env.step("search[lamp]")
+    listed = env.step("click[B000000000]").admissible
+    assert listed is not None
+    assert listed[-3:] == ("click[buy now]", "click[a]b]", "click[fine]")
+    for action in listed:
+        twin = env.fork()
+        assert twin.step(action).valid
+
+
+def test_a_fork_shares_the_catalogue_and_nothing_else(env: WebShop) -> None:
+    env.reset(env.tasks("test")[0])
+    env.step("search[lamp]")
+    twin = env.fork()
+    there = twin.step("click[B000000000]")
+    assert env.step("click[B000000000]") == there
+    assert twin.step("click[back to search]").observation != env.step("click[< prev]").observation
+
+
+def test_the_leakage_gate_compares_products(env: WebShop) -> None:
+    for task in env.tasks("test"):
+        assert task.leak_key == task.source
+        assert task.source.startswith("B0")
+        assert task.kind == "buy"
+
+
+def many_goals(folder: Path) -> Path:
+    """1,700 products with one goal each, and one product that has goals in every split."""
+    products = [raw(i, customization_options="") for i in range(1, 1701)]
+    sizes = {"Size": [{"value": f"{i} cm"} for i in range(300)]}
+    products.append(raw(0, customization_options=sizes))
+    attributes = {p["asin"]: told(int(p["asin"][1:])) for p in products}
+    return write_shop(folder, products, attributes)
+
+
+def test_splits_go_by_session_number_and_train_shares_no_product(tmp_path: Path) -> None:
+    env = WebShop(WebShopOptions(data=str(many_goals(tmp_path))))
+    test, dev, train = (env.tasks(split) for split in ("test", "dev", "train"))
+    assert [task.id for task in test] == [f"test/{i}" for i in range(500)]
+    assert [task.id for task in dev] == [f"dev/{i}" for i in range(500, 1500)]
+    numbers = [int(task.id.partition("/")[2]) for task in train]
+    assert numbers == sorted(numbers)
+    assert min(numbers) >= 1500
+    held_back = {task.source for task in (*test, *dev)}
+    assert "B000000000" in held_back
+    assert held_back.isdisjoint(task.source for task in train)
+    assert len(train) == 1700 - len(held_back - {"B000000000"})
+    assert train[0] == train[:1][0] == next(iter(train))
+
+
+def test_the_official_training_goals_share_no_product_with_the_others(
+    world: World, official: Path
+) -> None:
+    env = WebShop(WebShopOptions(data=str(official)), world=world)
+    test, dev, train = (env.tasks(split) for split in OFFICIAL_SPLITS)
+    assert (len(test), len(dev)) == (500, 1000)
+    held_back = {task.source for task in (*test, *dev)}
+    assert held_back.isdisjoint(task.source for task in train)
+    sources = world.goals.sources()
+    shared = np.isin(sources[:500], sources[1500:])
+    # Without leaving products out nearly all test goals would share one with training goals.
+    assert shared.sum() == 479
+    assert len(train) == 341
+
+
+def test_the_protocol_tells_what_makes_scores_differ(small: Path) -> None:
+    def fingerprint(**changes: Any) -> str:
+        env = WebShop(WebShopOptions(data=str(small), **changes))
+        env.tasks("test")
+        return json.dumps(env.protocol(), sort_keys=True)
+
+    kinds = [
+        fingerprint(),
+        fingerprint(seed=1),
+        fingerprint(num_products=20),
+        fingerprint(observation="text"),
+        fingerprint(page_size=3),
+        fingerprint(admissible=False),
+        fingerprint(strict_reward=True),
+    ]
+    assert len(set(kinds)) == len(kinds)
+    assert fingerprint(strict=True) == kinds[0]
+
+
+def test_human_goals_are_another_protocol(tmp_path: Path) -> None:
+    human = {
+        "B000000000": [
+            {
+                "instruction": "a lamp.",
+                "instruction_attributes": ["good lamp"],
+                "instruction_options": ["rose"],
+            }
+        ]
+    }
+    folder = write_shop(tmp_path, [raw(0)], {"B000000000": told(0)}, human)
+    synthetic, wanted = (
+        WebShop(WebShopOptions(data=str(folder), goals=goals)) for goals in ("synthetic", "human")
+    )
+    (task,) = wanted.tasks("test")
+    assert task.goal.startswith("a lamp, and price lower than ")
+    assert len(synthetic.tasks("test")) == 9
+    assert synthetic.protocol() != wanted.protocol()
+    with pytest.raises(LdmError, match="no goal") as empty:
+        wanted.tasks("train")
+    assert empty.value.remedy
+
+
+def test_without_data_the_remedy_is_named() -> None:
+    with pytest.raises(LdmError, match="no data path") as missing:
+        WebShop().tasks("test")
+    assert "WEBSHOP_DATA" in missing.value.remedy
+
+
+def test_a_missing_title_parser_is_told_before_anything_is_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    product = raw(0, title_nouns=None)
+    folder = write_shop(tmp_path, [product], {product["asin"]: told(0)})
+    monkeypatch.setattr(titles, "_installed", lambda: None)
+    with pytest.raises(LdmError, match="en_core_web_sm") as missing:
+        WebShop(WebShopOptions(data=str(folder))).tasks("test")
+    assert "ldm[webshop]" in missing.value.remedy
+
+
+def test_bad_options_and_tasks_are_refused(env: WebShop) -> None:
+    for bad in ({"observation": "pixels"}, {"page_size": 0}, {"num_products": 0}):
+        with pytest.raises(ValueError, match=r"page_size|observation"):
+            WebShopOptions(**bad)
+    task = env.tasks("test")[0]
+    for name in ("test/999999", "test/x", "test"):
+        with pytest.raises(LdmError, match="no task"):
+            env.reset(replace(task, id=name))
+    with pytest.raises(RuntimeError):
+        env.step("search[x]")
+
+
+def test_bad_products_can_be_asked_for_or_refused(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path, [raw(0), raw(1, images=[])], {"B000000000": told(0)})
+    env = WebShop(WebShopOptions(data=str(folder)))
+    env.tasks("test")
+    (problem,) = env.problems
+    assert "product 2" in str(problem)
+    with pytest.raises(LdmError, match="product 2"):
+        WebShop(WebShopOptions(data=str(folder), strict=True)).tasks("test")
+
+
+def test_a_random_shopper_ends_its_episodes_or_its_budget(env: WebShop) -> None:
+    agent = RandomAgent(RandomOptions(), Resources(None, None, None, None, 0))
+    ends = set()
+    for task in env.tasks("test")[:20]:
+        result, _ = run_episode(env, agent, task)
+        assert result.invalid == 0
+        ends.add(result.end)
+    assert ends <= {"done", "budget"}
+    assert "done" in ends
+
+
+def test_our_own_splits_are_looked_for_in_the_package(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "OWN_DATA", small)
+    env = WebShop()
+    tasks = env.tasks("demo_test")
+    assert [task.id for task in tasks[:2]] == ["demo_test/0", "demo_test/1"]
+    sources = {task.source for task in tasks}
+    assert sources.isdisjoint(task.source for task in env.tasks("demo_train"))
+    assert "own" in env.protocol()["data"]
+
+
+def test_seeded_shoppers_do_the_same_again(env: WebShop) -> None:
+    def walk() -> list[str]:
+        rng = random.Random(0)
+        now = env.reset(env.tasks("test")[3])
+        seen = []
+        while not now.done:
+            now = env.step(rng.choice(now.admissible or ("",)))
+            seen.append(now.observation)
+        return seen
+
+    assert walk() == walk()

@@ -1,0 +1,96 @@
+"""Recorded agent episodes become trajectories; nothing in them tells the reward."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.envs import formats
+from ldm.records import Problem
+from ldm.types import Trajectory
+
+SCORE = "Your score (min 0.0, max 1.0): 1.0"
+
+
+def step(action: str, observation: str = "[Back to Search] \n") -> dict[str, str]:
+    return {"action": action, "observation": observation}
+
+
+def episode(*steps: Any, **changes: Any) -> dict[str, Any]:
+    opened = step("reset", "Webshop \nInstruction:  \na red lamp \n[Search] \n")
+    told = {"episode": 7, "instruction": "a red lamp", "steps": [opened, *steps], "reward": 1.0}
+    return {**told, "bought": True, **changes}
+
+
+BUY = (step("search[lamp]"), step("click[B000000001]"), step("click[Buy Now]", SCORE))
+
+
+def read(folder: Path, *lines: Any) -> list[Trajectory | Problem]:
+    path = folder / "episodes.jsonl"
+    path.write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines))
+    return list(formats.read(path, "webshop-episodes"))
+
+
+def test_the_format_is_told_by_its_fields(tmp_path: Path) -> None:
+    read(tmp_path, episode(*BUY))
+    assert formats.format_of(tmp_path / "episodes.jsonl") == "webshop-episodes"
+
+
+def test_an_episode_is_told_with_its_thoughts_and_without_its_score(tmp_path: Path) -> None:
+    said = step("think[a red one, I see]", "OK.")
+    wrong = step("click[blue]", "Invalid action!")
+    (told,) = read(tmp_path, episode(BUY[0], said, wrong, *BUY[1:], step("click[Buy Now]", SCORE)))
+    assert isinstance(told, Trajectory)
+    assert told.opening == "Webshop \nInstruction:  \na red lamp \n[Search] "
+    assert [s.action for s in told.steps] == [
+        "search[lamp]", "", "click[blue]", "click[B000000001]", "click[Buy Now]",
+    ]  # fmt: skip
+    assert told.steps[1].thought == "a red one, I see"
+    assert [s.valid for s in told.steps] == [True, True, False, True, True]
+    assert (told.score, told.success, told.origin) == (1.0, True, "agent")
+    assert told.task.leak_key == "B000000001"
+    assert told.task.id == "agent/7"
+    assert sum(s.reward for s in told.steps) == 1.0
+    assert not any("score" in s.observation for s in told.steps)
+
+
+def test_an_episode_without_a_purchase_has_no_reward(tmp_path: Path) -> None:
+    (told,) = read(tmp_path, episode(step("search[lamp]"), reward=0, bought=False))
+    assert isinstance(told, Trajectory)
+    assert (told.score, told.success) == (0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("{torn", "1: not JSON"),
+        ("7", "1: not a JSON object"),
+        (episode(instruction=" "), "1:instruction: missing"),
+        (episode(*BUY, reward="1"), "1:reward: missing or not a number"),
+        (episode(*BUY, reward=2), "1:reward: not between 0 and 1"),
+        (episode(*BUY, steps=[]), "1:steps: missing, empty"),
+        (episode(*BUY, steps="reset"), "1:steps: missing, empty"),
+        (episode(), "1:steps: has no action"),
+        (episode("click"), "1:steps.1: not an object"),
+        (episode({"action": "", "observation": ""}), "1:steps.1.action: missing"),
+        (episode({"action": "click[x]"}), "1:steps.1.observation: missing"),
+        (episode(BUY[0], step("reset")), "1:steps: starts anew"),
+    ],
+)
+def test_a_bad_line_is_named_and_the_next_is_read(tmp_path: Path, bad: Any, said: str) -> None:
+    problem, told = read(tmp_path, bad, episode(*BUY))
+    assert str(problem).partition("episodes.jsonl:")[2].startswith(said)
+    assert isinstance(told, Trajectory)
+
+
+def test_the_recorded_react_episodes_are_all_read(shared_data: Path) -> None:
+    path = shared_data / "webshop" / "react_episodes.jsonl"
+    assert formats.format_of(path) == "webshop-episodes"
+    found = [t for t in formats.read(path, "webshop-episodes") if isinstance(t, Trajectory)]
+    assert len(found) == 500
+    assert sum(t.success for t in found) == 179
+    assert sum(t.score for t in found) / 500 == pytest.approx(0.638, abs=0.0005)
+    assert not any("Your score" in s.observation for t in found for s in t.steps)

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.envs.webshop import pages
+from ldm.envs.webshop.catalogue import Files, Product
+from ldm.envs.webshop.pages import Layout, Session
+from ldm.envs.webshop.render import render
+from ldm.envs.webshop.store import Settings, open_catalogue
+from ldm.envs.webshop.titles import Titles
+from ldm.envs.webshop.world import World
+from tests.envs.webshop.conftest import lines
+
+
+def compare(world: World, session: Session, theirs: dict[str, Any], layout: Layout) -> None:
+    """Hold an open page to a golden one: both texts, clickables, address and session."""
+    page = pages.nodes(session, world, layout)
+    assert render(session, page, "text_rich") == theirs["observation_text_rich"]
+    assert render(session, page, "text") == theirs["observation_text"]
+    assert list(pages.clickables(page)) == theirs["available_actions"]["clickables"]
+    assert (session.page == "index") == theirs["available_actions"]["has_search_bar"]
+    assert session.url == theirs["url"]
+    state = theirs.get("session_state")
+    if state is not None:
+        assert (session.asin or None) == state["asin"]
+        assert (session.at or None) == state["page"]
+        assert dict(session.options) == state["options"]
+        assert session.visited == set(state["visited"])
+
+
+def replay(world: World, path: Path, layout: Layout | None = None) -> int:
+    """Replay golden sessions; returns the number of steps."""
+    layout = layout or Layout()
+    number = 0
+    for episode in lines(path):
+        session = world.start(episode["goal_index"])
+        compare(world, session, episode["initial"], layout)
+        for step in episode["steps"]:
+            number += 1
+            there = pages.clickables(pages.nodes(session, world, layout))
+            answer = pages.step(session, step["action"], there, world)
+            if "exception" in step:
+                # What crashes the official environment does nothing here.
+                assert answer == (session, False, False)
+                break
+            session = answer.session
+            assert answer.bought == step["done"]
+            assert (session.score if answer.bought else 0) == step["reward"]
+            compare(world, session, step, layout)
+    return number
+
+
+def test_pages_and_rewards_are_the_official_ones_step_by_step(world: World, golden: Path) -> None:
+    assert replay(world, golden / "episodes.jsonl") == 850
+
+
+def test_so_are_those_of_the_edge_products(golden: Path, parsed: Titles) -> None:
+    edge = golden / "edge"
+    files = Files(edge / "items.json", edge / "items_ins.json")
+    world = World(open_catalogue(files, Settings()), titles=parsed)
+    assert replay(world, edge / "episodes.jsonl") == 293
+    assert replay(world, edge / "episodes_show_attrs.jsonl", Layout(attributes=True)) == 8
+    files = Files(edge / "items.json", edge / "items_ins.json", edge / "items_human_ins.json")
+    world = World(open_catalogue(files, Settings(human=True)), titles=parsed)
+    assert replay(world, edge / "episodes_human.jsonl") == 10
+
+
+class Recorded:
+    """A shop whose only product is read back from a recorded page in brackets."""
+
+    def __init__(self, *products: Product) -> None:
+        self.products = products
+
+    def product(self, asin: str) -> Product:
+        return next(product for product in self.products if product.asin == asin)
+
+    def listed(self, position: int) -> Product:
+        return self.products[position] if position < len(self.products) else self.products[0]
+
+    def search(self, query: str, session: Session) -> tuple[int, ...] | None:
+        return None
+
+    def reward(self, session: Session) -> float:
+        return 0.0
+
+
+def told(asin: str, title: str, price: str, options: str = "") -> Product:
+    """A product of which a recorded page tells this much."""
+    prices = tuple(float(amount) for amount in re.findall(r"[\d.]+", price))
+    groups = re.findall(r"(?m)^(.+?) (\[.*\])$", options)
+    values = tuple((name, tuple(inner[1:-1].split("]["))) for name, inner in groups)
+    return Product(asin, title, "", (), values, prices, "", "", "", ())
+
+
+def recorded(official: Path) -> Iterator[tuple[str, Session, Recorded]]:
+    """(page, session, shop) of every page of the published runs that shows products."""
+    for episode in lines(official / "react_episodes.jsonl"):
+        start = Session(0, episode["instruction"])
+        for step in episode["steps"]:
+            page = step["observation"]
+            if page.startswith("Webshop"):
+                yield page, start, Recorded()
+            elif found := re.match(r"\[Back to Search\] \nPage 1 \(Total results: (\d+)\)", page):
+                items = re.findall(r"\n\[(\w{10})\] \n(.*) \n(\$.*?) (?=\n|$)", page)
+                session = Session(0, "", "search_results", "q", tuple(range(int(found[1]))), 1)
+                yield page, session, Recorded(*(told(*item) for item in items))
+            elif found := re.fullmatch(
+                r"\[Back to Search\] \n\[< Prev\] \n((?:.+ \[.*\]\n)*)(.*) \nPrice: (.*) "
+                r"\nRating: .*\n\[Description\] \n\[Features\] \n\[Reviews\] \n\[Buy Now\] ",
+                page,
+            ):
+                product = told("B000000000", found[2], found[3], found[1])
+                session = Session(0, "", "item_page", "q", (0,), 1, asin=product.asin)
+                yield page, session, Recorded(product)
+
+
+def test_pages_in_brackets_have_the_published_form(official: Path) -> None:
+    kinds = {"index": 0, "search_results": 0, "item_page": 0}
+    for page, session, shop in recorded(official):
+        shown = pages.nodes(session, shop, Layout(per_page=3))
+        assert render(session, shown, "bracket") == page
+        kinds[session.page] += 1
+    assert kinds["index"] == 501
+    assert kinds["search_results"] > 500
+    assert kinds["item_page"] > 480
+
+
+def test_products_that_are_known_appear_in_the_published_pages(
+    official: Path, world: World
+) -> None:
+    found = 0
+    for page, _, shop in recorded(official):
+        for product in shop.products:
+            position = world.catalogue.position(product.asin)
+            if position is not None:
+                known = world.listed(position)
+                assert f"[{known.asin}] \n{known.title} \n{known.price_tag} " in page
+                found += 1
+    assert found == 3
+
+
+@pytest.fixture
+def opened(small_world: World) -> Session:
+    """The page of a product with options."""
+    session = small_world.start(0)
+    for action in ("search[number 3 lamp]", "click[B000000003]"):
+        session = act(small_world, session, action)
+    return session
+
+
+def act(world: World, session: Session, action: str) -> Session:
+    there = pages.clickables(pages.nodes(session, world, Layout()))
+    answer = pages.step(session, action, there, world)
+    assert answer.valid, action
+    return answer.session
+
+
+def shown(world: World, session: Session) -> str:
+    return render(session, pages.nodes(session, world, Layout()), "bracket")
+
+
+def test_a_chosen_option_has_two_brackets(small_world: World, opened: Session) -> None:
+    after = act(small_world, opened, "click[rose]")
+    assert "\ncolor [black][light blue][rose]\nsize [small]" in shown(small_world, opened)
+    assert "\ncolor [black][light blue][[rose]]\nsize [small]" in shown(small_world, after)
+
+
+def test_options_survive_a_sub_page_but_not_the_way_back_to_the_results(
+    small_world: World, opened: Session
+) -> None:
+    chosen = act(small_world, opened, "click[rose]")
+    there = act(small_world, chosen, "click[Description]")
+    assert "A fine soap, made for homes." in shown(small_world, there)
+    assert act(small_world, there, "click[< Prev]") == chosen
+    back = act(small_world, chosen, "click[< prev]")
+    assert (back.page, back.options, back.asin) == ("search_results", (), "")
+    assert "B000000003" in back.visited
+    assert act(small_world, back, "click[Back to Search]") == small_world.start(0)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "click[search]",
+        "click[no such thing]",
+        "click[]",
+        "search[]",
+        "Search[lamp]",
+        " search[lamp]",
+        "buy it",
+        "",
+        "search[<a> solid wood]",
+        "search[<c>]",
+    ],
+)
+def test_what_the_site_does_not_know_changes_nothing(
+    small_world: World, opened: Session, action: str
+) -> None:
+    there = pages.clickables(pages.nodes(opened, small_world, Layout()))
+    assert pages.step(opened, action, there, small_world) == (opened, False, False)
+
+
+def test_the_page_before_the_first_and_after_the_last_are_empty(small_world: World) -> None:
+    session = act(small_world, small_world.start(0), "search[lamp]")
+    for _ in range(3):
+        session = act(small_world, session, "click[next >]")
+    assert "[B0" not in shown(small_world, session)
+    assert "Page 4 (Total results:" in shown(small_world, session)
+
+
+def test_special_words_ask_for_other_things_than_a_search(small_world: World) -> None:
+    start = small_world.start(0)
+    everything = act(small_world, start, "search[<c> garden]")
+    assert len(everything.found) == 30
+    assert len(act(small_world, start, "search[<c> nothing]").found) == 0
+    lamps = act(small_world, start, "search[<q> lamps]").found
+    assert [small_world.listed(i).query for i in lamps] == ["lamps"] * 5
+    some = act(small_world, start, "search[<r>]").found
+    assert sorted(some) == list(range(30))
+    assert act(small_world, start, "search[<r>]").found == some
+    assert act(small_world, small_world.start(1), "search[<r>]").found != some
+
+
+def test_pages_can_hold_another_number_of_products(small_world: World) -> None:
+    session = act(small_world, small_world.start(0), "search[<c> garden]")
+    seen: list[str] = []
+    for _ in range(10):
+        page = pages.nodes(session, small_world, Layout(per_page=3))
+        seen += [node.text for node in page if node.kind == "link"]
+        session = act(small_world, session, "click[next >]")
+    assert seen == [f"B{i:09d}" for i in range(30)]
+
+
+def test_the_address_of_the_options_is_json(opened: Session, small_world: World) -> None:
+    chosen = act(small_world, opened, "click[rose]")
+    assert json.loads(chosen.url.rsplit("/", 1)[-1]) == {"color": "rose"}

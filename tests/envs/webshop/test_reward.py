@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.envs.webshop import titles
+from ldm.envs.webshop.catalogue import Files, Product, products_of, read_products
+from ldm.envs.webshop.goals import NO_CAP, Drawer, Goal, Goals, draw, shuffled
+from ldm.envs.webshop.reward import Reward, alike, color, reward
+from ldm.envs.webshop.store import Catalogue
+from ldm.envs.webshop.titles import Titles, parser_version
+from ldm.errors import LdmError
+from tests.envs.webshop.conftest import lines
+
+SHIRT = Product(
+    asin="B1",
+    title="Cotton Shirt",
+    description="Soft and warm.",
+    bullets=("Machine wash",),
+    options=(("size", ("large", "x-large")), ("color", ("light grey", "red"))),
+    prices=(20.0,),
+    category="fashion",
+    query="shirts",
+    product_category="Clothing › Men › Shirts",
+    attributes=("long sleeve",),
+    nouns=("cotton", "shirt"),
+)
+GOAL = Goal(SHIRT, "a shirt", ("long sleeve",), (("size", "x-large"), ("color", "red")), 30.0)
+
+
+def theirs(row: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("reward", "r_type", "query_match", "category_match", "title_score", "r_att", "w_att")
+    return tuple(row.get(name) for name in (*names, "r_option", "w_option", "r_price", "w_price"))
+
+
+def ours(found: Reward) -> tuple[Any, ...]:
+    return tuple(getattr(found, name) for name in Reward.__slots__)
+
+
+def bought(goal: Goal = GOAL, product: Product = SHIRT, **options: str) -> Reward:
+    """Buying it for 20 dollars."""
+    return reward(goal, product, options, 20.0, Titles())
+
+
+def check(path: Path, goals: Goals, products: list[Product], nouns: Titles) -> int:
+    by_asin = {product.asin: product for product in products}
+    rows = lines(path)
+    for row in rows:
+        goal, product = goals[row["goal_index"]], by_asin[row["asin"]]
+        found = reward(goal, product, row["options"], row["price"], nouns)
+        assert ours(found) == theirs(row), (path.name, row["index"])
+    return len(rows)
+
+
+def test_rewards_and_all_their_parts_are_the_official_ones(
+    catalogue: Catalogue, golden: Path, parses: dict[str, tuple[str, ...]]
+) -> None:
+    products = [catalogue[i] for i in range(len(catalogue))]
+    assert check(golden / "rewards.jsonl", catalogue.goals, products, Titles(parses)) == 3000
+
+
+def test_exact_purchases_earn_what_they_officially_earn(
+    catalogue: Catalogue, golden: Path, parses: dict[str, tuple[str, ...]]
+) -> None:
+    nouns = Titles(parses)
+    rows = lines(golden / "rewards_exact_purchase_all_goals.jsonl")
+    for row in rows:
+        goal = catalogue.goals[row["goal_index"]]
+        price = catalogue.amounts[catalogue.goals.source(row["goal_index"])]
+        found = reward(goal, goal.product, dict(goal.options), float(price), nouns)
+        assert (found.total, found.option, found.type, found.title) == tuple(
+            row[name] for name in ("reward", "r_option", "r_type", "title_score")
+        )
+    assert sum(row["reward"] < 1 for row in rows) > 200
+
+
+def test_rewards_for_human_goals_are_the_official_ones(
+    official: Path, golden: Path, catalogue: Catalogue, parses: dict[str, tuple[str, ...]]
+) -> None:
+    files = Files.find(official, human=False)
+    files = Files(files.products, files.attributes, golden / "items_human_ins_13.json")
+    products, _ = products_of(read_products(files))
+    drawer = Drawer()
+    for product, amount in zip(products, catalogue.amounts.tolist(), strict=True):
+        drawer.take(product, amount=amount)
+    goals = Goals(products, drawer.finish())
+    assert check(golden / "rewards_human.jsonl", goals, products, Titles(parses)) == 163
+
+
+def test_rewards_of_the_edge_products_are_the_official_ones(golden: Path, parsed: Titles) -> None:
+    edge = golden / "edge"
+    files = Files(edge / "items.json", edge / "items_ins.json")
+    products, _ = products_of(read_products(files))
+    prices = draw(products)
+    goals = Goals(products, prices, shuffled(int(prices.counts.sum())))
+    assert check(edge / "rewards.jsonl", goals, products, parsed) == 287
+
+
+def test_titles_are_parsed_as_by_the_official_code(
+    catalogue: Catalogue, parses: dict[str, tuple[str, ...]], parsed: Titles
+) -> None:
+    for i in range(0, len(catalogue), 10):
+        assert parsed.nouns(catalogue[i]) == parses[catalogue[i].title]
+
+
+def test_colours_are_normalised_as_officially(golden: Path) -> None:
+    for row in lines(golden / "normalize.jsonl"):
+        assert color(row["input"]) == row["output"]
+
+
+def test_texts_are_compared_as_officially(golden: Path) -> None:
+    for row in lines(golden / "fuzz_pairs.jsonl"):
+        one, other = (str(tuple(t)) if isinstance(t, list) else t for t in (row["a"], row["b"]))
+        assert alike(one, other) == row["score"], row
+
+
+def test_buying_just_what_is_wanted_earns_1() -> None:
+    assert bought(size="x-large", color="red").total == 1.0
+
+
+def test_each_missing_part_costs_its_share() -> None:
+    assert bought(size="x-large").total == 0.75
+    assert bought().total == 0.5
+    assert reward(GOAL, SHIRT, {}, 30.01, Titles()).total == 0.25
+    assert reward(GOAL, SHIRT, {}, 30.0, Titles()).total == 0.5
+
+
+def test_another_kind_of_product_earns_nothing_without_a_noun_in_common() -> None:
+    other = replace(SHIRT, nouns=("desk",))
+    assert bought(product=other, size="x-large", color="red").total == 0.0
+    near = replace(SHIRT, nouns=("shirt",), query="x", product_category="y")
+    assert bought(product=near).type == 1.0
+    goal = replace(GOAL, product=replace(SHIRT, nouns=("shirt", *"abcdefg")))
+    assert bought(goal, near).type == 0.5
+    goal = replace(GOAL, product=replace(SHIRT, nouns=("shirt", *"abcdefghijkl")))
+    assert bought(goal, near).type == 0.1
+
+
+def test_the_official_reward_confuses_sizes_and_the_strict_one_does_not() -> None:
+    def both(**options: str) -> tuple[float | None, float | None]:
+        exact = reward(GOAL, SHIRT, options, 20.0, Titles(), strict=True)
+        return bought(GOAL, SHIRT, **options).option, exact.option
+
+    assert both(size="x-large", color="red") == (1.0, 1.0)
+    assert both(size="large", color="red") == (1.0, 0.5)
+    assert both(color="x-large", size="red") == (1.0, 0.0)
+    # The name of an option, bought as a value, satisfies it.
+    assert both(shape="size") == (0.5, 0.0)
+
+
+def test_a_human_goal_wants_values_without_names() -> None:
+    goal = replace(GOAL, options=("X-Large", "red"))
+    exact = reward(goal, SHIRT, {"size": "x-large"}, 20.0, Titles(), strict=True)
+    assert exact.option == 0.5
+    assert bought(goal, size="x-large").option == 0.5
+
+
+def test_a_goal_without_options_has_no_option_part() -> None:
+    found = bought(replace(GOAL, options=(), price_cap=NO_CAP), size="small")
+    assert (found.option, found.option_weight, found.total) == (None, None, 1.0)
+
+
+def test_titles_are_parsed_once_and_only_where_no_nouns_are_given() -> None:
+    asked = []
+
+    class Counting(Titles):
+        def _parse(self, title: str) -> tuple[str, ...]:
+            asked.append(title)
+            return ("noun",)
+
+    nouns = Counting({"Known": ("known",)})
+    product = replace(SHIRT, nouns=None)
+    assert nouns.nouns(SHIRT) == ("cotton", "shirt")
+    assert nouns.nouns(replace(product, title="Known")) == ("known",)
+    assert nouns.nouns(product) == nouns.nouns(product) == ("noun",)
+    assert asked == ["Cotton Shirt"]
+
+
+def test_without_a_parser_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(titles, "_installed", lambda: None)
+    assert parser_version() == "none"
+    with pytest.raises(LdmError, match="en_core_web_sm") as missing:
+        Titles().nouns(replace(SHIRT, nouns=None))
+    assert "ldm[webshop]" in missing.value.remedy

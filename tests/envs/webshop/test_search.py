@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldm.envs.webshop import search
+from ldm.envs.webshop.analysis import tokens
+from ldm.envs.webshop.search import TOP, Index, Indexer, decoded_length, encoded_length
+from ldm.envs.webshop.store import Catalogue
+from tests.envs.webshop.conftest import lines
+
+WORDS = [f"word{i}" for i in range(60)]
+
+
+def index_of(texts: list[str]) -> Index:
+    indexer = Indexer()
+    for text in texts:
+        indexer.add(text)
+    return Index(indexer.finish(np.arange(len(texts), dtype=np.int32)))
+
+
+def plainly(documents: list[Counter[str]], query: str) -> list[tuple[int, float]]:
+    """BM25 written down directly, with lossy lengths, in double precision."""
+    mean = sum(d.total() for d in documents) / len(documents)
+    scores: dict[int, float] = defaultdict(float)
+    for term, times in Counter(tokens(query)).items():
+        having = [(number, d) for number, d in enumerate(documents) if term in d]
+        idf = math.log(1 + (len(documents) - len(having) + 0.5) / (len(having) + 0.5))
+        for number, document in having:
+            length = decoded_length(encoded_length(document.total()))
+            norm = search.K1 * (1 - search.B + search.B * length / mean)
+            scores[number] += times * idf * document[term] / (document[term] + norm)
+    return sorted(scores.items(), key=lambda one: (-one[1], one[0]))
+
+
+def texts_of(number: int, seed: int) -> list[str]:
+    """Documents whose words follow Zipf's law."""
+    rng = random.Random(seed)
+    weights = [1 / (i + 1) for i in range(len(WORDS))]
+    return [" ".join(rng.choices(WORDS, weights, k=rng.randint(5, 60))) for _ in range(number)]
+
+
+def test_rankings_and_scores_are_lucenes(catalogue: Catalogue, golden: Path) -> None:
+    asins = [catalogue[i].asin for i in range(len(catalogue))]
+    for row in lines(golden / "search.jsonl"):
+        found = catalogue.index.scored(row["query"])
+        assert [asins[number] for number, _ in found] == row["asins"], row["query"]
+        assert [score for _, score in found] == row["raw_scores"], row["query"]
+
+
+def test_lengths_are_exact_up_to_40_and_coarser_beyond() -> None:
+    decoded = [decoded_length(encoded_length(n)) for n in range(100)]
+    assert decoded[:41] == list(range(41))
+    assert decoded[41] == 40
+    assert all(0 <= n - d <= n // 8 for n, d in enumerate(decoded))
+    assert decoded == sorted(decoded)
+    assert encoded_length(2**31 - 1) == 255
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_are_those_of_the_formula(seed: int) -> None:
+    texts = texts_of(200, seed)
+    index = index_of(texts)
+    documents = [Counter(tokens(text)) for text in texts]
+    for text in texts[:20]:
+        query = " ".join(text.split()[:6])
+        found = index.scored(query)
+        wanted = plainly(documents, query)[:TOP]
+        assert len(found) == len(wanted)
+        assert [score for _, score in found] == pytest.approx([score for _, score in wanted])
+
+
+def test_leaving_out_what_cannot_win_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = texts_of(3000, 7)
+    index = index_of(texts)
+    queries = [" ".join(text.split()[:8]) for text in texts[:60]]
+    plain = [index.scored(query, 10) for query in queries]
+    monkeypatch.setattr(search, "_LONG", 1)
+    assert [index.scored(query, 10) for query in queries] == plain
+
+
+def test_equal_scores_come_by_rank() -> None:
+    indexer = Indexer()
+    for _ in range(5):
+        indexer.add("same words")
+    index = Index(indexer.finish(np.array([4, 2, 0, 1, 3], dtype=np.int32)))
+    assert index.search("words") == (2, 3, 1, 4, 0)
+    assert index.search("words", 2) == (2, 3)
+
+
+def test_a_repeated_word_counts_each_time() -> None:
+    index = index_of(["red lamp", "blue lamp", "red", "blue"])
+    ((_, once), *_) = index.scored("red")
+    ((_, twice), *_) = index.scored("red red")
+    assert twice == pytest.approx(2 * once)
+
+
+@pytest.mark.parametrize("query", ["", " ", "the of and", "unheard", "!!!"])
+def test_a_query_without_known_words_finds_nothing(query: str) -> None:
+    assert index_of(["red lamp", "blue lamp"]).search(query) == ()
+
+
+def test_documents_are_counted_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = texts_of(100, 3)
+    whole = index_of(texts)
+    monkeypatch.setattr(search, "_BATCH", 7)
+    monkeypatch.setattr(search, "_REMEMBERED", 5)
+    parts = index_of(texts)
+    assert whole.arrays.keys() == parts.arrays.keys()
+    for name, values in whole.arrays.items():
+        assert np.array_equal(values, parts.arrays[name]), name

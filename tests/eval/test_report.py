@@ -1,0 +1,53 @@
+"""Scores are told where they say more than successes do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ldm.eval.report import Report, as_json, lines, score_interval
+from ldm.eval.statistics import summarize
+from ldm.types import End, EpisodeResult, Task, Usage
+
+
+def report(*scores: float, last: End = "done") -> Report:
+    results = tuple(
+        EpisodeResult(
+            task=Task(str(i), "shop", "test", "buy", "buy"),
+            agent="a",
+            trials=1,
+            submitted=0,
+            end=last if i == len(scores) - 1 else "done",
+            score=score,
+            success=score == 1.0,
+            env_steps=3,
+            invalid=0,
+            usage=Usage(),
+            seconds=0.1,
+        )
+        for i, score in enumerate(scores)
+    )
+    return Report("shop", "test", "a", False, Path("runs/x"), summarize(results), results)
+
+
+def test_a_mean_score_is_told_with_its_interval() -> None:
+    told = report(0.5, 1.0, 0.0, 0.7)
+    interval = score_interval(told)
+    assert interval is not None
+    assert interval[0] < 0.55 < interval[1]
+    assert any(line.startswith("Mean score 0.550 (95 % interval") for line in lines(told))
+    assert as_json(told)["mean_score"] == pytest.approx(0.55)
+    assert as_json(told)["score_interval"] == interval
+
+
+def test_where_scores_are_successes_nothing_is_added() -> None:
+    told = report(0.0, 1.0, 1.0)
+    assert score_interval(told) is None
+    assert not any("score" in line for line in lines(told))
+    assert as_json(told)["score_interval"] is None
+
+
+def test_episodes_that_ended_in_an_error_do_not_count() -> None:
+    assert score_interval(report(1.0, 1.0, 0.3, last="error")) is None
+    assert score_interval(report(0.3, last="error")) is None

@@ -1,0 +1,123 @@
+"""Many episodes in flight: ALFWorld in threads of one process, with a model that all share."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from ldm import records
+from ldm.agents import Resources
+from ldm.episode import Episode
+from ldm.eval.runner import EPISODES, TRAJECTORIES
+from ldm.llm import Message
+from ldm.types import EpisodeResult, Trajectory
+from tests.cli.conftest import Run
+from tests.conftest import CHECKOUT
+from tests.llm.conftest import Serve, serve
+
+__all__ = ["serve"]
+
+GAMES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What the model is asked for."""
+
+    thought: str
+    action: str
+
+
+class Scripted:
+    """Asks the model for each action, showing it goal, observation and what it has done so far."""
+
+    name = "scripted"
+    sees_reward = False
+    needs: ClassVar[tuple[str, ...]] = ("llm",)
+    paper: ClassVar[str] = "test"
+    Options: ClassVar[type[NoOptions]] = NoOptions
+
+    def __init__(self, options: NoOptions, resources: Resources) -> None:
+        self._resources = resources
+
+    def budget(self, env: str) -> int:
+        return 40
+
+    def solve(self, episode: Episode) -> None:
+        llm = self._resources.model(episode)
+        with episode.trial() as now:
+            opening = now.observation
+            while True:
+                asked = {
+                    "game": f"{opening}\n{episode.goal}",
+                    "step": len(episode.past),
+                    "seen": now.observation,
+                }
+                reply = llm.complete([Message("user", json.dumps(asked))], schema=Move)
+                assert isinstance(reply.value, Move)
+                now = episode.act(reply.value.action, thought=reply.value.thought)
+
+
+def script() -> dict[str, list[str]]:
+    """Opening and goal → the actions of an expert, for the games of our own that are shipped."""
+    path = CHECKOUT / "data" / "trajectories" / "alfworld" / "demo_train.jsonl"
+    found = records.read(path, Trajectory)
+    return {f"{t.opening}\n{t.task.goal}": [s.action for s in t.steps if s.action] for t in found}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    return tmp_path
+
+
+def test_alfworld_in_threads_gives_what_one_after_the_other_gives(
+    run: Run, serve: Serve, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = script()
+
+    def answer(body: dict[str, Any]) -> str:
+        asked = body["messages"][-1]["content"]
+        if "Greet me" in asked:
+            return json.dumps({"greeting": "hello", "language": "English"})
+        question = json.loads(asked)
+        return json.dumps(
+            {"thought": question["seen"][:20], "action": known[question["game"]][question["step"]]}
+        )
+
+    server = serve(answer=answer, latency=0.02)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    command = (
+        *("eval", "--env", "alfworld", "--split", "demo_train", "--limit", GAMES),
+        *("--agent", "tests.integration.test_threads:Scripted", "--llm", "scripted", "--json"),
+    )
+    outcomes = []
+    for workers in (8, 1):
+        server.peak = 0
+        outcome = run(*command, "--workers", workers, "--runs", place / f"{workers}")
+        assert outcome.code == 0, outcome.err
+        assert (server.peak > 4) == (workers == 8)
+        found = json.loads(outcome.out)
+        assert (found["episodes"], found["success_rate"], found["errors"]) == (GAMES, 1.0, 0)
+        directory = Path(found["run"])
+        episodes = records.read(directory / EPISODES, EpisodeResult)
+        outcomes.append(
+            (
+                [{**asdict(episode), "seconds": 0} for episode in episodes],
+                (directory / TRAJECTORIES).read_text(),
+            )
+        )
+        for episode in episodes:
+            assert episode.usage.calls == episode.env_steps > 0
+    assert outcomes[0] == outcomes[1]
+    assert len({task["task"]["kind"] for task in outcomes[0][0]}) == 6

@@ -1,0 +1,109 @@
+"""A cache that several runs fill at the same time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from ldm.errors import LdmError
+from ldm.llm import Message, Sampling
+from ldm.llm.calls import Call, Request
+from ldm.llm.recording import Recording, read
+from ldm.types import Usage, stable_hash
+from tests.llm.conftest import Connect, Serve
+
+
+def call(text: str) -> Call:
+    request = Request("m", (Message("user", text),))
+    return Call(request.key, "llm", request, f"reply to {text}", "stop", Usage(1, 5, 0, 5))
+
+
+def only_file(cache: Path) -> Path:
+    (found,) = cache.iterdir()
+    return found
+
+
+class TestACacheThatOthersFill:
+    def test_what_another_run_pays_meanwhile_is_not_paid_again(
+        self, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        server, cache = serve(), tmp_path / "cache"
+        first, second = (
+            connect(server, recording=Recording(tmp_path / name / "llm.jsonl", cache=cache))
+            for name in ("first", "second")
+        )
+        messages = [(Message("user", f"{number}"),) for number in range(6)]
+        for number, words in enumerate(messages):
+            (first, second)[number % 2].model("m").complete(words)
+        for words in messages:
+            assert first.model("m").complete(words).text == second.model("m").complete(words).text
+        assert server.outcomes["answered"] == 1 + len(messages)  # one probe, and each call once
+        paid = [sum(call.paid for call in read(tmp_path / name)) for name in ("first", "second")]
+        assert sorted(paid) == [3, 4]
+
+    def test_only_what_is_new_is_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        writer = Recording(cache=tmp_path)
+        writer.add(call("1"))
+        reader = Recording(cache=tmp_path)
+        whole = only_file(tmp_path).read_bytes()
+        # Were it read again from its start, what stands there now would be an error.
+        only_file(tmp_path).write_bytes(b"x" * (len(whole) - 1) + b"\n")
+        writer.add(call("2"))
+        assert reader.find(call("1").key) is not None
+        found = reader.find(call("2").key)
+        assert found is not None
+        assert found.text == "reply to 2"
+        assert not found.paid
+
+    def test_a_line_that_is_still_being_written_is_read_once_it_is_whole(
+        self, tmp_path: Path
+    ) -> None:
+        Recording(cache=tmp_path).add(call("1"))
+        whole = only_file(tmp_path).read_bytes()
+        only_file(tmp_path).write_bytes(whole[:40])
+        reader = Recording(cache=tmp_path)
+        assert reader.find(call("1").key) is None
+        only_file(tmp_path).write_bytes(whole)
+        assert reader.find(call("1").key) is not None
+
+    def test_a_damaged_line_is_named(self, tmp_path: Path) -> None:
+        writer = Recording(cache=tmp_path)
+        writer.add(call("1"))
+        reader = Recording(cache=tmp_path)
+        with only_file(tmp_path).open("a") as file:
+            file.write("\n{}\n")
+        with pytest.raises(LdmError, match=r"\.jsonl:3:"):
+            reader.find("other")
+
+    def test_a_place_that_cannot_be_written_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(LdmError, match=r"file.llm\.jsonl cannot be written"):
+            Recording(tmp_path / "file" / "llm.jsonl").add(call("1"))
+        with pytest.raises(LdmError, match="cannot be written"):
+            Recording(cache=tmp_path / "file").add(call("1"))
+
+
+def test_a_key_holds_every_field_of_a_request() -> None:
+    request = Request(
+        "m", (Message("user", "ü"),), {"type": "object"}, Sampling(0.5, 0.9, 1, 2), 3, ("x",)
+    )
+    assert request.key == stable_hash(asdict(request), length=32)
+
+
+def test_what_servers_take_is_found_out_anew_for_another_server(
+    serve: Serve, connect: Connect, tmp_path: Path
+) -> None:
+    strong, weak = serve(), serve(structured=("json_object",))
+    cache = tmp_path / "cache"
+    modes = [
+        connect(server, recording=Recording(cache=cache), directory=tmp_path)
+        .capabilities("m")
+        .structured
+        for server in (strong, weak, strong, weak)
+    ]
+    assert modes == ["json_schema", "json_object"] * 2
+    assert (strong.outcomes["answered"], weak.outcomes["answered"]) == (1, 1)

@@ -1,0 +1,238 @@
+"""One request on the wire: what statuses and headers mean, how long it may take, what is hidden."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ldm.errors import LdmError, ModelError, ModelUnavailable
+from ldm.llm import Message, Sampling
+from ldm.llm.calls import Request
+from ldm.llm.capabilities import Capabilities, Known
+from ldm.llm.recording import read
+from ldm.llm.service import Connection, bare_url, idempotency_key, retry_after
+from tests.llm.conftest import Connect, Serve
+
+
+def ask(text: str) -> tuple[Message, ...]:
+    return (Message("user", text),)
+
+
+class TestRetryAfter:
+    @pytest.mark.parametrize(
+        ("headers", "seconds"),
+        [
+            ({}, None),
+            ({"retry-after": "7"}, 7.0),
+            ({"retry-after": " 0.5 "}, 0.5),
+            ({"retry-after-ms": "1500", "retry-after": "7"}, 1.5),
+            ({"retry-after-ms": "-5"}, 0.0),
+            ({"retry-after": "soon"}, None),
+            ({"retry-after-ms": "soon"}, None),
+            ({"retry-after": "Sat, 01 Jan 2000 00:00:00 GMT"}, 0.0),
+        ],
+    )
+    def test_is_given_in_seconds(self, headers: dict[str, str], seconds: float | None) -> None:
+        assert retry_after(headers) == seconds
+
+    def test_is_given_as_a_date(self) -> None:
+        date = email.utils.formatdate(time.time() + 120, usegmt=True)
+        found = retry_after({"retry-after": date})
+        assert found is not None
+        assert 115 < found <= 120
+
+    def test_as_a_date_is_waited_for(self, serve: Serve, connect: Connect) -> None:
+        server = serve()
+        client = connect(server)
+        client.capabilities("m")
+        server.behaviour.rates = {"429": 1.0}
+        server.behaviour.retry_after = email.utils.formatdate(time.time() + 7200, usegmt=True)
+        with pytest.raises(ModelUnavailable, match="HTTP 429: rate limit reached"):
+            client.model("m").complete(ask("x"))  # two hours are too long: the run stops
+        assert server.outcomes["429"] == 1
+
+
+class TestStatuses:
+    @pytest.mark.parametrize(
+        ("status", "said"),
+        [
+            (401, "Incorrect API key provided"),
+            (402, "Insufficient credits"),
+            (403, "Country not supported"),
+            (404, "The model m does not exist"),
+            (429, "You exceeded your current quota (insufficient_quota)"),
+        ],
+    )
+    def test_that_no_further_request_can_mend_stop_the_run_at_once(
+        self, status: int, said: str, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve(status=status, complaint=said)
+        client = connect(server)
+        with pytest.raises(ModelUnavailable, match=f"failed at once: HTTP {status}") as caught:
+            client.model("m").complete(ask("x"))
+        assert said in str(caught.value)
+        assert len(server.bodies) == 1
+
+    @pytest.mark.parametrize("status", [408, 409, 500, 502, 503])
+    def test_that_pass_are_tried_again(self, status: int, serve: Serve, connect: Connect) -> None:
+        server = serve()
+        client = connect(server)
+        client.capabilities("m")
+        server.behaviour.status = status
+        with pytest.raises(LdmError, match=f"after 6 attempts: HTTP {status}"):
+            client.model("m").complete(ask("x"))
+        assert server.outcomes[str(status)] == 6
+
+    def test_an_unknown_parameter_fails_one_call_only(self, serve: Serve, connect: Connect) -> None:
+        server = serve()
+        client = connect(server)
+        client.capabilities("m")
+        server.behaviour.status, server.behaviour.complaint = 422, "the messages are odd"
+        with pytest.raises(ModelError, match="the messages are odd"):
+            client.model("m").complete(ask("x"))
+        server.behaviour.status = 0
+        assert client.model("m").complete(ask("x")).text
+
+    def test_a_bound_that_is_too_large_is_said_and_not_left_out(self) -> None:
+        taken = Capabilities()
+        assert taken.without("max_tokens is too large: 99999. It supports at most 4096.") is None
+        weaker = taken.without("Unsupported parameter: 'max_tokens' is not supported.")
+        assert weaker == replace(taken, max_tokens="max_completion_tokens")
+
+
+class TestTime:
+    def test_an_answer_that_comes_byte_by_byte_is_given_up(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve(hang=30.0)
+        client = connect(server, timeout=0.2)
+        client.capabilities("m")
+        server.behaviour.rates = {"dribble": 1.0}
+        started = time.monotonic()
+        with pytest.raises(ModelError, match=r"no complete answer within 0\.2 s"):
+            client.model("m").complete(ask("x"))
+        assert server.outcomes["dribble"] == 6
+        assert time.monotonic() - started < 30.0  # before the server ends it
+
+    def test_many_answers_may_be_read_at_the_same_time(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        client = connect(serve(latency=0.05), timeout=2.0)
+        with ThreadPoolExecutor(16) as pool:
+            replies = list(pool.map(lambda n: client.model("m").complete(ask(f"{n}")), range(64)))
+        assert len({reply.text for reply in replies}) == 64
+
+
+class TestTheIdempotencyKey:
+    def test_is_the_same_for_the_same_call_alone(self) -> None:
+        request, taken = Request("m", ask("x")), Capabilities()
+        first = idempotency_key(request, taken, 9, 0)
+        assert idempotency_key(Request("m", ask("x")), Capabilities(), 9, 0) == first
+        others = [
+            idempotency_key(Request("m", ask("y")), taken, 9, 0),
+            idempotency_key(replace(request, sampling=Sampling(sample=1)), taken, 9, 0),
+            idempotency_key(request, replace(taken, seed=False), 9, 0),
+            idempotency_key(request, taken, 10, 0),
+            idempotency_key(request, taken, 9, 1),
+        ]
+        assert len({first, *others}) == 6
+
+    def test_is_kept_where_no_answer_came_so_that_a_gateway_bills_once(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve(idempotent=True)
+        client = connect(server)
+        client.capabilities("m")
+        server.behaviour.rates = {"cut": 1.0}
+        assert client.model("m").complete(ask("x")).text
+        assert (server.outcomes["cut"], server.outcomes["repeated"]) == (1, 1)
+        assert len([body for body in server.billed if body == server.bodies[-1]]) == 1
+
+    @pytest.mark.parametrize(("fault", "keys"), [("429", 1), ("truncated", 6), ("500", 6)])
+    def test_changes_where_the_answer_was_final_and_of_no_use(
+        self, fault: str, keys: int, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve(idempotent=True)
+        client = connect(server)
+        client.capabilities("m")
+        before = len(server.bodies)
+        server.behaviour.rates = {fault: 1.0}
+        with pytest.raises(LdmError):
+            client.model("m").complete(ask("x"))
+        sent = [headers["idempotency-key"] for headers in server.headers[before:]]
+        assert (len(sent), len(set(sent))) == (6, keys)
+
+
+class TestSecrets:
+    @pytest.mark.parametrize(
+        ("key", "url", "hidden"),
+        [
+            ("sk-a1b2c3", "", ["sk-a1b2c3"]),
+            ("sk-a1\nb2c3", "", [r"b'Bearer sk-a1\nb2c3'"]),
+            ("averylongkeywithoutdigits", "", ["averylongkeywithoutdigits"]),
+            ("", "http://me:pass-w0rd@host/v1?token=t0k-3n", ["pass-w0rd", "t0k-3n"]),
+        ],
+    )
+    def test_are_cut_out_of_what_is_said(self, key: str, url: str, hidden: list[str]) -> None:
+        connection = Connection(url, key)
+        for words in hidden:
+            said = connection.redact(f"It was {words}.")
+            assert "[key]" in said
+            assert (key or "w0rd") not in said
+            assert "b2c3" not in said
+
+    @pytest.mark.parametrize("key", ["", "none", "EMPTY", "ollama", "lm-studio", "not-needed"])
+    def test_words_that_stand_in_for_a_key_are_none(self, key: str) -> None:
+        connection = Connection("https://host/v1?api-version=2024-02-01", key)
+        said = f"The key {key} of 2024-02-01 is a word like ollama."
+        assert connection.redact(said) == said
+
+    def test_a_url_is_shown_without_them(self) -> None:
+        assert bare_url("https://me:pw@host:8443/v1?key=k") == "https://host:8443/v1"
+        assert bare_url("host") == bare_url("http://[") == "set, but not a URL"
+        assert bare_url("http://host:port/v1") == "set, but not a URL"
+
+
+class TestWhatIsKnownOfServers:
+    def test_survives_writers_in_many_threads(self, tmp_path: Path) -> None:
+        file = tmp_path / "capabilities.json"
+        known = Known(file, "here")
+        taken = Capabilities()
+        learnt = [
+            replace(taken, temperature=False),
+            replace(taken, top_p=False),
+            replace(taken, stop=False, max_tokens="max_completion_tokens"),
+            replace(taken, seed=False, structured="json_object"),
+        ]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda n: known.put("m", learnt[n % 4]), range(40)))
+        expected = Capabilities("json_object", False, False, False, False, "max_completion_tokens")
+        assert known.get("m") == expected
+        assert Known(file, "here").get("m") == expected
+        assert Known(file, "there").get("m") is None
+
+    def test_parameters_refused_to_many_threads_at_once_are_left_out_by_all(
+        self, serve: Serve, connect: Connect, tmp_path: Path
+    ) -> None:
+        server = serve(rejects=("top_p",), latency=0.02)
+        client = connect(server, directory=tmp_path)
+        client.capabilities("m")
+        sampling = Sampling(top_p=0.5)
+        with ThreadPoolExecutor(16) as pool:
+            replies = pool.map(
+                lambda n: client.model("m").complete(ask(f"{n}"), sampling=sampling).text, range(16)
+            )
+            assert all(replies)
+        found = client.capabilities("m")
+        assert not found.top_p
+        assert {call.attempts for call in read(tmp_path)} == {1}
+
+    def test_in_a_damaged_file_is_said(self, tmp_path: Path) -> None:
+        (tmp_path / "capabilities.json").write_text('{"m": {"structured": "json_schema"}}')
+        with pytest.raises(LdmError, match=r"capabilities\.json is not what ldm knows"):
+            Known(tmp_path / "capabilities.json")

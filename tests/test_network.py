@@ -1,0 +1,49 @@
+"""Tests cannot reach the network, whatever tries (`no_network` in conftest.py sees to it)."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+
+import pytest
+
+from ldm.errors import ModelUnavailable
+from ldm.llm import Message
+from tests.llm.conftest import Connect, connect
+from tests.llm.server import FakeServer
+
+__all__ = ["connect"]
+
+#: An address that is kept for documentation, and a name that would have to be looked up.
+PLACES = [("192.0.2.1", 443), ("api.openai.com", 443), ("2001:db8::1", 443)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_socket_connects(place: tuple[str, int]) -> None:
+    with pytest.raises(RuntimeError, match="tried to reach the network"):
+        socket.create_connection(place, timeout=1)
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one,
+        pytest.raises(RuntimeError, match="tried to reach the network"),
+    ):
+        one.sendto(b"?", place)
+
+
+def test_no_url_is_opened() -> None:
+    with pytest.raises(RuntimeError, match="tried to reach the network"):
+        urllib.request.urlopen("https://api.openai.com/v1/models", timeout=1)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "api.openai.com"])
+def test_the_model_client_gets_no_further(host: str, connect: Connect) -> None:
+    with FakeServer() as server:
+        client = connect(server, url=f"http://{host}/v1")
+        with pytest.raises((RuntimeError, ModelUnavailable), match="tried to reach the network"):
+            client.model("m").complete([Message("user", "x")])
+        assert server.bodies == []
+
+
+def test_this_machine_is_no_network() -> None:
+    with FakeServer() as server:
+        port = int(server.url.rpartition(":")[2].partition("/")[0])
+        socket.create_connection(("localhost", port), timeout=5).close()

@@ -1,0 +1,154 @@
+"""The parallel map in threads of one process; `tests/test_runs.py` has it in processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from ldm.errors import BudgetSpent, LdmError
+from ldm.parallel import parallel_map
+
+
+@dataclass(frozen=True)
+class Done:
+    index: int
+    made_by: str
+
+
+@dataclass
+class Log:
+    """What the workers of one map did."""
+
+    built: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)
+    most: int = 0
+    busy: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True)
+class Build:
+    """Workers that share a log. fail: raised at the item 5. slow: seconds that an item takes."""
+
+    log: Log = field(hash=False)
+    fail: BaseException | None = None
+    slow: float = 0.005
+    broken: bool = False
+
+    def __call__(self) -> Work:
+        if self.broken:
+            raise LdmError("It cannot be built.")
+        self.log.built.append(threading.current_thread().name)
+        return Work(self)
+
+
+class Work:
+    def __init__(self, build: Build) -> None:
+        self.build = build
+
+    def __call__(self, item: int) -> Done:
+        log = self.build.log
+        with log.lock:
+            log.begun.append(item)
+            log.busy += 1
+            log.most = max(log.most, log.busy)
+        if item == 5 and self.build.fail is not None:
+            raise self.build.fail
+        time.sleep(self.build.slow)
+        with log.lock:
+            log.busy -= 1
+        return Done(item, f"{os.getpid()} {threading.current_thread().name}")
+
+    def close(self) -> None:
+        self.build.log.closed.append(threading.current_thread().name)
+
+
+def mapped(build: Build, items: int = 20, workers: int = 4) -> list[Done]:
+    found: list[Done] = []
+    parallel_map(build, range(items), workers=workers, threads=True, on_result=found.append)
+    return found
+
+
+def test_every_item_is_done_once_by_as_many_threads_as_asked_for() -> None:
+    log = Log()
+    found = mapped(Build(log))
+    assert sorted(done.index for done in found) == list(range(20))
+    assert len(log.built) == log.most == 4
+    assert {done.made_by.split()[0] for done in found} == {str(os.getpid())}
+    assert sorted(log.closed) == sorted(log.built)
+
+
+def test_results_come_to_the_calling_thread() -> None:
+    callers: set[str] = set()
+    parallel_map(
+        Build(Log()),
+        range(8),
+        workers=3,
+        threads=True,
+        on_result=lambda _: callers.add(threading.current_thread().name),
+    )
+    assert callers == {threading.current_thread().name}
+
+
+def test_a_single_worker_works_in_the_calling_thread() -> None:
+    log = Log()
+    mapped(Build(log), workers=1)
+    assert log.built == log.closed == [threading.current_thread().name]
+
+
+def test_no_item_needs_no_worker() -> None:
+    log = Log()
+    assert mapped(Build(log), items=0) == []
+    assert log.built == []
+
+
+@pytest.mark.parametrize("error", [LdmError("Five is refused."), BudgetSpent("All is spent.")])
+def test_what_a_worker_raises_reaches_the_caller_and_no_further_item_is_begun(
+    error: LdmError,
+) -> None:
+    log = Log()
+    with pytest.raises(type(error), match=error.message):
+        mapped(Build(log, fail=error), items=1000)
+    begun = len(log.begun)
+    time.sleep(0.05)
+    assert len(log.begun) == begun < 100
+    assert sorted(log.closed) == sorted(log.built)
+
+
+def test_a_worker_that_cannot_be_built_is_an_error() -> None:
+    with pytest.raises(LdmError, match="cannot be built"):
+        mapped(Build(Log(), broken=True))
+
+
+def test_an_interrupt_does_not_wait_for_a_thread_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ldm.parallel.FAREWELL", 0.05)
+    log, release = Log(), threading.Event()
+
+    class Hanging(Work):
+        def __call__(self, item: int) -> Done:
+            log.begun.append(item)
+            if len(log.begun) == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+            release.wait(30)
+            return Done(item, "")
+
+    @dataclass(frozen=True)
+    class Hangs:
+        def __call__(self) -> Hanging:
+            return Hanging(Build(log))
+
+    started = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            parallel_map(Hangs(), range(9), workers=2, threads=True, on_result=lambda _: None)
+        assert time.monotonic() - started < 15
+    finally:
+        release.set()
