@@ -10,7 +10,7 @@ rules, are think steps that say what was found, what is held and what comes next
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ldm import records
@@ -21,6 +21,24 @@ ROOT = Path(__file__).resolve().parent.parent
 TRAJECTORIES = ROOT / "data" / "trajectories"
 #: What a heated, cleaned or cooled thing is.
 BECOMES = {"heat": "hot", "clean": "clean", "cool": "cool"}
+
+#: Crafts that would be picked otherwise, but are in ADaPT's published list of tasks.
+PUBLISHED = frozenset(
+    {
+        "beetroot_soup",
+        "cyan_terracotta",
+        "cyan_concrete_powder",
+        "lime_wool",
+        "andesite_stairs",
+        "cyan_wool",
+        "ender_chest",
+        "ender_eye",
+        "lime_stained_glass",
+        "lime_terracotta",
+        "mossy_stone_brick_slab",
+        "writable_book",
+    }
+)
 
 
 def main() -> None:
@@ -46,13 +64,19 @@ def _thoughtful(told: Trajectory, thoughts: Thoughts) -> Trajectory:
     return Trajectory(told.task, told.opening, tuple(steps), told.score, told.success, told.origin)
 
 
-def _shortest(told: Sequence[Trajectory], count: int) -> list[Trajectory]:
-    """The `count` shortest, of different goals; ties by a hash of the task."""
-    ranked = sorted(told, key=lambda one: (len(one.steps), stable_hash("shown", one.task.id)))
+def _shortest(
+    told: Iterable[Trajectory], count: int, thing: Callable[[Trajectory], str]
+) -> list[Trajectory]:
+    """The `count` that take the least room in a prompt, with different things."""
+    ranked = sorted(told, key=lambda one: (_room(one), stable_hash("shown", one.task.id)))
     found: dict[str, Trajectory] = {}
     for one in ranked:
-        found.setdefault(one.task.goal, one)
+        found.setdefault(thing(one), one)
     return list(found.values())[:count]
+
+
+def _room(told: Trajectory) -> int:
+    return len(told.opening) + sum(len(s.action) + len(s.observation) + 20 for s in told.steps)
 
 
 def _alfworld(told: Sequence[Trajectory]) -> Iterator[Trajectory]:
@@ -64,13 +88,18 @@ def _alfworld(told: Sequence[Trajectory]) -> Iterator[Trajectory]:
             if one.task.kind == kind
             and sum(a.startswith("go to ") for a in _before_taking(one)) >= 2
         ]
-        yield from _shortest(searched, 2)
+        yield from _shortest(searched, 2, _taken)
 
 
 def _before_taking(told: Trajectory) -> list[str]:
     actions = [step.action for step in told.steps]
     first = next(n for n, action in enumerate(actions) if action.startswith("take "))
     return actions[:first]
+
+
+def _taken(told: Trajectory) -> str:
+    """What the first thing that is taken is called."""
+    return told.steps[len(_before_taking(told))].action.split()[1]
 
 
 def _household(told: Trajectory) -> Thoughts:
@@ -83,11 +112,12 @@ def _household(told: Trajectory) -> Thoughts:
         if taken := re.fullmatch(r"take (.+) (\d+) from (.+)", action):
             thing = f"{taken[1]} {taken[2]}"
             thoughts.setdefault(0, _start(told, taken[1]))
-            thoughts[number] = f"Here is a {taken[1]}: {thing}. I take it."
+            thoughts[number] = f"Here is {_a(taken[1])}: {thing}. I take it."
             if rest:
                 thoughts[number + 1] = f"I hold {thing}. Next: {_next(rest)}."
         elif changed := re.fullmatch(r"(heat|clean|cool) (.+ \d+) with .+", action):
-            thoughts[number + 1] = f"{changed[2]} is {BECOMES[changed[1]]} now. Next: {_next(rest)}."
+            state = BECOMES[changed[1]]
+            thoughts[number + 1] = f"{changed[2]} is {state} now. Next: {_next(rest)}."
         elif (put := re.fullmatch(r"(?:move|put) (\D+) \d+ (?:to|in/on) .+", action)) and rest:
             placed += 1
             thoughts[number + 1] = f"{placed} of 2 is placed. Next: find another {put[1]}."
@@ -96,9 +126,13 @@ def _household(told: Trajectory) -> Thoughts:
 
 def _start(told: Trajectory, thing: str) -> str:
     return (
-        f"The task is to {told.task.goal.rstrip('. ')}. First: find a {thing}. "
+        f"The task is to {told.task.goal.rstrip('. ')}. First: find {_a(thing)}. "
         "I look at the places where it may be, one by one."
     )
+
+
+def _a(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
 def _next(actions: Sequence[str]) -> str:
@@ -116,7 +150,7 @@ def _webshop(told: Sequence[Trajectory]) -> list[Trajectory]:
         and one.steps[0].action.startswith("search[")
         and any(step.observation.startswith("You have clicked") for step in one.steps)
     ]
-    return _shortest(good, 1)
+    return _shortest(good, 1, lambda one: one.task.goal)
 
 
 def _shopping(told: Trajectory) -> Thoughts:
@@ -152,9 +186,45 @@ def _and(values: Sequence[str]) -> str:
     return " and ".join(values)
 
 
+def _textcraft(told: Sequence[Trajectory]) -> Iterator[Trajectory]:
+    """One of depth 2 and one of depth 3, for which several things must be fetched."""
+    for kind in ("depth2", "depth3"):
+        several = [
+            one
+            for one in told
+            if one.task.kind == kind
+            and one.task.source not in PUBLISHED
+            and sum(step.action.startswith("get ") for step in one.steps) >= 2
+        ]
+        yield from _shortest(several, 1, lambda one: one.task.goal)
+
+
+def _crafting(told: Trajectory) -> Thoughts:
+    """Thoughts at the start, when all is fetched, and after each thing that was crafted."""
+    actions = [step.action for step in told.steps]
+    made = [
+        (number, made[1], made[2])
+        for number, action in enumerate(actions)
+        if (made := re.fullmatch(r"craft \d+ (.+?) using (.+)", action))
+    ]
+    needs = [f"{item} needs {parts}" for _, item, parts in dict.fromkeys(reversed(made))]
+    fetched = [action.removeprefix("get ") for action in actions if action.startswith("get ")]
+    thoughts = {
+        0: f"By the recipes, {'; '.join(needs)}. "
+        f"No recipe makes {_and([f.partition(' ')[2] for f in fetched])}: that can be fetched."
+    }
+    last = 0
+    for number, item, _ in made:
+        new = [re.sub(" using .*|(craft|get) ", "", a) for a in actions[last:number]]
+        thoughts[number] = f"I have {_and([a for a in new if a[0].isdigit()])}. Next: craft {item}."
+        last = number
+    return thoughts
+
+
 Pick = Callable[[Sequence[Trajectory]], "Iterator[Trajectory] | list[Trajectory]"]
 SOURCES: dict[str, tuple[str, Pick, Callable[[Trajectory], Thoughts]]] = {
     "alfworld": ("demo_train.jsonl", _alfworld, _household),
+    "textcraft": ("train.jsonl.gz", _textcraft, _crafting),
     "webshop": ("demo_train.jsonl.gz", _webshop, _shopping),
 }
 
