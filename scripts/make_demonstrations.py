@@ -23,22 +23,7 @@ TRAJECTORIES = ROOT / "data" / "trajectories"
 BECOMES = {"heat": "hot", "clean": "clean", "cool": "cool"}
 
 #: Crafts that would be picked otherwise, but are in ADaPT's published list of tasks.
-PUBLISHED = frozenset(
-    {
-        "beetroot_soup",
-        "cyan_terracotta",
-        "cyan_concrete_powder",
-        "lime_wool",
-        "andesite_stairs",
-        "cyan_wool",
-        "ender_chest",
-        "ender_eye",
-        "lime_stained_glass",
-        "lime_terracotta",
-        "mossy_stone_brick_slab",
-        "writable_book",
-    }
-)
+PUBLISHED = frozenset({"ender_eye"})
 
 
 def main() -> None:
@@ -187,16 +172,21 @@ def _and(values: Sequence[str]) -> str:
 
 
 def _textcraft(told: Sequence[Trajectory]) -> Iterator[Trajectory]:
-    """One of depth 2 and one of depth 3, for which several things must be fetched."""
-    for kind in ("depth2", "depth3"):
-        several = [
-            one
-            for one in told
-            if one.task.kind == kind
-            and one.task.source not in PUBLISHED
-            and sum(step.action.startswith("get ") for step in one.steps) >= 2
-        ]
-        yield from _shortest(several, 1, lambda one: one.task.goal)
+    """Two crafts of depth 2 for which several things are fetched; for one, two must be crafted.
+
+    All deeper ones are in ADaPT's published list of tasks, which is evaluated.
+    """
+    free = [one for one in told if one.task.kind == "depth2" and one.task.source not in PUBLISHED]
+    fetching = [one for one in free if _count(one, "get ") >= 2]
+    yield from _shortest(fetching, 1, lambda one: one.task.goal)
+    yield from _shortest(
+        (one for one in fetching if _count(one, "craft ") >= 3), 1, lambda one: one.task.goal
+    )
+
+
+def _count(told: Trajectory, verb: str) -> int:
+    """How many different actions begin with `verb`."""
+    return len({step.action for step in told.steps if step.action.startswith(verb)})
 
 
 def _crafting(told: Trajectory) -> Thoughts:
