@@ -1,0 +1,18 @@
+"""What is tested of every agent that asks a model for thoughts and actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldm.agents import Resources, load_agent
+from ldm.episode import Agent
+from tests.agents.scripted import Scripted
+
+LOOP_AGENTS = ("standard", "react", "reflexion", "try_again", "plan_execute")
+
+
+def made(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent:
+    """The agent called `name` with one model for all roles. Options that it lacks are left out."""
+    found = load_agent(name)
+    known = {key: options[key] for key in options if hasattr(found.Options(), key)}
+    return found(found.Options(**known), Resources(llm=llm, planner=llm, seed=seed))
