@@ -21,6 +21,8 @@ COMPLETED, FAILED = "task completed", "task failed"
 #: Characters of a thought and of an action that are kept: a model that rambles must not fill the
 #: prompts of all later steps.
 LONGEST_THOUGHT, LONGEST_ACTION = 800, 300
+#: Characters of a reply that are read.
+LONGEST_REPLY = 8000
 
 Verdict = Literal["", "completed", "failed"]
 #: As asked; otherwise, but understood; not understood.
@@ -76,6 +78,7 @@ def read(text: str, verbs: frozenset[str], *, judged: bool = False) -> Reply:
     A reply without any action, thought or verdict is malformed, and its first line is taken for
     the action.
     """
+    text = text[:LONGEST_REPLY]
     found = _from_json(text, judged) or _from_lines(text, verbs, judged)
     if found.form == "loose" and _same(text, _as_asked(found)):
         found = replace(found, form="asked")

@@ -112,7 +112,7 @@ class TestOnesOwn:
 
     def test_a_file_that_does_not_fit_is_named(self, tmp_path: Path) -> None:
         missing = tmp_path / "none.jsonl"
-        with pytest.raises(LdmError, match="no demonstrations at .*none.jsonl"):
+        with pytest.raises(LdmError, match=r"no demonstrations at .*none\.jsonl"):
             demonstrations.load("toy", str(missing))
         other = tmp_path / "other.jsonl"
         records.write(other, expert_trajectories()[:1])
@@ -120,7 +120,7 @@ class TestOnesOwn:
             demonstrations.load("alfworld", str(other))
         bad = tmp_path / "bad.jsonl"
         bad.write_text('{"task": 3}\n')
-        with pytest.raises(LdmError, match="bad.jsonl:1:"):
+        with pytest.raises(LdmError, match=r"bad\.jsonl:1:"):
             demonstrations.load("toy", str(bad))
 
 

@@ -153,7 +153,7 @@ class TestPrompts:
         """What varies comes last, so that a server has most of a prompt in its cache."""
         llm = in_turn(SHELVES)
         played(llm, Work("find it", demonstrations=tuple(expert_trajectories()[:2])), budget=4)
-        for earlier, later in zip(llm.prompts, llm.prompts[1:]):
+        for earlier, later in zip(llm.prompts, llm.prompts[1:], strict=False):
             assert later.startswith(earlier.rpartition("\n</so-far>")[0])
 
     def test_they_show_admissible_actions_only_where_asked_to(self) -> None:
