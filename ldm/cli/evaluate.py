@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -37,6 +37,7 @@ from ldm.cli.models import (
     connection,
     listed,
 )
+from ldm.cli.several import Beside, check_agents, check_examples, fitting, one_each, say_limits
 from ldm.cli.wiring import DEFAULT_MEMORY, Wiring, settings
 from ldm.errors import LdmError
 
@@ -59,7 +60,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         str | None, typer.Option(help="Split; each environment has a default.")
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(help="Agent: a name or package.module:Class.")
+        str | None,
+        typer.Option(help="Agent: a name or package.module:Class; several: react,ldm."),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None,
     kinds: Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")] = None,
@@ -128,6 +130,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
       ldm eval --env alfworld --agent ldm --set k=7 --set env.dialect=put
       ldm eval --env alfworld --generation 0,newest
+      ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
@@ -171,10 +174,13 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     )
     asked = {name: value for name, value in given.items() if value is not None}
     if resume is not None:
-        groups = [_resumed(resume, runs, (asked, models), control)]
+        groups = [_resumed_all(resume, runs, (asked, models), control)]
     else:
-        beside = _Beside(control, tuple(earlier))
-        groups = [_prepared(plan, runs, models, beside) for plan in _plans(asked)]
+        beside = Beside(control, tuple(earlier))
+        agents = tuple(dict.fromkeys(listed_names(agent or DEFAULT_AGENT)))
+        groups = [
+            _prepared(beside.plans(one_each(plan, agents)), runs, models) for plan in _plans(asked)
+        ]
     if estimate:
         for arm in (arm for group in groups for arm in group):
             foretell(arm, workers)
@@ -223,41 +229,24 @@ def _remembered(location: str) -> Sequence[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Beside:
-    """What an agent is compared with: itself with a control, with other memory generations."""
-
-    control: str | None
-    generations: tuple[int | None, ...]
-
-    def plans(self, plan: EvaluationPlan) -> list[EvaluationPlan]:
-        others = [replace(plan, generation=g, memory_digest="") for g in self.generations]
-        if self.control is not None:
-            others.append(_controlled(plan, self.control))
-        return others
-
-
-def _prepared(plan: EvaluationPlan, runs: Path, models: ModelOptions, beside: _Beside) -> list[Arm]:
-    """The runs of a plan, on disk: the agent's own and those that it is compared with.
+def _prepared(plans: Sequence[EvaluationPlan], runs: Path, models: ModelOptions) -> list[Arm]:
+    """The runs of the plans, on disk: the first agent's and those that it is compared with.
 
     Each names the next one as its companion, so that resuming the first resumes all.
     """
-    _check_models(plan, models)
-    others = [_checked(other)[0] for other in beside.plans(plan)]
-    plan, tasks, protocol = _checked(plan)
-    arms: list[Arm] = []
+    from ldm.runs import create
 
-    def add(chosen: EvaluationPlan, companion: str) -> str:
+    for plan in {plan.agent: plan for plan in plans}.values():
+        _check_models(plan, models)
+    say_limits(plans, models)
+    checked = [_checked(plan) for plan in plans]
+    arms: list[Arm] = []
+    companion = ""
+    for chosen, tasks, protocol in reversed(checked):
         manifest = _manifest(chosen, protocol, models, companion)
         subject = (short(chosen.env), chosen.split, short(label(chosen)))
         arms.insert(0, Arm(chosen, create(runs, subject, manifest), tasks, models, fresh=True))
-        return arms[0].run.manifest.id
-
-    from ldm.runs import create
-
-    companion = ""
-    for chosen in reversed([plan, *others]):
-        companion = add(chosen, companion)
+        companion = arms[0].run.manifest.id
     return arms
 
 
@@ -279,16 +268,6 @@ def _check_models(plan: EvaluationPlan, models: ModelOptions) -> None:
         output.say(f"Models at {connection().shown}: {listed(roles)}.")
 
 
-def _controlled(plan: EvaluationPlan, control: str) -> EvaluationPlan:
-    if "control" not in {field.name for field in fields(Wiring.of(plan).agent_class().Options)}:
-        raise LdmError(
-            f"The agent {plan.agent} recalls no tuples, so there is nothing to control for.",
-            "Leave out --control.",
-        )
-    options = {**dict(plan.agent_options), "control": control}
-    return replace(plan, agent_options=tuple(sorted(options.items())))
-
-
 def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], dict[str, Any]]:
     """The plan with its generation settled, its tasks and protocol. Nothing is written before."""
     from ldm.eval import check_leakage, protocol, select
@@ -300,6 +279,7 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
     env = wiring.environment()
     try:
         tasks = select(env.tasks(plan.split), kinds=plan.kinds, limit=plan.limit, ids=plan.tasks)
+        check_examples(plan, env.card.name, tasks)
         if "memory" in needs:
             memory = inspect(plan.memory, env.card.name, plan.generation)
             check_leakage(memory.sources(), tasks)
@@ -333,6 +313,20 @@ def _manifest(
         models=names,
         seeds={"seed": plan.seed},
     )
+
+
+def _resumed_all(
+    name: str, runs: Path, given: tuple[dict[str, Any], ModelOptions], control: str | None
+) -> list[Arm]:
+    """As `_resumed`, where the command line may name the first agent or several."""
+    asked, models = given
+    agents = listed_names(asked.get("agent", ""))
+    if len(agents) > 1:
+        options = fitting(asked.get("agent_options", ()), _recorded(name, runs)[1])
+        asked = {**asked, "agent": agents[0], "agent_options": options}
+    arms = _resumed(name, runs, (asked, models), control)
+    check_agents(agents, [arm.plan for arm in arms], str(arms[0].run.directory))
+    return arms
 
 
 def _resumed(
