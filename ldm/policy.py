@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ldm.memory import Memory, make_history
-from ldm.reasoner import Reasoner, State
+from ldm.memory import Memory
+from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
 from ldm.types import History, Past, Proposal, Recall, stable_seed
 
 #: One recall alone is no agreement.
@@ -44,22 +44,31 @@ class PolicyOptions:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a decision is about. key: seeds what is random; localize: see `Environment.localize`."""
+    """What a decision is about.
+
+    kept: the notes that the decision before it in the same process left. key: seeds what is random.
+    localize: see `Environment.localize`.
+    """
 
     goal: str
     past: Past
     observation: str
     admissible: tuple[str, ...] | None
+    kept: Notes = Notes()  # noqa: RUF009 - frozen
     key: str = ""
     localize: Callable[[str], str] = str
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Proposals, best first, and the recalls they rest on (in the present task's words)."""
+    """Proposals, best first, and the recalls they rest on (in the present task's words).
+
+    notes: what the process's next decision starts from.
+    """
 
     proposals: tuple[Proposal, ...]
     recalls: tuple[Recall, ...]
+    notes: Notes = Notes()  # noqa: RUF009 - frozen
 
     @property
     def action(self) -> str:
@@ -88,13 +97,13 @@ class Policy:
 
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
         """The next action, from the memories in `batches` (Eq. 2)."""
-        recalls = self.recall(now, batches)
-        return Decision((self._reasoner.act(self.state(now), recalls),), recalls)
+        state, recalls = self.state(now), self.recall(now, batches)
+        return _decision(self._reasoner.act(state, recalls), recalls)
 
     def propose(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
-        recalls = self.recall(now, batches)
-        return Decision(self._reasoner.propose(self.state(now), recalls, z), recalls)
+        state, recalls = self.state(now), self.recall(now, batches)
+        return _decision(self._reasoner.propose(state, recalls, z), recalls)
 
     def branch(
         self, now: Observed, batches: Sequence[str], z: int, concentration: float
@@ -105,16 +114,24 @@ class Policy:
         their action alone, with confidence 1; else what `propose` gives. A concentration above 1
         is never reached.
         """
-        recalls = self.recall(now, batches)
-        state = self.state(now)
+        state, recalls = self.state(now), self.recall(now, batches)
         agreed = self._reasoner.agree(state, recalls)
         if agreed.recalls >= AGREEING and agreed.share >= concentration:
-            return Decision((Proposal(agreed.action, 1.0),), recalls)
-        return Decision(self._reasoner.propose(state, recalls, z), recalls)
+            return Decision((Proposal(agreed.action, 1.0),), recalls, _noted(state))
+        return _decision(self._reasoner.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
         """What the reasoner sees of the present: goal, history as configured, observation."""
-        return State(now.goal, self._history(now), now.observation, now.admissible)
+        past, mode = shortened(now.past), self._options.history
+        if mode == "none":
+            history, noted = History(), 0
+        elif mode == "actions":
+            history, noted = History(past=tuple(("", action) for _, action in past)), 0
+        else:
+            notes = self._reasoner.notes(now.goal, past, now.observation, now.kept)
+            history = History(notes.assessment, notes.summary, past if mode == "full" else ())
+            noted = notes.steps
+        return State(now.goal, history, now.observation, now.admissible, noted)
 
     def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
         """The tuples that fit, or the control's, in the words of the present task."""
@@ -131,16 +148,14 @@ class Policy:
             )
         return tuple(_localized(recall, now.localize) for recall in found)
 
-    def _history(self, now: Observed) -> History:
-        mode = self._options.history
-        if mode == "none":
-            return History()
-        history = make_history(self._reasoner, now.goal, now.past, now.observation)
-        if mode == "summary":
-            return replace(history, past=())
-        if mode == "actions":
-            return History(past=tuple(("", action) for action in history.actions))
-        return history
+
+def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
+    return Decision(answer.proposals, recalls, answer.notes)
+
+
+def _noted(state: State) -> Notes:
+    """The notes of a decision that the reasoner was not asked for: they stay as they were."""
+    return Notes(state.history.assessment, state.history.summary, state.noted)
 
 
 def _localized(recall: Recall, localize: Callable[[str], str]) -> Recall:

@@ -10,7 +10,7 @@ from ldm.agents import Resources
 from ldm.episode import Episode
 from ldm.errors import LdmError
 from ldm.policy import Decision, Observed, Policy, PolicyOptions
-from ldm.reasoner import Process
+from ldm.reasoner import Notes, Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,23 @@ class LdmAgent:
     def _process(self, episode: Episode, batches: Sequence[str]) -> list[float]:
         """One decision process from `batches`, in a fresh trial; the confidences of its actions."""
         confidences: list[float] = []
+        kept = Notes()
         with episode.trial():
             while True:
-                decision = self._decide(episode, batches)
+                decision = self._decide(episode, batches, kept)
+                kept = decision.notes
                 confidences.append(decision.proposals[0].confidence)
                 episode.act(decision.action, recalls=decision.used)
         return confidences
 
-    def _decide(self, episode: Episode, batches: Sequence[str]) -> Decision:
+    def _decide(self, episode: Episode, batches: Sequence[str], kept: Notes) -> Decision:
         now = episode.now
         observed = Observed(
             goal=episode.goal,
             past=episode.past,
             observation=now.observation,
             admissible=now.admissible,
+            kept=kept,
             key=episode.task_id,
             localize=episode.localize,
         )

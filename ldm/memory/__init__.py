@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ldm.embed import Embedder
 from ldm.memory.building import Built, OnProgress, build
-from ldm.memory.formation import FormationOptions, make_history, tuples_of
+from ldm.memory.formation import FormationOptions, tuples_of
 from ldm.memory.growth import extend, rollback
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
 from ldm.memory.kinds import KindClassifier
@@ -153,7 +153,6 @@ __all__ = [
     "extend",
     "generations",
     "inspect",
-    "make_history",
     "rollback",
     "tuples_of",
     "type_sizes",

@@ -1,0 +1,101 @@
+"""Prompts: a Jinja file each, rendered to messages; texts from outside are fenced as data.
+
+A file `NAME.jinja` has the blocks `system` (may be left out) and `user`. Every variable must be
+given. What stems from a memory or an environment goes through the filter `data`, so that a model
+can tell it from instructions, and so that no such text can end its own fence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ldm.llm import Message
+from ldm.types import stable_hash
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
+FOLDER = Path(__file__).parent
+SUFFIX = ".jinja"
+ROLES = ("system", "user")
+#: A tag as `data` writes it, with or without blanks, in any case.
+TAG = re.compile(r"<(\s*/?\s*[a-z][a-z_-]*\s*)>", re.IGNORECASE)
+
+
+def render(name: str, **values: Any) -> list[Message]:
+    """The messages of prompt `name`: the same bytes for the same values.
+
+    Raises jinja2.UndefinedError where the file uses a value that is not given, TemplateNotFound
+    where there is no such file.
+    """
+    template = _template(name)
+    messages = []
+    for role in ROLES:
+        block = template.blocks.get(role)
+        if block is None:
+            continue
+        text = "".join(block(template.new_context(values))).strip()
+        messages.append(Message("system" if role == "system" else "user", text))
+    return messages
+
+
+def names() -> tuple[str, ...]:
+    """All prompts, sorted; those of an environment or agent as "folder/name"."""
+    files = FOLDER.rglob(f"*{SUFFIX}")
+    found = (file.relative_to(FOLDER).with_suffix("").as_posix() for file in files)
+    return tuple(sorted(name for name in found if not name.rpartition("/")[2].startswith("_")))
+
+
+def digests() -> dict[str, str]:
+    """Prompt → hash of its file, for the record of a run (design §7)."""
+    files = sorted(FOLDER.rglob(f"*{SUFFIX}"))
+    return {
+        file.relative_to(FOLDER).with_suffix("").as_posix(): stable_hash(
+            file.read_text(encoding="utf-8")
+        )
+        for file in files
+    }
+
+
+def fenced(text: object, tag: str) -> str:
+    """`text` between <tag> and </tag>; whatever looks like a tag within it is made harmless."""
+    harmless = TAG.sub(r"(\1)", str(text))
+    return f"<{tag}>\n{harmless}\n</{tag}>"
+
+
+def shortened(text: object, length: int) -> str:
+    """The beginning and the end of a long text, `length` characters of it."""
+    whole = str(text)
+    if len(whole) <= length:
+        return whole
+    head = length * 3 // 4
+    return f"{whole[:head]} […] {whole[len(whole) - (length - head) :]}"
+
+
+def bullets(items: Iterable[object]) -> str:
+    """A line a text, each with a dash."""
+    return "\n".join(f"- {item}" for item in items)
+
+
+@cache
+def _template(name: str) -> Template:
+    return _environment().get_template(name + SUFFIX)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader(FOLDER),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - prompts are no HTML; `data` fences what comes from outside
+    )
+    made.filters.update(data=fenced, shortened=shortened, bullets=bullets)
+    return made
