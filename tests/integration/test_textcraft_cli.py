@@ -175,11 +175,16 @@ class TestMemory:
         assert (told["split"], told["generation"], told["goals"]) == ("train", 1, 2)
         assert (told["errors"], told["replayed"]) == (0, 0)
 
+    @pytest.mark.parametrize("moved", [False, True])
     def test_refinement_explores_no_item_that_was_evaluated_from_a_list(
-        self, run: Run, place: Path, stored: Path
+        self, moved: bool, run: Run, place: Path, stored: Path
     ) -> None:
         remember(run, place, 20)
         assert run(*EVAL, "--tasks", "adapt.jsonl").code == 0
-        done = run("refine", "--env", "textcraft", "--tasks", "1", "--depth", "1", "--workers", "1")
+        options = ["--tasks", "1", "--depth", "1", "--workers", "1"]
+        if moved:
+            stored.rename(place / "moved.jsonl")
+            options += ["--set", "env.tasks=moved.jsonl"]
+        done = run("refine", "--env", "textcraft", *options)
         assert done.code == 0, done.err
         assert "101 goals of train were evaluated" in done.err
