@@ -12,6 +12,7 @@ from typing import Literal
 
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
+from ldm.reasoner.prompted import SHOWN, Candidates, PromptedOptions
 from ldm.types import History, Past, Proposal, Recall, stable_seed
 
 #: One recall alone is no agreement.
@@ -28,18 +29,32 @@ class PolicyOptions:
     k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 5 in a prompt as in the
     paper). history: what of h_τ the decision sees. batches: batch memories of the
     goal's kind that may be searched, 0 for all. control: "random" recalls tuples at random, "none"
-    recalls nothing: what memory is worth. index: who classifies, "embedding" or the reasoner.
+    recalls nothing: what memory is worth. index: who says which types a state belongs to, the
+    nearest centroid ("embedding") or the reasoner ("llm"). rank_history: rank what is recalled by
+    the likeness of its history, too. candidates: "vote" shows a model what the recalls vote for;
+    it has no effect without a model.
     """
 
     k: int = 0
     history: HistoryMode = "full"
     batches: int = 0
     control: Control = ""
-    index: Literal["embedding", "reasoner"] = "embedding"
+    index: Literal["embedding", "llm"] = "embedding"
+    rank_history: bool = False
+    candidates: Candidates = "none"
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
+
+    def prompted(self, concurrency: int = 1) -> PromptedOptions:
+        """How a model is asked, for decisions made in this way."""
+        return PromptedOptions(
+            candidates=self.candidates,
+            notes=self.history in {"full", "summary"},
+            shown=self.k or SHOWN,
+            concurrency=concurrency,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +112,12 @@ class Policy:
 
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
         """The next action, from the memories in `batches` (Eq. 2)."""
-        state, recalls = self.state(now), self.recall(now, batches)
+        state, recalls = self._seen(now, batches)
         return _decision(self._reasoner.act(state, recalls), recalls)
 
     def propose(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
-        state, recalls = self.state(now), self.recall(now, batches)
+        state, recalls = self._seen(now, batches)
         return _decision(self._reasoner.propose(state, recalls, z), recalls)
 
     def branch(
@@ -114,7 +129,7 @@ class Policy:
         their action alone, with confidence 1; else what `propose` gives. A concentration above 1
         is never reached.
         """
-        state, recalls = self.state(now), self.recall(now, batches)
+        state, recalls = self._seen(now, batches)
         agreed = self._reasoner.agree(state, recalls)
         if agreed.recalls >= AGREEING and agreed.share >= concentration:
             return Decision((Proposal(agreed.action, 1.0),), recalls, _noted(state))
@@ -133,18 +148,33 @@ class Policy:
             noted = notes.steps
         return State(now.goal, history, now.observation, now.admissible, noted)
 
-    def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
-        """The tuples that fit, or the control's, in the words of the present task."""
+    def _seen(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
+        state = self.state(now)
+        return state, self.recall(now, batches, state.history.told)
+
+    def recall(
+        self, now: Observed, batches: Sequence[str], history: str = ""
+    ) -> tuple[Recall, ...]:
+        """The tuples that fit, or the control's, in the words of the present task.
+
+        history: the present one, for options that rank by it.
+        """
         options = self._options
-        k = options.k or self._reasoner.recalls
+        k = self._reasoner.recalls if options.candidates == "vote" else options.k
+        k = k or self._reasoner.recalls
         if options.control == "none":
             return ()
         if options.control == "random":
             found = self._memory.sample(k, stable_seed(self._seed, now.key, len(now.past)))
         else:
-            classifier = self._reasoner if options.index == "reasoner" else None
+            classifier = self._reasoner if options.index == "llm" else None
             found = self._memory.retrieve(
-                now.goal, now.observation, k, batches=batches, classifier=classifier
+                now.goal,
+                now.observation,
+                k,
+                batches=batches,
+                classifier=classifier,
+                history=history if options.rank_history else "",
             )
         return tuple(_localized(recall, now.localize) for recall in found)
 
@@ -160,11 +190,13 @@ def _noted(state: State) -> Notes:
 
 def _localized(recall: Recall, localize: Callable[[str], str]) -> Recall:
     source = recall.tuple
-    action = localize(source.action)
-    observation = localize(source.observation)
-    past = tuple((localize(seen), localize(done)) for seen, done in source.history.past)
-    if (action, observation, past) == (source.action, source.observation, source.history.past):
+    action, observation = localize(source.action), localize(source.observation)
+    history = History(
+        localize(source.history.assessment),
+        localize(source.history.summary),
+        tuple((localize(seen), localize(done)) for seen, done in source.history.past),
+    )
+    if (action, observation, history) == (source.action, source.observation, source.history):
         return recall
-    history = replace(source.history, past=past)
     local = replace(source, action=action, observation=observation, history=history)
     return replace(recall, tuple=local)

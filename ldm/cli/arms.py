@@ -31,7 +31,7 @@ class Arm:
 
     @property
     def calls_models(self) -> bool:
-        return "llm" in Wiring.of(self.plan).agent_class().needs
+        return Wiring.of(self.plan).calls(self.models)
 
     def hands(self, workers: int | None) -> int:
         """How many tasks are played at a time: one a core, or as many as may be waited for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,10 +12,18 @@ import typer
 from ldm.cli import output
 from ldm.cli.arms import Arm, foretell, label, play, report, short, told_apart
 from ldm.cli.choices import (
+    CandidatesFrom,
+    ClassifiedBy,
+    DecisionMode,
+    HistoryShown,
+    RankHistory,
+    ShowAdmissible,
+    TuplesShown,
     full_location,
     listed_ids,
     listed_names,
     memory_generations,
+    said,
     stored_list,
     with_data,
     without_data,
@@ -89,6 +97,13 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
             "--set", metavar="NAME=VALUE", help="Agent option; env.NAME=VALUE: environment."
         ),
     ] = None,
+    decision: DecisionMode = None,
+    k: TuplesShown = None,
+    history: HistoryShown = None,
+    rank_history: RankHistory = None,
+    candidates: CandidatesFrom = None,
+    index: ClassifiedBy = None,
+    admissible: ShowAdmissible = None,
     data: Annotated[
         Path | None,
         typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
@@ -126,13 +141,23 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval
       ldm eval --env alfworld --split valid_seen --agent ldm
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
-      ldm eval --env alfworld --agent ldm --set k=7 --set env.dialect=put
+      ldm eval --env alfworld --agent ldm --k 7 --set env.dialect=put
+      ldm eval --env alfworld --llm gpt-4o-mini --candidates vote --history summary
       ldm eval --env alfworld --generation 0,newest
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
     agent_options, env_options = settings(assign or [])
+    agent_options |= said(
+        decision=decision,
+        k=k,
+        history=history,
+        rank_history=rank_history,
+        candidates=candidates,
+        index=index,
+    )
+    env_options |= said(admissible=admissible)
     if data is not None:
         env_options["data"] = str(data.expanduser().absolute())
     if engine is not None:
@@ -264,19 +289,24 @@ def _prepared(plan: EvaluationPlan, runs: Path, models: ModelOptions, beside: _B
 def _check_models(plan: EvaluationPlan, models: ModelOptions) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are not used."""
     wiring = Wiring.of(plan)
-    if "reasoner" in wiring.agent_class().needs:
-        output.say("No language model is used: the offline reasoner decides.")
-    if models.reasoner_llm:
-        output.say("No reasoner asks a model yet: --reasoner-llm has no effect.")
-    if "llm" not in wiring.agent_class().needs:
-        if models.llm or models.planner_llm:
+    needs = wiring.agent_class().needs
+    if not wiring.calls(models):
+        if "reasoner" in needs:
+            output.say("No language model is used: the offline reasoner decides.")
+        elif models.configured:
             output.say(f"The agent {plan.agent} calls no language model: none is used.")
         return
     if not models.configured:
         raise wiring.no_model()
-    roles = models.roles()
     if not models.replay:
-        output.say(f"Models at {connection().shown}: {listed(roles)}.")
+        shown = listed(_called(models.roles(), needs))
+        output.say(f"Models at {connection().shown}: {shown}.")
+
+
+def _called(roles: Mapping[str, str], needs: Sequence[str]) -> dict[str, str]:
+    """The roles that an agent with these needs calls, each with its model."""
+    called = {"llm": ("llm", "planner"), "reasoner": ("reasoner",)}
+    return {role: roles[role] for need in needs for role in called.get(need, ())}
 
 
 def _controlled(plan: EvaluationPlan, control: str) -> EvaluationPlan:
@@ -316,14 +346,17 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
 def _manifest(
     plan: EvaluationPlan, protocol: dict[str, Any], models: ModelOptions, companion: str
 ) -> Manifest:
+    from ldm.prompts import digests
     from ldm.runs import Manifest
 
     names = {"embedder": plan.embedder} if plan.embedder else {}
     arguments = {"plan": plan.arguments(), "companion": companion}
-    if "llm" in Wiring.of(plan).agent_class().needs:
-        roles = models.roles()
-        names |= {"llm": roles["llm"], "planner": roles["planner"]}
+    prompts: dict[str, str] = {}
+    wiring = Wiring.of(plan)
+    if wiring.calls(models):
+        names |= _called(models.roles(), wiring.agent_class().needs)
         arguments["models"] = asdict(models)
+        prompts = digests()
         if not models.replay:
             names["server"] = connection().shown
     return Manifest(
@@ -332,6 +365,7 @@ def _manifest(
         protocol=protocol,
         models=names,
         seeds={"seed": plan.seed},
+        prompts=prompts,
     )
 
 

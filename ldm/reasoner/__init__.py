@@ -117,6 +117,10 @@ class Reasoner(Protocol):
     recalls: int
     concurrency: int
 
+    def counts(self) -> dict[str, int]:
+        """What became of a model's replies so far, by name; empty where none is asked."""
+        ...
+
     def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """For each step (o_τ, a_τ) of a recorded trajectory the notes on the steps before it."""
         ...

@@ -59,6 +59,9 @@ class OfflineReasoner:
         self._precedents: dict[Hashable, Precedent] = {}
         self._pages: dict[Hashable, labels.PagePrecedent] = {}
 
+    def counts(self) -> dict[str, int]:
+        return {}
+
     def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         return tuple(
             self.notes(goal, shortened(steps[:number]), observation, Notes())
@@ -135,6 +138,10 @@ class OfflineReasoner:
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """Each recall comes to the action most like its own, and says so with its voice."""
         return self._poll(state, recalls).agreement()
+
+    def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
+        """The `z` actions with most votes: the share of each, and the recalls it is nearest to."""
+        return self._poll(state, recalls).support()[:z]
 
     def compare(self, best: Process, ground: Process) -> int:
         """The first step whose action differs."""
