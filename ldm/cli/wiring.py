@@ -165,16 +165,24 @@ class Served:
         wiring = self._wiring
         with self._lock:
             if self._knowledge is None and "reasoner" in wiring.agent_class().needs:
-                self._knowledge = wiring.knowledge(_card_name(wiring))
+                env = wiring.environment()
+                self._knowledge = wiring.knowledge(env.card.name)
+                env.close()
         return wiring(self._models, self._knowledge)
 
 
-def _card_name(wiring: Wiring) -> str:
-    env = wiring.environment()
+def card_of(env: str) -> Card:
+    """The card of environment `env`; an empty one where nobody knows that environment."""
+    from ldm.types import Card
+
     try:
-        return env.card.name
+        made = build_environment(env, ())
+    except LdmError:
+        return Card(env, "", ())
+    try:
+        return made.card
     finally:
-        env.close()
+        made.close()
 
 
 def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:

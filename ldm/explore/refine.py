@@ -235,11 +235,13 @@ def refine(
     tasks: Sequence[Task],
     *,
     workers: int = 1,
+    threads: bool = False,
     on_result: Callable[[Explored], None] = lambda _: None,
 ) -> list[Explored]:
     """Explore all `tasks`, now or in an earlier attempt; the outcomes in their order.
 
     Nothing is added to the memory here; `ldm.memory.extend` does that.
+    threads: explore in threads of this process, for reasoners that share its model client.
     on_result: called with every outcome, recorded ones first.
     Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
     whatever LdmError the wiring raises.
@@ -257,6 +259,7 @@ def refine(
                 list(enumerate(tasks)),
                 Explored,
                 workers=workers,
+                threads=threads,
                 on_result=on_result,
             )
             with writing(path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -114,20 +114,25 @@ def tuples_of(
     ]
 
 
-def form(plan: BatchPlan, reasoner: Reasoner, generation: int) -> FormedBatch:
+def form(
+    plan: BatchPlan,
+    reasoner: Reasoner,
+    generation: int,
+    on_trajectory: Callable[[], None] = lambda: None,
+) -> FormedBatch:
     """The batch memory of `plan`: tuples, goal types, and observation types within each.
 
+    on_trajectory: called, in any thread, when the histories of one more are written.
     Raises LdmError where the reasoner's clusters are no partition of what it was given.
     """
-    tuples = [
-        t
-        for found in at_once(
-            lambda trajectory: tuples_of(trajectory, reasoner, generation),
-            plan.trajectories,
-            reasoner.concurrency,
-        )
-        for t in found
-    ]
+
+    def tuples_from(trajectory: Trajectory) -> list[StateActionTuple]:
+        found = tuples_of(trajectory, reasoner, generation)
+        on_trajectory()
+        return found
+
+    written = at_once(tuples_from, plan.trajectories, reasoner.concurrency)
+    tuples = [t for found in written for t in found]
     goals = sorted({t.goal for t in tuples})
     by_goal = _partition(reasoner.cluster_goals(goals), goals)
     texts_by_goal = [
@@ -147,6 +152,7 @@ def form(plan: BatchPlan, reasoner: Reasoner, generation: int) -> FormedBatch:
         generation=generation,
         trajectories=tuple(t.id for t in plan.trajectories),
         goal_types=tuple(goal_types),
+        reasoner=reasoner.name,
     )
     rows = tuple(IndexedTuple(t, plan.id, *cells[t.goal, t.observation]) for t in tuples)
     return FormedBatch(index, rows)
