@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import Arm, foretell, label, play, report, short, told_apart
+from ldm.cli.arms import Arm, foretell, label, play, report, say_refined, short, told_apart
 from ldm.cli.choices import (
+    CandidatesFrom,
+    ClassifiedBy,
+    DecisionMode,
+    HistoryShown,
+    RankHistory,
+    ShowAdmissible,
+    TuplesShown,
     full_location,
     listed_ids,
     listed_names,
     memory_generations,
+    said,
     stored_list,
     with_data,
     without_data,
@@ -47,8 +55,6 @@ if TYPE_CHECKING:
     from ldm.types import Task
 
 DEFAULT_AGENT = "ldm"
-#: Tuples that are named, of those recalled only after refinement.
-SHOWN = 5
 DEFAULT_RUNS = Path("runs")
 
 
@@ -91,6 +97,13 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
             "--set", metavar="NAME=VALUE", help="Agent option; env.NAME=VALUE: environment."
         ),
     ] = None,
+    decision: DecisionMode = None,
+    k: TuplesShown = None,
+    history: HistoryShown = None,
+    rank_history: RankHistory = None,
+    candidates: CandidatesFrom = None,
+    index: ClassifiedBy = None,
+    admissible: ShowAdmissible = None,
     data: Annotated[
         Path | None,
         typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
@@ -128,7 +141,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval
       ldm eval --env alfworld --split valid_seen --agent ldm
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
-      ldm eval --env alfworld --agent ldm --set k=7 --set env.dialect=put
+      ldm eval --env alfworld --agent ldm --k 7 --set env.dialect=put
+      ldm eval --env alfworld --llm gpt-4o-mini --candidates vote --history summary
       ldm eval --env alfworld --generation 0,newest
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
@@ -136,6 +150,15 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
     agent_options, env_options = settings(assign or [])
+    agent_options |= said(
+        decision=decision,
+        k=k,
+        history=history,
+        rank_history=rank_history,
+        candidates=candidates,
+        index=index,
+    )
+    env_options |= said(admissible=admissible)
     if data is not None:
         env_options["data"] = str(data.expanduser().absolute())
     if engine is not None:
@@ -188,7 +211,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     finished = [told_apart([(arm.plan, play(arm, workers)) for arm in group]) for group in groups]
     _show(finished, as_json)
     for group in groups:
-        _say_refined(group, error=as_json)
+        say_refined(group, error=as_json)
 
 
 def _plans(asked: dict[str, Any]) -> list[EvaluationPlan]:
@@ -253,19 +276,24 @@ def _prepared(plans: Sequence[EvaluationPlan], runs: Path, models: ModelOptions)
 def _check_models(plan: EvaluationPlan, models: ModelOptions) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are not used."""
     wiring = Wiring.of(plan)
-    if "reasoner" in wiring.agent_class().needs:
-        output.say("No language model is used: the offline reasoner decides.")
-    if models.reasoner_llm:
-        output.say("No reasoner asks a model yet: --reasoner-llm has no effect.")
-    if "llm" not in wiring.agent_class().needs:
-        if models.llm or models.planner_llm:
+    needs = wiring.agent_class().needs
+    if not wiring.calls(models):
+        if "reasoner" in needs:
+            output.say("No language model is used: the offline reasoner decides.")
+        elif models.configured:
             output.say(f"The agent {plan.agent} calls no language model: none is used.")
         return
     if not models.configured:
         raise wiring.no_model()
-    roles = models.roles()
     if not models.replay:
-        output.say(f"Models at {connection().shown}: {listed(roles)}.")
+        shown = listed(_called(models.roles(), needs))
+        output.say(f"Models at {connection().shown}: {shown}.")
+
+
+def _called(roles: Mapping[str, str], needs: Sequence[str]) -> dict[str, str]:
+    """The roles that an agent with these needs calls, each with its model."""
+    called = {"llm": ("llm", "planner"), "reasoner": ("reasoner",)}
+    return {role: roles[role] for need in needs for role in called.get(need, ())}
 
 
 def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], dict[str, Any]]:
@@ -296,14 +324,17 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
 def _manifest(
     plan: EvaluationPlan, protocol: dict[str, Any], models: ModelOptions, companion: str
 ) -> Manifest:
+    from ldm.prompts import digests
     from ldm.runs import Manifest
 
     names = {"embedder": plan.embedder} if plan.embedder else {}
     arguments = {"plan": plan.arguments(), "companion": companion}
-    if "llm" in Wiring.of(plan).agent_class().needs:
-        roles = models.roles()
-        names |= {"llm": roles["llm"], "planner": roles["planner"]}
+    prompts: dict[str, str] = {}
+    wiring = Wiring.of(plan)
+    if wiring.calls(models):
+        names |= _called(models.roles(), wiring.agent_class().needs)
         arguments["models"] = asdict(models)
+        prompts = digests()
         if not models.replay:
             names["server"] = connection().shown
     return Manifest(
@@ -312,6 +343,7 @@ def _manifest(
         protocol=protocol,
         models=names,
         seeds={"seed": plan.seed},
+        prompts=prompts,
     )
 
 
@@ -437,32 +469,6 @@ def _show(groups: Sequence[Sequence[Report]], as_json: bool) -> None:
         output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
     if not any(r.summary.overall.success_rate is not None for group in groups for r in group):
         raise LdmError("Every episode ended in an error.", "The first one is shown above.")
-
-
-def _say_refined(arms: Sequence[Arm], *, error: bool) -> None:
-    """What of the newest generation's own tuples was recalled, where others stand beside it."""
-    from ldm.eval import refined_recalls
-    from ldm.memory import inspect
-
-    newest = max(arms, key=lambda arm: arm.plan.generation or 0)
-    oldest = min(arm.plan.generation or 0 for arm in arms)
-    if not newest.plan.memory_digest or (newest.plan.generation or 0) == oldest:
-        return
-    env = newest.tasks[0].env
-    rows = inspect(newest.plan.memory, env, newest.plan.generation).rows
-    added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
-    found = refined_recalls(newest.run, frozenset(added))
-    output.say(
-        f"Of the {len(added)} tuples that came after generation {oldest}, {len(found.counts)} were "
-        f"recalled, in {found.steps} of {found.all_steps} steps of {found.tasks} tasks.",
-        error=error,
-    )
-    for tuple_id, count in found.counts[:SHOWN]:
-        seen = " ".join(added[tuple_id].observation.split())[:100]
-        output.say(
-            f"  {count:>4} times: {added[tuple_id].goal} | {seen} -> {added[tuple_id].action}",
-            error=error,
-        )
 
 
 def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:

@@ -76,7 +76,7 @@ class Beside:
 
 def say_limits(plans: Sequence[EvaluationPlan], models: ModelOptions) -> None:
     """That limits on cost hold for each run, where several runs call models."""
-    calling = [plan for plan in plans if "llm" in Wiring.of(plan).agent_class().needs]
+    calling = [plan for plan in plans if Wiring.of(plan).calls(models)]
     limited = {
         "--max-usd": models.max_usd,
         "--max-tokens": models.max_tokens,
