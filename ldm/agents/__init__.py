@@ -18,7 +18,12 @@ from ldm.types import Card
 AGENTS = {
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",
+    "plan_execute": "ldm.agents.plan_execute:PlanExecuteAgent",
     "random": "ldm.agents.random:RandomAgent",
+    "react": "ldm.agents.react:ReactAgent",
+    "reflexion": "ldm.agents.reflexion:ReflexionAgent",
+    "standard": "ldm.agents.standard:StandardAgent",
+    "try_again": "ldm.agents.try_again:TryAgainAgent",
 }
 GROUP = "ldm.agents"
 NO_MODEL = (
@@ -74,6 +79,8 @@ class AgentClass(Protocol):
     Options: a frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`).
     needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
     paper: where the agent comes from, for `ldm agents` and tables.
+    It may also have `published`, option → environment → what it stands for where it is None, and a
+    static method sources(options, env) → what its prompts show and so may not be evaluated.
     """
 
     name: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import Arm, foretell, label, play, report, short, told_apart
+from ldm.cli.arms import Arm, foretell, label, play, report, say_refined, short, told_apart
 from ldm.cli.choices import (
     CandidatesFrom,
     ClassifiedBy,
@@ -22,7 +22,9 @@ from ldm.cli.choices import (
     full_location,
     listed_ids,
     listed_names,
+    memory_generations,
     said,
+    stored_list,
     with_data,
     without_data,
 )
@@ -43,6 +45,7 @@ from ldm.cli.models import (
     connection,
     listed,
 )
+from ldm.cli.several import Beside, check_agents, check_examples, fitting, one_each, say_limits
 from ldm.cli.wiring import DEFAULT_MEMORY, Wiring, settings
 from ldm.errors import LdmError
 
@@ -52,8 +55,6 @@ if TYPE_CHECKING:
     from ldm.types import Task
 
 DEFAULT_AGENT = "ldm"
-#: Tuples that are named, of those recalled only after refinement.
-SHOWN = 5
 DEFAULT_RUNS = Path("runs")
 
 
@@ -65,11 +66,17 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         str | None, typer.Option(help="Split; each environment has a default.")
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(help="Agent: a name or package.module:Class.")
+        str | None,
+        typer.Option(help="Agent: a name or package.module:Class; several: react,ldm."),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None,
     kinds: Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")] = None,
-    tasks: Annotated[str | None, typer.Option(help="Only these task ids: a,b or a file.")] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these task ids: a,b or a file. TextCraft: a published list, JSONL."
+        ),
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; default: one a core.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything drawn at random.")] = None,
     control: Annotated[
@@ -137,6 +144,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval --env alfworld --agent ldm --k 7 --set env.dialect=put
       ldm eval --env alfworld --llm gpt-4o-mini --candidates vote --history summary
       ldm eval --env alfworld --generation 0,newest
+      ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
+      ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
@@ -154,7 +163,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         env_options["data"] = str(data.expanduser().absolute())
     if engine is not None:
         env_options["engine"] = engine
-    newest, *earlier = _generations(generation)[::-1]
+    played = env or (_recorded(resume, runs)[1].env if resume else "")
+    if (published := stored_list(played, tasks)) is not None:
+        env_options["tasks"], stored = published
+        tasks, split = None, split or (None if resume else stored)
+    newest, *earlier = memory_generations(generation)[::-1]
     given = {
         "env": env,
         "split": split,
@@ -184,10 +197,13 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     )
     asked = {name: value for name, value in given.items() if value is not None}
     if resume is not None:
-        groups = [_resumed(resume, runs, (asked, models), control)]
+        groups = [_resumed_all(resume, runs, (asked, models), control)]
     else:
-        beside = _Beside(control, tuple(earlier))
-        groups = [_prepared(plan, runs, models, beside) for plan in _plans(asked)]
+        beside = Beside(control, tuple(earlier))
+        agents = tuple(dict.fromkeys(listed_names(agent or DEFAULT_AGENT)))
+        groups = [
+            _prepared(beside.plans(one_each(plan, agents)), runs, models) for plan in _plans(asked)
+        ]
     if estimate:
         for arm in (arm for group in groups for arm in group):
             foretell(arm, workers)
@@ -195,7 +211,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     finished = [told_apart([(arm.plan, play(arm, workers)) for arm in group]) for group in groups]
     _show(finished, as_json)
     for group in groups:
-        _say_refined(group, error=as_json)
+        say_refined(group, error=as_json)
 
 
 def _plans(asked: dict[str, Any]) -> list[EvaluationPlan]:
@@ -236,53 +252,24 @@ def _remembered(location: str) -> Sequence[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Beside:
-    """What an agent is compared with: itself with a control, with other memory generations."""
-
-    control: str | None
-    generations: tuple[int | None, ...]
-
-    def plans(self, plan: EvaluationPlan) -> list[EvaluationPlan]:
-        others = [replace(plan, generation=g, memory_digest="") for g in self.generations]
-        if self.control is not None:
-            others.append(_controlled(plan, self.control))
-        return others
-
-
-def _generations(text: str | None) -> list[int | None]:
-    """The generations of a comma list, in its order; None is the newest."""
-    found: list[int | None] = []
-    for name in listed_names(text or "newest"):
-        if name != "newest" and not name.isdecimal():
-            raise LdmError(
-                f"{name!r} is no generation.", "Give numbers, or newest: --generation 0,newest."
-            )
-        found.append(None if name == "newest" else int(name))
-    return found or [None]
-
-
-def _prepared(plan: EvaluationPlan, runs: Path, models: ModelOptions, beside: _Beside) -> list[Arm]:
-    """The runs of a plan, on disk: the agent's own and those that it is compared with.
+def _prepared(plans: Sequence[EvaluationPlan], runs: Path, models: ModelOptions) -> list[Arm]:
+    """The runs of the plans, on disk: the first agent's and those that it is compared with.
 
     Each names the next one as its companion, so that resuming the first resumes all.
     """
-    _check_models(plan, models)
-    others = [_checked(other)[0] for other in beside.plans(plan)]
-    plan, tasks, protocol = _checked(plan)
-    arms: list[Arm] = []
+    from ldm.runs import create
 
-    def add(chosen: EvaluationPlan, companion: str) -> str:
+    for plan in {plan.agent: plan for plan in plans}.values():
+        _check_models(plan, models)
+    say_limits(plans, models)
+    checked = [_checked(plan) for plan in plans]
+    arms: list[Arm] = []
+    companion = ""
+    for chosen, tasks, protocol in reversed(checked):
         manifest = _manifest(chosen, protocol, models, companion)
         subject = (short(chosen.env), chosen.split, short(label(chosen)))
         arms.insert(0, Arm(chosen, create(runs, subject, manifest), tasks, models, fresh=True))
-        return arms[0].run.manifest.id
-
-    from ldm.runs import create
-
-    companion = ""
-    for chosen in reversed([plan, *others]):
-        companion = add(chosen, companion)
+        companion = arms[0].run.manifest.id
     return arms
 
 
@@ -309,16 +296,6 @@ def _called(roles: Mapping[str, str], needs: Sequence[str]) -> dict[str, str]:
     return {role: roles[role] for need in needs for role in called.get(need, ())}
 
 
-def _controlled(plan: EvaluationPlan, control: str) -> EvaluationPlan:
-    if "control" not in {field.name for field in fields(Wiring.of(plan).agent_class().Options)}:
-        raise LdmError(
-            f"The agent {plan.agent} recalls no tuples, so there is nothing to control for.",
-            "Leave out --control.",
-        )
-    options = {**dict(plan.agent_options), "control": control}
-    return replace(plan, agent_options=tuple(sorted(options.items())))
-
-
 def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], dict[str, Any]]:
     """The plan with its generation settled, its tasks and protocol. Nothing is written before."""
     from ldm.eval import check_leakage, protocol, select
@@ -330,6 +307,7 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
     env = wiring.environment()
     try:
         tasks = select(env.tasks(plan.split), kinds=plan.kinds, limit=plan.limit, ids=plan.tasks)
+        check_examples(plan, env.card.name, tasks)
         if "memory" in needs:
             memory = inspect(plan.memory, env.card.name, plan.generation)
             check_leakage(memory.sources(), tasks)
@@ -367,6 +345,20 @@ def _manifest(
         seeds={"seed": plan.seed},
         prompts=prompts,
     )
+
+
+def _resumed_all(
+    name: str, runs: Path, given: tuple[dict[str, Any], ModelOptions], control: str | None
+) -> list[Arm]:
+    """As `_resumed`, where the command line may name the first agent or several."""
+    asked, models = given
+    agents = listed_names(asked.get("agent", ""))
+    if len(agents) > 1:
+        options = fitting(asked.get("agent_options", ()), _recorded(name, runs)[1])
+        asked = {**asked, "agent": agents[0], "agent_options": options}
+    arms = _resumed(name, runs, (asked, models), control)
+    check_agents(agents, [arm.plan for arm in arms], str(arms[0].run.directory))
+    return arms
 
 
 def _resumed(
@@ -477,32 +469,6 @@ def _show(groups: Sequence[Sequence[Report]], as_json: bool) -> None:
         output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
     if not any(r.summary.overall.success_rate is not None for group in groups for r in group):
         raise LdmError("Every episode ended in an error.", "The first one is shown above.")
-
-
-def _say_refined(arms: Sequence[Arm], *, error: bool) -> None:
-    """What of the newest generation's own tuples was recalled, where others stand beside it."""
-    from ldm.eval import refined_recalls
-    from ldm.memory import inspect
-
-    newest = max(arms, key=lambda arm: arm.plan.generation or 0)
-    oldest = min(arm.plan.generation or 0 for arm in arms)
-    if not newest.plan.memory_digest or (newest.plan.generation or 0) == oldest:
-        return
-    env = newest.tasks[0].env
-    rows = inspect(newest.plan.memory, env, newest.plan.generation).rows
-    added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
-    found = refined_recalls(newest.run, frozenset(added))
-    output.say(
-        f"Of the {len(added)} tuples that came after generation {oldest}, {len(found.counts)} were "
-        f"recalled, in {found.steps} of {found.all_steps} steps of {found.tasks} tasks.",
-        error=error,
-    )
-    for tuple_id, count in found.counts[:SHOWN]:
-        seen = " ".join(added[tuple_id].observation.split())[:100]
-        output.say(
-            f"  {count:>4} times: {added[tuple_id].goal} | {seen} -> {added[tuple_id].action}",
-            error=error,
-        )
 
 
 def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:

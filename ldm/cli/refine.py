@@ -43,7 +43,7 @@ from ldm.cli.models import (
     Timeout,
     connection,
 )
-from ldm.cli.wiring import DEFAULT_MEMORY, override, settings
+from ldm.cli.wiring import DEFAULT_MEMORY, build_environment, override, settings
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
@@ -308,7 +308,9 @@ def _goals(
 
     everything = env.tasks(plan.split)
     before = generations(plan.memory, env.card.name)
-    evaluated = evaluated_sources(runs, plan.env, env)
+    evaluated = evaluated_sources(
+        runs, plan.env, env, lambda options: build_environment(plan.env, options)
+    )
     explored = {task for g in before if g.number <= plan.generation for task in g.tasks}
     new = new_goals(
         everything,

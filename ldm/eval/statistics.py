@@ -29,7 +29,7 @@ class Group:
     success_rate, mean_score: in [0, 1]; None where no episode counts.
     interval: 95 % percentile bootstrap interval of the success rate, over tasks.
     mean_steps: environment actions an episode, over all its trials. invalid: of these, in total.
-    trials, calls: trials and model calls an episode, on average.
+    trials, calls, tokens: trials, model calls and their tokens an episode, on average.
     seconds: wall time, in total.
     """
 
@@ -43,6 +43,7 @@ class Group:
     mean_steps: float | None
     trials: float | None
     calls: float | None
+    tokens: float | None
     invalid: int
     seconds: float
 
@@ -107,6 +108,7 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
         "invalid": pl.Int64,
         "trials": pl.Int64,
         "calls": pl.Int64,
+        "tokens": pl.Int64,
         "seconds": pl.Float64,
     }
     data = [
@@ -120,6 +122,7 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
             result.invalid,
             result.trials,
             result.usage.calls,
+            result.usage.prompt_tokens + result.usage.completion_tokens,
             result.seconds,
         )
         for result in results
@@ -181,6 +184,7 @@ def _group(table: pl.DataFrame, seed: int) -> Group:
         mean_steps=means["steps"],
         trials=means["trials"],
         calls=means["calls"],
+        tokens=means["tokens"],
         invalid=int(counted["invalid"].sum()),
         seconds=round(float(table["seconds"].sum()), 3),
     )
