@@ -232,7 +232,9 @@ class _Loop:
         try:
             yield
         finally:
-            shown = {name: self.counts[name] for name in ("asked", "loose", "malformed", "dropped")}
+            forms = {name: self.counts[name] for name in ("loose", "malformed")}
+            replies = self.counts["asked"] + sum(forms.values())
+            shown = {"replies": replies, **forms, "dropped": self.counts["dropped"]}
             if self.view != self._widest:
                 shown["left_out_demonstrations"] = (
                     self._widest.demonstrations - self.view.demonstrations

@@ -127,19 +127,23 @@ def lines(report: Report) -> list[str]:
 
 
 def _replies(results: Sequence[EpisodeResult]) -> str | None:
-    """How a model's replies were formed, where the agent counted them (notes "replies")."""
+    """What became of a model's replies, where the agent counted them (notes "replies")."""
     counts: Counter[str] = Counter()
     for note in (note for result in results for note in result.notes if note.kind == "replies"):
         counts.update({k: v for k, v in note.data.items() if isinstance(v, int)})
-    total = counts["asked"] + counts["loose"] + counts["malformed"]
-    if not total:
+    if not counts["replies"]:
         return None
-    malformed, loose = counts["malformed"], counts["loose"]
-    return (
-        f"Of {total} replies {malformed} ({100 * malformed / total:.1f} %) were malformed and "
-        f"{loose} understood though not of the form asked for; {counts['dropped']} further actions "
-        "in the same reply were dropped."
-    )
+    share = 100 * counts["malformed"] / counts["replies"]
+    told = [f"Of {counts['replies']} replies {counts['malformed']} ({share:.1f} %) were malformed"]
+    if counts["loose"]:
+        told.append(f"{counts['loose']} were understood though not of the form asked for")
+    if counts["dropped"]:
+        told.append(f"{counts['dropped']} further actions in the same reply were dropped")
+    matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
+    if matched:
+        how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())
+        told.append(f"actions were matched to admissible ones: {how}")
+    return "; ".join(told) + "."
 
 
 def score_interval(report: Report) -> Interval | None:

@@ -94,7 +94,7 @@ def test_no_reply_breaks_an_episode(
     assert result.usage.calls == len(llm.asked)
     counted = [note.data for note in result.notes if note.kind == "replies"]
     assert len(counted) == result.trials
-    replies = sum(c["asked"] + c["loose"] + c["malformed"] for c in counted)
+    replies = sum(c["replies"] for c in counted)
     other = sum(note.kind in ("plan", "reflection") for note in result.notes)
     assert replies == len(llm.asked) - other
     if kind in ("empty", "refusing", "label alone"):

@@ -62,7 +62,7 @@ class TestSteps:
         assert [step.action for step in trial.steps] == list(expert(task))
         assert outcomes == []  # EpisodeOver unwinds the run
         assert replies_of(result) == {
-            "asked": len(trial.steps),
+            "replies": len(trial.steps),
             "loose": 0,
             "malformed": 0,
             "dropped": 0,

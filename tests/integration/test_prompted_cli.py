@@ -127,7 +127,7 @@ class TestBuilding:
             assert run("build-memory", "data").code != 0
         assert run("build-memory", "data", *MODEL).code == 0
         run("memory", "export", "out.jsonl")
-        rows = [json.loads(line)["row"] for line in Path("out.jsonl").read_text().splitlines()]
+        rows = [json.loads(line)["tuple"] for line in Path("out.jsonl").read_text().splitlines()]
         tuples = [row["tuple"] for row in rows if row]
         assert tuples
         for found in tuples:
