@@ -51,8 +51,8 @@ DONE = 20
 #: Characters of texts shown: of a step when the past is told, and in a decision.
 PAST_SHOWN = 400
 LENGTHS = {
-    "recalled": 300,
-    "so_far": 240,
+    "recalled": 200,
+    "so_far": 160,
     "past": 300,
     "present": 1500,
     "opening": 600,
