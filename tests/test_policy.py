@@ -69,6 +69,23 @@ class TestRecalls:
         assert drawn() != drawn(key="test/2")
         assert drawn() != drawn(past=())
 
+    def test_are_ranked_by_history_too_where_that_is_wanted(self, memory: Memory) -> None:
+        batches = memory.batches_for(GOAL)
+        ranked = policy(memory, rank_history=True, k=4)
+        state = ranked.state(now())
+        found = ranked.decide(now(), batches).recalls
+        assert found == tuple(
+            memory.retrieve(GOAL, now().observation, 4, batches=batches, history=state.history.told)
+        )
+        embedder = BagOfWords()
+        vector = embedder.embed([state.history.told])[0]
+        plain = {r.tuple.id: r for r in policy(memory, k=16).recall(now(), batches)}
+        for one in found:
+            likeness = float(embedder.embed([one.tuple.history.told])[0] @ vector)
+            expected = (2 * plain[one.tuple.id].similarity + likeness) / 3
+            assert one.similarity == pytest.approx(expected, abs=1e-5)
+        assert found != policy(memory, k=4).recall(now(), batches)
+
     def test_are_put_into_the_words_of_the_present_task(self, memory: Memory) -> None:
         def shout(text: str) -> str:
             return text.upper()
@@ -82,6 +99,8 @@ class TestRecalls:
             assert other.tuple.history.actions == tuple(
                 action.upper() for action in one.tuple.history.actions
             )
+            assert other.tuple.history.summary == one.tuple.history.summary.upper()
+            assert other.tuple.history.assessment == one.tuple.history.assessment.upper()
             assert other.similarity == one.similarity
             assert (other.tuple.trajectory_id, other.tuple.step) == (
                 one.tuple.trajectory_id,
@@ -113,6 +132,25 @@ def test_a_decision_holds_its_action_and_the_ids_it_rests_on(memory: Memory) -> 
     decided = policy(memory, k=5).decide(now(), memory.batches_for(GOAL))
     assert decided.action in (now().admissible or ())
     assert [tuple_id for tuple_id, _ in decided.used] == [r.tuple.id for r in decided.recalls]
+
+
+def test_a_vote_among_candidates_takes_as_many_recalls_as_the_reasoner_wants(
+    memory: Memory,
+) -> None:
+    batches = memory.batches_for(GOAL)
+    found = policy(memory, k=3, candidates="vote").recall(now(), batches)
+    assert found == policy(memory).recall(now(), batches)
+
+
+@pytest.mark.parametrize(
+    ("options", "notes", "shown"),
+    [({}, True, 5), ({"history": "none"}, False, 5), ({"history": "actions", "k": 2}, False, 2)],
+)
+def test_the_options_say_how_a_model_is_asked(
+    options: dict[str, Any], notes: bool, shown: int
+) -> None:
+    asked = PolicyOptions(**options).prompted()
+    assert (asked.notes, asked.shown, asked.candidates) == (notes, shown, "none")
 
 
 def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 
 from ldm.memory.index import BatchIndex, IndexedTuple
+from ldm.parallel import at_once
 from ldm.reasoner import Reasoner, TypeView
 from ldm.types import Recall
 
@@ -131,7 +132,9 @@ class Retriever:
         source trajectory. Cells come first; while there are fewer than `k`, their goal types and
         then their batches are searched, and the recall says so.
         """
-        classified = [(self.batches[b], *self.batches[b].classify(query)) for b in batches]
+        asked_at_once = query.classifier.concurrency if query.classifier else 1
+        found_types = at_once(lambda b: self.batches[b].classify(query), batches, asked_at_once)
+        classified = [(self.batches[b], *t) for b, t in zip(batches, found_types, strict=True)]
         scopes: list[tuple[Fallback, list[slice]]] = [
             ("", [batch.cells[g, o] for batch, g, o in classified]),
             ("goal type", [batch.goal_spans[g] for batch, g, _ in classified]),

@@ -275,3 +275,16 @@ def test_the_code_holds_no_word_of_any_environment() -> None:
             if isinstance(node.value, str):
                 used = set(re.findall(r"[a-z]+", node.value.lower()))
                 assert not used & FOREIGN, (path.name, node.lineno)
+
+
+def test_weighing_tells_the_share_and_the_support_of_each_action() -> None:
+    actions = ("go to shelf 1", "take spoon 1 from table 1")
+    state = State(SPOON, History(), "You are at table 1. On it you see: spoon 1.", actions)
+    found = REASONER.weigh(state, RECALLS, 5)
+    answer = REASONER.act(state, RECALLS)
+    assert found[0].action == answer.action
+    assert found[0].share == pytest.approx(answer.proposals[0].confidence)
+    assert sum(one.share for one in found) == pytest.approx(1)
+    assert 1 <= sum(one.recalls for one in found) <= len(RECALLS)
+    assert REASONER.weigh(state, RECALLS, 1) == found[:1]
+    assert REASONER.weigh(state, (), 3) == ()
