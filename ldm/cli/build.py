@@ -14,7 +14,6 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.models import (
-    CONCURRENCY,
     CacheAt,
     Concurrency,
     LlmName,
@@ -181,7 +180,7 @@ def _reasoning(
     if not asked.replay:
         output.say(f"{asked.roles()['reasoner']} at {connection().shown} forms the memory.")
     models, made = Models(asked, record), list[PromptedReasoner]()
-    options = PromptedOptions(formation, concurrency=asked.concurrency or CONCURRENCY)
+    options = PromptedOptions(formation, concurrency=models.concurrency)
 
     def reasoner_of(env: str) -> Callable[[Embedder], Reasoner]:
         def make(embedder: Embedder) -> Reasoner:

@@ -75,7 +75,9 @@ class RefinementPlan:
         known = knowledge or self.knowledge(env.card.name)
         reasoner: Reasoner = known.reasoner
         if models is not None:
-            reasoner = known.ask(models.get("reasoner"), env.card, policy_options.prompted())
+            reasoner = known.ask(
+                models.get("reasoner"), env.card, policy_options.prompted(models.concurrency)
+            )
         assert known.memory is not None  # noqa: S101 - a refinement has one
         policy = Policy(known.memory, reasoner, policy_options, self.seed)
         return Equipment(env, known.memory, reasoner, policy, self.refine_options(), self.seed)

@@ -163,6 +163,11 @@ class Models:
         self._roles: dict[str, str] = {}
         self._lock = threading.Lock()
 
+    @property
+    def concurrency(self) -> int:
+        """How many requests may be in flight."""
+        return self.options.concurrency or CONCURRENCY
+
     def get(self, role: str) -> LLM:
         """The model of a role. Raises LdmError where the settings do not name it or its server."""
         return self.client().model(self._roles[role], role)
