@@ -16,7 +16,12 @@ from ldm.reasoner import Reasoner
 AGENTS = {
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",
+    "plan_execute": "ldm.agents.plan_execute:PlanExecuteAgent",
     "random": "ldm.agents.random:RandomAgent",
+    "react": "ldm.agents.react:ReactAgent",
+    "reflexion": "ldm.agents.reflexion:ReflexionAgent",
+    "standard": "ldm.agents.standard:StandardAgent",
+    "try_again": "ldm.agents.try_again:TryAgainAgent",
 }
 GROUP = "ldm.agents"
 NO_MODEL = (

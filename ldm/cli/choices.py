@@ -27,6 +27,8 @@ SHIPPED = {
     "alfworld": Shipped("demo_explore", "demo_test"),
     "webshop": Shipped("demo_train", "demo_test"),
 }
+#: The split of a published list of tasks, in environments that play one.
+STORED = {"textcraft": "stored"}
 
 
 def listed_names(text: str) -> tuple[str, ...]:
@@ -41,6 +43,33 @@ def listed_ids(text: str) -> tuple[str, ...]:
         return listed_names(text)
     lines = path.read_text(encoding="utf-8").splitlines()
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def stored_list(env: str, tasks: str | None) -> tuple[str, str] | None:
+    """(file, split) where --tasks names a published list, JSONL; else None.
+
+    Raises LdmError where `env` plays no such list.
+    """
+    if tasks is None or not tasks.endswith(".jsonl"):
+        return None
+    if env not in STORED:
+        raise LdmError(
+            f"{tasks} is a published list of tasks, which {env or 'no environment named'} plays.",
+            f"Use --env {' or '.join(STORED)}; or name task ids: a,b or a text file.",
+        )
+    return str(Path(tasks).expanduser().absolute()), STORED[env]
+
+
+def memory_generations(text: str | None) -> list[int | None]:
+    """The memory generations of a comma list, in its order; None is the newest."""
+    found: list[int | None] = []
+    for name in listed_names(text or "newest"):
+        if name != "newest" and not name.isdecimal():
+            raise LdmError(
+                f"{name!r} is no generation.", "Give numbers, or newest: --generation 0,newest."
+            )
+        found.append(None if name == "newest" else int(name))
+    return found or [None]
 
 
 def full_location(memory: str) -> str:

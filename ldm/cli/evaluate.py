@@ -11,7 +11,15 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.arms import Arm, foretell, label, play, report, short, told_apart
-from ldm.cli.choices import full_location, listed_ids, listed_names, with_data, without_data
+from ldm.cli.choices import (
+    full_location,
+    listed_ids,
+    listed_names,
+    memory_generations,
+    stored_list,
+    with_data,
+    without_data,
+)
 from ldm.cli.models import (
     CacheAt,
     Concurrency,
@@ -55,7 +63,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None,
     kinds: Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")] = None,
-    tasks: Annotated[str | None, typer.Option(help="Only these task ids: a,b or a file.")] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these task ids: a,b or a file. TextCraft: a published list, JSONL."
+        ),
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; default: one a core.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything drawn at random.")] = None,
     control: Annotated[
@@ -115,6 +128,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
       ldm eval --env alfworld --agent ldm --set k=7 --set env.dialect=put
       ldm eval --env alfworld --generation 0,newest
+      ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
@@ -123,7 +137,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         env_options["data"] = str(data.expanduser().absolute())
     if engine is not None:
         env_options["engine"] = engine
-    newest, *earlier = _generations(generation)[::-1]
+    played = env or (_recorded(resume, runs)[1].env if resume else "")
+    if (published := stored_list(played, tasks)) is not None:
+        env_options["tasks"], stored = published
+        tasks, split = None, split or (None if resume else stored)
+    newest, *earlier = memory_generations(generation)[::-1]
     given = {
         "env": env,
         "split": split,
@@ -217,18 +235,6 @@ class _Beside:
         if self.control is not None:
             others.append(_controlled(plan, self.control))
         return others
-
-
-def _generations(text: str | None) -> list[int | None]:
-    """The generations of a comma list, in its order; None is the newest."""
-    found: list[int | None] = []
-    for name in listed_names(text or "newest"):
-        if name != "newest" and not name.isdecimal():
-            raise LdmError(
-                f"{name!r} is no generation.", "Give numbers, or newest: --generation 0,newest."
-            )
-        found.append(None if name == "newest" else int(name))
-    return found or [None]
 
 
 def _prepared(plan: EvaluationPlan, runs: Path, models: ModelOptions, beside: _Beside) -> list[Arm]:

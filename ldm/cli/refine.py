@@ -307,7 +307,9 @@ def _goals(
 
     everything = env.tasks(plan.split)
     before = generations(plan.memory, env.card.name)
-    evaluated = evaluated_sources(runs, plan.env, env)
+    evaluated = evaluated_sources(
+        runs, plan.env, lambda options: build_environment(plan.env, options)
+    )
     explored = {task for g in before if g.number <= plan.generation for task in g.tasks}
     new = new_goals(
         everything,

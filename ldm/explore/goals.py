@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from ldm.episode import Environment
@@ -10,20 +11,32 @@ from ldm.errors import LdmError
 from ldm.runs import known_runs
 from ldm.types import Task
 
+#: (field, value as written) of an environment's Options.
+Settings = tuple[tuple[str, str], ...]
 
-def evaluated_sources(runs: Path, name: str, env: Environment) -> frozenset[str]:
-    """The `leak_key`s of all tasks of environment `name` that a run below `runs` evaluates."""
-    splits: dict[str, set[str]] = {}
+
+def evaluated_sources(
+    runs: Path, name: str, open_env: Callable[[Settings], Environment]
+) -> frozenset[str]:
+    """The `leak_key`s of all tasks of environment `name` that a run below `runs` evaluates.
+
+    open_env: the environment with the options of a run, as a split's tasks may hang on them.
+    """
+    splits: dict[tuple[str, Settings], set[str]] = {}
     for run in known_runs(runs):
         manifest = run.manifest
         plan = manifest.arguments.get("plan", {})
         if manifest.command == "eval" and plan.get("env") == name:
-            asked = splits.setdefault(str(manifest.protocol.get("split", "")), set())
+            options = tuple(
+                (str(field), str(value)) for field, value in plan.get("env_options", ())
+            )
+            asked = splits.setdefault((str(manifest.protocol.get("split", "")), options), set())
             asked.update(manifest.protocol.get("tasks", ()))
     found: set[str] = set()
-    for split, ids in splits.items():
+    for (split, options), ids in splits.items():
         try:
-            known = {task.id: task.leak_key for task in env.tasks(split)}
+            with closing(open_env(options)) as env:
+                known = {task.id: task.leak_key for task in env.tasks(split)}
         except LdmError:  # data that are not there now
             known = {}
         found.update(known.get(task_id, task_id) for task_id in ids)

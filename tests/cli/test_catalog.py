@@ -27,7 +27,10 @@ def test_environments_are_listed_with_their_defaults(
     listed = json.loads(run("envs", "--json").out)
     assert listed["toy"]["default_split"] == "test"
     assert listed["toy"]["options"]["shelves"] == 3
-    assert "unusable" not in listed["alfworld"]
+    assert set(envs.ENVS) <= set(listed)
+    assert all("unusable" not in entry for entry in listed.values())
+    assert listed["textcraft"]["default_split"] == "test"
+    assert listed["textcraft"]["options"] == {"tasks": None}
 
 
 def test_the_list_reads_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

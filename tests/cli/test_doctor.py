@@ -50,6 +50,27 @@ def test_everything_needed_is_found_and_the_rest_has_a_remedy(run: Run) -> None:
         assert f"\n{section}\n" in f"\n{outcome.out}"
 
 
+def test_of_each_extra_it_says_what_lacks_without_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(doctor.NEEDED_FOR) == set(doctor.EXTRAS)
+    extras = {name for names in doctor.EXTRAS.values() for name in names}
+    versions = metadata.version
+
+    def without_extras(name: str) -> str:
+        if name in extras:
+            raise metadata.PackageNotFoundError(name)
+        return versions(name)
+
+    monkeypatch.setattr(metadata, "version", without_extras)
+    found = checks(run)
+    for extra, names in doctor.EXTRAS.items():
+        for name in names:
+            assert found[name]["status"] == "missing"
+            assert doctor.NEEDED_FOR[extra] in found[name]["detail"]
+            assert f"ldm[{extra}]" in found[name]["remedy"]
+
+
 def test_whatever_is_not_ok_has_a_remedy(run: Run) -> None:
     found = checks(run)
     assert {check["status"] for check in found.values()} == {"ok", "missing"}

@@ -101,3 +101,23 @@ class Asking:
                     actions = now.admissible or ("look",)
                     choice = stable_seed(reply.text) % len(actions)
                     now = episode.act(actions[choice], thought=reply.text)
+
+
+class Quitter:
+    """Looks at a task of any environment and gives up."""
+
+    name = "quitter"
+    sees_reward = False
+    needs: ClassVar[Sequence[str]] = ()
+    paper: ClassVar[str] = "test"
+    Options: ClassVar[type[AdeptOptions]] = AdeptOptions
+
+    def __init__(self, options: AdeptOptions, resources: Resources) -> None:
+        self.options = options
+
+    def budget(self, env: str) -> int:
+        return 1
+
+    def solve(self, episode: Episode) -> None:
+        with episode.trial():
+            pass

@@ -1,0 +1,240 @@
+"""The loop that think–act–observe agents share: one model call gives the next thought or action.
+
+`run` works on one text task within a running trial: on the goal for ReAct (Yao et al., arXiv
+2210.03629), on a sub-task with a step budget of its own for an ADaPT executor (arXiv 2311.05772,
+§3.1), which ends by saying that it has completed or failed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from ldm.agents import Resources, demonstrations, replies
+from ldm.agents.replies import Reply
+from ldm.agents.transcript import View, ask, example, localized, told
+from ldm.episode import NO_ACTION, Episode
+from ldm.llm import GREEDY, LLM, Message, Sampling
+from ldm.prompts import render
+from ldm.types import Step, Trajectory
+
+#: Steps of a trial, thoughts included, as the ReAct comparisons have them; and elsewhere.
+BUDGETS: Mapping[str, int] = {"alfworld": 60, "webshop": 45, "textcraft": 60}
+BUDGET = 60
+#: Where a reply goes on with what it imagines to see.
+STOP = (f"\n{replies.SEEN}",)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """Settings of agents that work in the loop.
+
+    budget: steps of a trial, thoughts included; None for 60, and on WebShop 45.
+    shots: demonstrations that a prompt shows, those of the task's kind first.
+    demonstrations: a file of trajectories in place of the shipped ones.
+    admissible: show the actions that are possible, where the environment lists them; the papers
+    show none. reply: tokens of a reply at most. observation: characters of one that are shown.
+    """
+
+    budget: int | None = None
+    shots: int = 2
+    demonstrations: str | None = None
+    admissible: bool = False
+    reply: int = 120
+    observation: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.shots < 0:
+            raise ValueError("shots is 0 or more")
+        if self.reply < 1 or self.observation < 1:
+            raise ValueError("reply and observation are 1 or more")
+
+    def steps(self, env: str) -> int:
+        """The budget of a trial in environment `env`."""
+        return BUDGETS.get(env, BUDGET) if self.budget is None else self.budget
+
+
+class LoopAgent:
+    """What agents of the loop share; each adds its name, its paper and `solve`."""
+
+    sees_reward = False
+    needs: ClassVar[Sequence[str]] = ("llm",)
+    Options: ClassVar[type[LoopOptions]] = LoopOptions
+
+    def __init__(self, options: LoopOptions, resources: Resources) -> None:
+        self.options = options
+        self._resources = resources
+
+    @staticmethod
+    def sources(options: LoopOptions, env: str) -> Iterable[str]:
+        """Sources of what its prompts show: they may not be evaluated (design §7)."""
+        return demonstrations.sources(env, options.demonstrations, options.shots)
+
+    def budget(self, env: str) -> int:
+        """The steps of a trial, thoughts included."""
+        return self.options.steps(env)
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something that a prompt shows before the transcript: a plan, lessons, an inventory.
+
+    tag: a short word in small letters that fences `text`.
+    """
+
+    title: str
+    tag: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one run of the loop is to do.
+
+    task: in words: the goal or a part of it. opening: what is seen first; None for what is seen
+    now. steps: of this run, thoughts included; None for as many as the trial has left.
+    thinking: whether thoughts are asked for. judged: whether the model may end the run by saying
+    that the task is completed or failed.
+    """
+
+    task: str
+    demonstrations: tuple[Trajectory, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    opening: str | None = None
+    steps: int | None = None
+    thinking: bool = True
+    judged: bool = False
+    sampling: Sampling = GREEDY
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended, and its steps. "budget": its own steps are spent; the trial goes on.
+
+    When the trial itself ends, `EpisodeOver` unwinds the run instead.
+    """
+
+    end: Literal["completed", "failed", "budget"]
+    steps: tuple[Step, ...]
+
+
+def examples(episode: Episode, options: LoopOptions) -> tuple[Trajectory, ...]:
+    """The demonstrations for an episode, in the words of its task.
+
+    Call it within a trial: only then does an environment know its dialect. Raises LdmError where
+    the options name a file that does not fit.
+    """
+    known = demonstrations.load(episode.env_name, options.demonstrations)
+    found = demonstrations.chosen(known, episode.kind, options.shots)
+    return tuple(localized(one, episode.localize) for one in found)
+
+
+def run(episode: Episode, llm: LLM, work: Work, options: LoopOptions) -> Outcome:
+    """Work on `work` in the running trial until the model or the step budget ends it.
+
+    One model call gives the next thought, action, or both; a thought takes a step of the budgets
+    like an action. A reply that says nothing of use is an invalid action. How the replies were
+    formed goes into the record as a note "replies".
+    Raises EpisodeOver when the trial ends, ModelError where not even the shortest prompt fits, and
+    RunStopped.
+    """
+    loop = _Loop(episode, work, options)
+    with loop.counted():
+        while not loop.spent:
+            completion, loop.view = ask(
+                llm,
+                loop.prompt,
+                loop.view,
+                len(loop.steps),
+                sampling=work.sampling,
+                max_tokens=options.reply,
+                stop=STOP,
+            )
+            reply = replies.read(completion.text, loop.verbs, judged=work.judged)
+            loop.counts[reply.form] += 1
+            loop.counts["dropped"] += reply.dropped
+            if reply.thought and work.thinking:
+                loop.think(reply.thought)
+            if reply.verdict:
+                return Outcome(reply.verdict, tuple(loop.steps))
+            if _acts(reply, work) and not loop.spent:
+                loop.act(reply.action or reply.thought)
+    return Outcome("budget", tuple(loop.steps))
+
+
+def _acts(reply: Reply, work: Work) -> bool:
+    """Whether something is done: also where an agent that only acts got a thought or nothing."""
+    return bool(reply.action) or reply.form == "malformed" or not work.thinking
+
+
+@dataclass
+class _Loop:
+    """The state of one run: what was done in it, and how much of it the model is shown."""
+
+    episode: Episode
+    work: Work
+    options: LoopOptions
+    steps: list[Step] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        now = self.episode.now
+        self.opening = now.observation if self.work.opening is None else self.work.opening
+        self.view = self._widest = View(len(self.work.demonstrations), self.options.observation)
+        self.verbs = replies.verbs_of(self.episode.card, self.work.demonstrations)
+
+    @property
+    def spent(self) -> bool:
+        return self.work.steps is not None and len(self.steps) >= self.work.steps
+
+    def think(self, thought: str) -> None:
+        self.steps.append(Step("", "", thought=thought))
+        self.episode.think(thought)
+
+    def act(self, action: str) -> None:
+        action = action or NO_ACTION
+        answer = self.episode.act(action)
+        self.steps.append(Step(action, answer.observation, valid=answer.valid))
+
+    def prompt(self, view: View) -> list[Message]:
+        work, width = self.work, view.width
+        admissible = self.episode.now.admissible if self.options.admissible else None
+        return render(
+            "agents/react",
+            card=self.episode.card,
+            thinking=work.thinking,
+            judged=work.judged,
+            demonstrations=[
+                example(one, width=width, thoughts=work.thinking)
+                for one in work.demonstrations[: view.demonstrations]
+            ],
+            task=work.task,
+            hints=work.hints,
+            transcript=told(
+                self.opening,
+                self.steps,
+                width=width,
+                thoughts=work.thinking,
+                skipped=view.skipped,
+            ),
+            thought=bool(self.steps and not self.steps[-1].action),
+            admissible=admissible,
+        )
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Note how the replies were formed, however the run ends."""
+        try:
+            yield
+        finally:
+            shown = {name: self.counts[name] for name in ("asked", "loose", "malformed", "dropped")}
+            if self.view != self._widest:
+                shown["left_out_demonstrations"] = (
+                    self._widest.demonstrations - self.view.demonstrations
+                )
+                shown["left_out_steps"] = self.view.skipped
+                shown["observation"] = self.view.width
+            self.episode.note("replies", **shown)

@@ -1,0 +1,70 @@
+"""Plan-and-Execute (ADaPT's baseline, arXiv 2311.05772, §4.2): plan once, then carry it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.transcript import View, ask, told
+from ldm.episode import Episode
+from ldm.llm import LLM, Message
+from ldm.prompts import render, shortened
+from ldm.types import Trajectory
+
+#: Characters of a plan that the executor is shown.
+LONGEST = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class PlanExecuteOptions(LoopOptions):
+    """plan: tokens of the plan at most."""
+
+    plan: int = 300
+
+    def __post_init__(self) -> None:
+        LoopOptions.__post_init__(self)
+        if self.plan < 1:
+            raise ValueError("plan is 1 or more")
+
+
+class PlanExecuteAgent(LoopAgent):
+    """A planner writes one detailed plan with AND and OR; the executor carries it out once."""
+
+    name = "plan_execute"
+    paper: ClassVar[str] = "Plan-and-Execute, ADaPT, arXiv 2311.05772, §4.2"
+    Options: ClassVar[type[PlanExecuteOptions]] = PlanExecuteOptions
+    options: PlanExecuteOptions
+
+    def solve(self, episode: Episode) -> None:
+        """One trial. The plan is never changed, whatever comes of it."""
+        planner = self._resources.model(episode, "planner")
+        llm = self._resources.model(episode)
+        with episode.trial():
+            shown = examples(episode, self.options)
+            plan = self._plan(episode, planner, shown)
+            episode.note("plan", text=plan)
+            hints = (Hint("Your plan", "plan", plan),) if plan else ()
+            run(episode, llm, Work(episode.goal, shown, hints), self.options)
+
+    def _plan(self, episode: Episode, planner: LLM, shown: tuple[Trajectory, ...]) -> str:
+        """The plan in the planner's words, "" where it gives none."""
+
+        def prompt(view: View) -> list[Message]:
+            return render(
+                "agents/plan",
+                card=episode.card,
+                examples=[_outline(one) for one in shown[: view.demonstrations]],
+                task=episode.goal,
+                opening=told(episode.now.observation, (), width=view.width),
+            )
+
+        widest = View(len(shown), self.options.observation)
+        completion, _ = ask(planner, prompt, widest, 0, max_tokens=self.options.plan)
+        return shortened(completion.text.strip(), LONGEST)
+
+
+def _outline(found: Trajectory) -> str:
+    """What a demonstration did, without what was seen: how a plan of such a task can look."""
+    actions = [step.action for step in found.steps if step.action]
+    return "\n".join([f"Task: {found.task.goal}", *actions])

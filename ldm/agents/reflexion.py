@@ -1,0 +1,89 @@
+"""Reflexion (Shinn et al., arXiv 2303.11366): what went wrong, in words, joins the next trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.transcript import View, ask, told
+from ldm.episode import Episode
+from ldm.llm import LLM, Message
+from ldm.prompts import bullets, render, shortened
+from ldm.types import Trajectory
+
+#: As LDM² reports it for ALFWorld and WebShop; TextCraft's are ADaPT's d_max.
+TRIALS: Mapping[str, int] = {"alfworld": 5, "webshop": 4, "textcraft": 4}
+#: Characters of a reflection that later prompts show.
+LONGEST = 800
+
+
+@dataclass(frozen=True, slots=True)
+class ReflexionOptions(LoopOptions):
+    """trials: None for 5, and 4 on WebShop and TextCraft. lessons: of the latest reflections, how
+    many a prompt shows. reflection: tokens of one at most.
+    """
+
+    trials: int | None = None
+    lessons: int = 3
+    reflection: int = 200
+
+    def __post_init__(self) -> None:
+        # super() finds no class in a dataclass with slots, which is made anew.
+        LoopOptions.__post_init__(self)
+        if self.trials is not None and self.trials < 1:
+            raise ValueError("trials is 1 or more")
+        if self.lessons < 0 or self.reflection < 1:
+            raise ValueError("lessons is 0 or more, reflection 1 or more")
+
+
+class ReflexionAgent(LoopAgent):
+    """Reflects on each failed trial, and tries again with what it learnt; the last trial stands."""
+
+    name = "reflexion"
+    sees_reward = True
+    paper: ClassVar[str] = "Reflexion, arXiv 2303.11366"
+    Options: ClassVar[type[ReflexionOptions]] = ReflexionOptions
+    options: ReflexionOptions
+
+    def solve(self, episode: Episode) -> None:
+        """Trials until one succeeds or all are spent."""
+        options = self.options
+        llm = self._resources.model(episode)
+        trials = options.trials or TRIALS.get(episode.env_name, max(TRIALS.values()))
+        lessons: list[str] = []
+        for number in range(trials):
+            with episode.trial():
+                shown = lessons[len(lessons) - options.lessons :] if options.lessons else []
+                run(episode, llm, _work(episode, options, shown), options)
+            tried = episode.trajectory(number)
+            if tried.success or number + 1 == trials:
+                return
+            text = _reflect(episode, llm, tried, options)
+            episode.note("reflection", text=text)
+            if text:
+                lessons.append(text)
+
+
+def _work(episode: Episode, options: LoopOptions, lessons: Sequence[str]) -> Work:
+    hint = Hint("What you learnt in earlier attempts at this task", "lessons", bullets(lessons))
+    found = examples(episode, options)
+    return Work(episode.goal, found, hints=(hint,) if lessons else ())
+
+
+def _reflect(episode: Episode, llm: LLM, tried: Trajectory, options: ReflexionOptions) -> str:
+    """Why a trial failed and what to do in the next one; "" where the model says nothing."""
+
+    def prompt(view: View) -> list[Message]:
+        return render(
+            "agents/reflect",
+            card=episode.card,
+            task=episode.goal,
+            score=f"{tried.score:.2f}",
+            transcript=told(tried.opening, tried.steps, width=view.width, skipped=view.skipped),
+        )
+
+    widest = View(0, options.observation)
+    completion, _ = ask(llm, prompt, widest, len(tried.steps), max_tokens=options.reflection)
+    return shortened(" ".join(completion.text.split()), LONGEST)

@@ -1,0 +1,203 @@
+"""What a model's reply says to do, however it is dressed: a thought, an action or a verdict.
+
+Small models put labels, quotes, fences, JSON or several actions around what was asked for. All of
+that is read; what cannot be read becomes an action that the environment will refuse (design §8).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ldm.types import Card, Trajectory
+
+#: How lines are labelled in prompts, and are to be in replies.
+THINK, ACT, SEEN = "Think:", "Act:", "Observation:"
+#: What an executor says that judges its own success.
+COMPLETED, FAILED = "task completed", "task failed"
+#: Characters of a thought and of an action that are kept: a model that rambles must not fill the
+#: prompts of all later steps.
+LONGEST_THOUGHT, LONGEST_ACTION = 800, 300
+
+Verdict = Literal["", "completed", "failed"]
+#: As asked; otherwise, but understood; not understood.
+Form = Literal["asked", "loose", "malformed"]
+Label = Literal["", "think", "act", "seen"]
+
+_LABELS: tuple[tuple[Label, re.Pattern[str]], ...] = (
+    ("think", re.compile(r"(?:my\s+)?(?:think|thoughts?|reasoning|reason)\s*\d*\s*:\s*", re.I)),
+    (
+        "act",
+        re.compile(
+            r"(?:the\s+|my\s+)?(?:next\s+|best\s+|first\s+)?(?:act|action|command|step|output|answer)"
+            r"\s*\d*(?:\s+to\s+take)?(?:\s+(?:is|would\s+be|should\s+be))?\s*:\s*",
+            re.I,
+        ),
+    ),
+    ("seen", re.compile(r"(?:observation|obs|result)\s*\d*\s*:\s*", re.I)),
+)
+_ASKED = re.compile(rf"(?:{THINK} *\S.*\n\s*)*(?:{ACT} *\S.*|{THINK} *\S.*)", re.I)
+_FENCE = re.compile(r"```\w*")
+_MARK = re.compile(r"^(?:[>*\-•]+\s+|>+|\d+[.)]\s+)+")
+_AND_THEN = re.compile(r"\s*(?:;|,?\s+(?:and\s+)?then\b)\s*", re.I)
+_QUOTES = "\"'`“”‘’*"
+_KEYS = {
+    "think": ("thought", "think", "thoughts", "reasoning", "reason"),
+    "act": ("action", "act", "command", "next_action", "answer"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply as it was understood.
+
+    thought, action: "" where there is none; after both comes the action. dropped: further actions
+    in the same reply, which are not carried out: nothing was seen in between.
+    """
+
+    thought: str = ""
+    action: str = ""
+    verdict: Verdict = ""
+    form: Form = "asked"
+    dropped: int = 0
+
+
+def verbs_of(card: Card, demonstrations: Iterable[Trajectory] = ()) -> frozenset[str]:
+    """The words that actions begin with, by the action grammar and by what others did."""
+    forms = [*card.actions, *(s.action for told in demonstrations for s in told.steps)]
+    return frozenset(found[0] for form in forms if (found := re.match(r"[a-z]+", form.casefold())))
+
+
+def read(text: str, verbs: frozenset[str], *, judged: bool = False) -> Reply:
+    """What `text` says to do. judged: it may also say whether the task is completed or failed.
+
+    A reply without any action, thought or verdict is malformed, and its first line is taken for
+    the action.
+    """
+    found = _from_json(text, judged) or _from_lines(text, verbs, judged)
+    if found.form == "loose" and not found.dropped and _ASKED.fullmatch(text.strip()):
+        found = replace(found, form="asked")
+    return replace(
+        found,
+        thought=_cut(found.thought, LONGEST_THOUGHT),
+        action=_cut(found.action, LONGEST_ACTION),
+    )
+
+
+def _from_lines(text: str, verbs: frozenset[str], judged: bool) -> Reply:
+    thoughts: list[str] = []
+    actions: list[str] = []
+    others: list[str] = []
+    verdict: Verdict = ""
+    label: Label = ""
+    for line in _lines(text):
+        given, rest = _labelled(line)
+        if given == "seen":
+            break  # the model goes on with what it imagines to see
+        if judged and not actions and (verdict := _verdict(rest)):
+            break
+        label = given or ("" if label == "seen" else label)
+        if not rest:
+            continue
+        if given == "think":
+            thoughts.append(rest)
+        elif label == "act" or _first_word(rest) in verbs:
+            actions += _several(rest, verbs)
+            label = ""
+        elif label == "think":
+            thoughts.append(rest)
+        else:
+            others.append(rest)
+    if not (thoughts or actions or verdict):
+        return Reply(action=others[0] if others else "", form="malformed")
+    return Reply(
+        thought="" if verdict and not thoughts else " ".join(thoughts),
+        action=actions[0] if actions else "",
+        verdict=verdict,
+        form="loose",
+        dropped=max(0, len(actions) - 1),
+    )
+
+
+def _lines(text: str) -> list[str]:
+    lines = (_MARK.sub("", line.strip()) for line in _FENCE.sub("\n", text).splitlines())
+    return [line for line in (line.strip() for line in lines) if line.strip(_QUOTES)]
+
+
+def _labelled(line: str) -> tuple[Label, str]:
+    """The last of the labels that a line begins with, and what follows."""
+    label: Label = ""
+    rest = line.strip(_QUOTES + " ")
+    while True:
+        for name, pattern in _LABELS:
+            found = pattern.match(rest)
+            if found is not None:
+                label, rest = name, _MARK.sub("", rest[found.end() :].strip(_QUOTES + " "))
+                break
+        else:
+            return label, rest
+
+
+def _verdict(text: str) -> Verdict:
+    said = text.casefold().strip(" .!")
+    if said.startswith(COMPLETED):
+        return "completed"
+    return "failed" if said.startswith(FAILED) else ""
+
+
+def _several(text: str, verbs: frozenset[str]) -> list[str]:
+    """The actions in one line, where each begins with a verb."""
+    found = [text]
+    while True:
+        last = found[-1]
+        for cut in _AND_THEN.finditer(last):
+            if "[" not in last[: cut.start()] and _first_word(last[cut.end() :]) in verbs:
+                found[-1:] = [last[: cut.start()], last[cut.end() :]]
+                break
+        else:
+            return [_cleaned(action, verbs) for action in found]
+
+
+def _cleaned(action: str, verbs: frozenset[str]) -> str:
+    text = action.strip().strip(_QUOTES).strip()
+    verb = _first_word(text)
+    if verb in verbs:  # the verb's own letters; what follows may be a name
+        text = verb + text[len(verb) :]
+        if text[len(verb) : len(verb) + 1] == "[" and "]" in text:
+            return text[: text.rindex("]") + 1]
+    return text.rstrip(".").rstrip()
+
+
+def _first_word(text: str) -> str:
+    found = re.match(r"[a-z]+", text.strip(_QUOTES + " ").casefold())
+    return found[0] if found else ""
+
+
+def _from_json(text: str, judged: bool) -> Reply | None:
+    """A reply written as an object with a thought or an action; None where it is none."""
+    start = text.find("{")
+    if start < 0:
+        return None
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text[start:])
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    said = {str(key).casefold(): item for key, item in value.items()}
+    thought, action = (_named(said, _KEYS[label]) for label in ("think", "act"))
+    if judged and (verdict := _verdict(action) or _verdict(thought)):
+        return Reply(verdict=verdict, form="loose")
+    return Reply(thought, action, form="loose") if thought or action else None
+
+
+def _named(said: dict[str, Any], keys: tuple[str, ...]) -> str:
+    found = next((said[key] for key in keys if isinstance(said.get(key), str)), "")
+    return str(_labelled(found)[1]) if found else ""
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length].rstrip() + "…"

@@ -1,0 +1,58 @@
+"""Try Again (ADaPT's baseline, arXiv 2311.05772, §4.2): several trials, and the best one stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldm.agents.executor import LoopAgent, LoopOptions, Work, examples, run
+from ldm.episode import Episode
+from ldm.llm import GREEDY, Sampling
+
+#: ADaPT's d_max.
+TRIALS: Mapping[str, int] = {"alfworld": 3, "webshop": 3, "textcraft": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgainOptions(LoopOptions):
+    """trials: None for 3, and 4 on TextCraft. temperature: of all trials after the first."""
+
+    trials: int | None = None
+    temperature: float = 0.7
+
+    def __post_init__(self) -> None:
+        LoopOptions.__post_init__(self)
+        if self.trials is not None and self.trials < 1:
+            raise ValueError("trials is 1 or more")
+        if self.temperature < 0:
+            raise ValueError("temperature is 0 or more")
+
+
+class TryAgainAgent(LoopAgent):
+    """ReAct once greedily, then at a temperature, until a trial succeeds; the best one stands."""
+
+    name = "try_again"
+    sees_reward = True
+    paper: ClassVar[str] = "Try Again, ADaPT, arXiv 2311.05772, §4.2"
+    Options: ClassVar[type[TryAgainOptions]] = TryAgainOptions
+    options: TryAgainOptions
+
+    def solve(self, episode: Episode) -> None:
+        """Of trials with the same score the first stands."""
+        options = self.options
+        llm = self._resources.model(episode)
+        trials = options.trials or TRIALS.get(episode.env_name, min(TRIALS.values()))
+        scores: list[float] = []
+        for number in range(trials):
+            sampling = Sampling(options.temperature) if number else GREEDY
+            with episode.trial():
+                work = Work(episode.goal, examples(episode, options), sampling=sampling)
+                run(episode, llm, work, options)
+            tried = episode.trajectory(number)
+            scores.append(tried.score)
+            if tried.success:
+                break
+        best = scores.index(max(scores))
+        episode.note("choice", scores=scores, chosen=best)
+        episode.submit(best)

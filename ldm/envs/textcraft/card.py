@@ -1,0 +1,33 @@
+"""TextCraft's rules, actions and skills in words, for any agent's prompt."""
+
+from ldm.types import Card
+
+CARD = Card(
+    name="textcraft",
+    rules=(
+        "You craft one item, the goal. The first observation lists recipes, as 'craft COUNT ITEM "
+        "using COUNT ITEM, COUNT ITEM'; some of them are of no use for the goal. What no recipe "
+        "makes lies about and can be fetched in any amount; what a recipe makes must be crafted. "
+        "A recipe is used once at a time, with exactly its ingredients and counts; what it makes "
+        "goes into your inventory and its ingredients are gone. Where a recipe says 'planks' or "
+        "'wool', name one kind that you hold, as in 'oak planks'. An action that is not possible "
+        "answers with a sentence that starts with 'Could not' or 'Wrong' and changes nothing. The "
+        "task is done when the goal has been crafted."
+    ),
+    actions=(
+        "craft COUNT ITEM using COUNT ITEM, COUNT ITEM: use a recipe once, exactly as listed",
+        "get COUNT ITEM: fetch an item that no recipe makes",
+        "inventory: say what you hold",
+    ),
+    skills=(
+        "get ITEM: fetch enough of an item that no recipe makes",
+        "craft ITEM: with all ingredients in the inventory use its recipe, as often as needed",
+        "check ITEM: look in the inventory whether there is enough of it",
+    ),
+    kinds={
+        "depth1": "craft an item whose ingredients can all be fetched",
+        "depth2": "craft an item with an ingredient that must be crafted first",
+        "depth3": "craft an item over two crafted steps before the last",
+        "depth4": "craft an item over three crafted steps before the last",
+    },
+)

@@ -1,0 +1,138 @@
+"""The TextCraft environment: tasks, openings and rewards, around what an action does."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ldm.envs.textcraft.card import CARD
+from ldm.envs.textcraft.recipes import Book, load_book
+from ldm.envs.textcraft.tasks import (
+    ENV,
+    OWN_SPLITS,
+    STORED,
+    STORED_TEST,
+    Game,
+    digest,
+    own_games,
+    stored_games,
+)
+from ldm.envs.textcraft.world import Inventory, carry_out
+from ldm.errors import LdmError
+from ldm.types import Task, TimeStep
+
+#: Grows when the same task gives other texts than before.
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class TextCraftOptions:
+    """Settings of TextCraft.
+
+    tasks: a JSONL file with a published list of tasks, for the splits stored and stored_test.
+    """
+
+    tasks: str | None = None
+
+
+class TextCraft:
+    """Crafting in the world of Minecraft, in text (Prasad et al., arXiv 2311.05772, §4.3).
+
+    Reward 1 when the goal has been crafted, which ends the task; like the official environment it
+    can be played on afterwards. Admissible actions are not listed: amounts have no bound.
+    """
+
+    default_split: ClassVar[str] = "test"
+    train_splits: ClassVar[tuple[str, ...]] = ("train",)
+    Options = TextCraftOptions
+
+    def __init__(self, options: TextCraftOptions | None = None) -> None:
+        self.options = options or TextCraftOptions()
+        self.card = CARD
+        self._book: Book | None = None
+        self._games: dict[str, dict[str, Game]] = {}
+        self._digests: dict[str, str] = {}
+        self._game: Game | None = None
+        self._inventory: Inventory = {}
+
+    @property
+    def book(self) -> Book:
+        """The recipes. Raises LdmError where their package is not installed."""
+        if self._book is None:
+            self._book = load_book()
+        return self._book
+
+    def protocol(self) -> Mapping[str, Any]:
+        """What makes scores comparable: the recipes, and the content of the splits listed so far.
+
+        Raises LdmError where the recipes are not installed.
+        """
+        return {
+            "environment": ENV,
+            "version": VERSION,
+            "observation": "text",
+            "admissible": False,
+            "recipes": self.book.digest,
+            "data": dict(sorted(self._digests.items())),
+        }
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """The tasks of a split: our own ones by depth and name, stored ones as in their file.
+
+        Raises LdmError for an unknown split, and for a file that is missing or damaged.
+        """
+        games = self._listed(split)
+        self._digests[split] = digest(list(games.values()))
+        return tuple(game.task for game in games.values())
+
+    def reset(self, task: Task) -> TimeStep:
+        """Start `task`; the observation is the listing of recipes and the goal."""
+        self._game = None
+        game = self._listed(task.id.partition("/")[0]).get(task.id)
+        if game is None:
+            raise LdmError(
+                f"TextCraft has no task {task.id!r}.", f"List those of the split {task.split}."
+            )
+        self._game, self._inventory = game, {}
+        return TimeStep(game.opening)
+
+    def step(self, action: str) -> TimeStep:
+        """Carry out an action; one that is not possible says so and changes nothing."""
+        if self._game is None:
+            raise RuntimeError("no task is running: call reset first")
+        reply = carry_out(action, self._inventory, self.book)
+        self._inventory = reply.inventory
+        won = reply.made == self._game.item
+        return TimeStep(reply.text, reward=float(won), done=won, valid=reply.valid)
+
+    def localize(self, text: str) -> str:
+        """TextCraft has one dialect."""
+        return text
+
+    def fork(self) -> TextCraft:
+        """A copy in the same state. An inventory is never changed, only replaced."""
+        return copy.copy(self)
+
+    def close(self) -> None:
+        self._game = None
+
+    def _listed(self, split: str) -> dict[str, Game]:
+        if split not in self._games:
+            self._games[split] = {game.task.id: game for game in self._read(split)}
+        return self._games[split]
+
+    def _read(self, split: str) -> list[Game]:
+        if split in OWN_SPLITS:
+            return own_games(split, self.book)
+        if split not in (STORED, STORED_TEST):
+            known = ", ".join((*OWN_SPLITS, STORED, STORED_TEST))
+            raise LdmError(f"TextCraft has no split {split!r}.", f"Known splits: {known}.")
+        if not self.options.tasks:
+            raise LdmError(
+                f"TextCraft's split {split!r} needs a published list of tasks, and none is named.",
+                "Name it with --tasks FILE.jsonl (or --set env.tasks=FILE).",
+            )
+        return stored_games(split, Path(self.options.tasks), self.book)

