@@ -89,6 +89,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
             "--set", metavar="NAME=VALUE", help="Agent option; env.NAME=VALUE: environment."
         ),
     ] = None,
+    plans: Annotated[
+        Path | None, typer.Option(help="Folder with the plans of `ldm autoplan`, for autoplan.")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
@@ -135,6 +138,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     agent_options, env_options = settings(assign or [])
     if data is not None:
         env_options["data"] = str(data.expanduser().absolute())
+    if plans is not None:
+        agent_options["plans"] = str(plans.expanduser().absolute())
     if engine is not None:
         env_options["engine"] = engine
     played = env or (_recorded(resume, runs)[1].env if resume else "")
