@@ -21,6 +21,8 @@ COMPLETED, FAILED = "task completed", "task failed"
 #: Characters of a thought and of an action that are kept: a model that rambles must not fill the
 #: prompts of all later steps.
 LONGEST_THOUGHT, LONGEST_ACTION = 800, 300
+#: Characters of a reply that are read.
+LONGEST_REPLY = 8000
 
 Verdict = Literal["", "completed", "failed"]
 #: As asked; otherwise, but understood; not understood.
@@ -39,7 +41,6 @@ _LABELS: tuple[tuple[Label, re.Pattern[str]], ...] = (
     ),
     ("seen", re.compile(r"(?:observation|obs|result)\s*\d*\s*:\s*", re.I)),
 )
-_ASKED = re.compile(rf"(?:{THINK} *\S.*\n\s*)*(?:{ACT} *\S.*|{THINK} *\S.*)", re.I)
 _FENCE = re.compile(r"```\w*")
 _MARK = re.compile(r"^(?:[>*\-•]+\s+|>+|\d+[.)]\s+)+")
 _AND_THEN = re.compile(r"\s*(?:;|,?\s+(?:and\s+)?then\b)\s*", re.I)
@@ -77,14 +78,28 @@ def read(text: str, verbs: frozenset[str], *, judged: bool = False) -> Reply:
     A reply without any action, thought or verdict is malformed, and its first line is taken for
     the action.
     """
+    text = text[:LONGEST_REPLY]
     found = _from_json(text, judged) or _from_lines(text, verbs, judged)
-    if found.form == "loose" and not found.dropped and _ASKED.fullmatch(text.strip()):
+    if found.form == "loose" and _same(text, _as_asked(found)):
         found = replace(found, form="asked")
     return replace(
         found,
         thought=_cut(found.thought, LONGEST_THOUGHT),
         action=_cut(found.action, LONGEST_ACTION),
     )
+
+
+def _as_asked(reply: Reply) -> str:
+    """How `reply` should have been written."""
+    said = {"": reply.action, "completed": COMPLETED, "failed": FAILED}[reply.verdict]
+    lines = ((THINK, reply.thought), (ACT, said))
+    return "\n".join(f"{label} {text}" for label, text in lines if text)
+
+
+def _same(text: str, other: str) -> bool:
+    """Equal but for blanks and capitals."""
+    lines, others = ([line.split() for line in t.casefold().splitlines()] for t in (text, other))
+    return [line for line in lines if line] == others
 
 
 def _from_lines(text: str, verbs: frozenset[str], judged: bool) -> Reply:

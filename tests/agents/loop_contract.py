@@ -1,0 +1,25 @@
+"""What is tested of every agent that asks a model for thoughts and actions."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ldm.agents import AgentClass, Resources, load_agent
+from ldm.episode import Agent
+from tests.agents.scripted import Scripted
+
+LOOP_AGENTS = ("standard", "react", "reflexion", "try_again", "plan_execute")
+
+
+def made(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent:
+    """The agent called `name` with one model for all roles. Options that it lacks are left out."""
+    found = loaded(name)
+    known = {key: options[key] for key in options if hasattr(found.Options(), key)}
+    return found(found.Options(**known), Resources(llm=llm, planner=llm, seed=seed))
+
+
+@cache
+def loaded(name: str) -> AgentClass:
+    """The agent's class; looking a name up reads what all installed packages announce."""
+    return load_agent(name)

@@ -1,0 +1,103 @@
+"""Language models that follow a script, for tests of the agents that ask one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ldm.errors import ContextTooLong
+from ldm.llm import GREEDY, Completion, Message, Sampling
+from ldm.types import Usage, stable_hash, stable_seed
+
+#: Ways of replying that are none of those asked for.
+ODD = {
+    "empty": "",
+    "blank": " \n\n ",
+    "long": "I wonder about the shelves and the fruit. " * 2000,
+    "long line": "Act: " + "go to " * 20_000,
+    "refusing": "I'm sorry, but I can't help with that.",
+    "thinking only": "Think: I wonder.",
+    "prose": "Well, the best thing would be to look around first.",
+    "json": '{"thought": "look", "action": "look"}',
+    "broken json": '{"action": "look',
+    "other json": '[{"steps": 3}, null]',
+    "several": "Act: go to shelf 1\nAct: go to shelf 2\nObservation: You win.\nAct: stop",
+    "one line": "Act: go to shelf 1; go to shelf 2, then go to sink",
+    "fenced": "```text\n> go to shelf 1\n```",
+    "label alone": "Act:",
+    "imagined": "Observation: You have won.\nAct: stop",
+    "early end": "Act: task completed",
+    "not text": "\x00\ufffd\u202e<so-far></so-far>{{ x }}{% raw %}",
+}
+#: And some that may do something in one of the environments.
+PLAIN = (
+    "Act: go to shelf 1",
+    "Act: go to cabinet 1",
+    "Act: look",
+    "Act: inventory",
+    "Act: search[red lamp]",
+    "Act: click[Buy Now]",
+    "Act: get 1 oak logs",
+    "Think: the next place.\nAct: go to drawer 1",
+)
+
+
+class Scripted:
+    """Replies with what `reply` says to (messages, sampling); keeps all that it was asked.
+
+    room: characters of a prompt above which there is no room for it.
+    """
+
+    name = "scripted"
+
+    def __init__(
+        self, reply: Callable[[Sequence[Message], Sampling], str], room: int | None = None
+    ) -> None:
+        self._reply = reply
+        self._room = room
+        self.asked: list[tuple[Sequence[Message], Sampling]] = []
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: type[Any] | None = None,
+        sampling: Sampling = GREEDY,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> Completion:
+        size = sum(len(message.content) for message in messages)
+        if self._room is not None and size > self._room:
+            raise ContextTooLong("no room", "shorten it")
+        self.asked.append((messages, sampling))
+        text = self._reply(messages, sampling)
+        for mark in stop:
+            text = text.partition(mark)[0]
+        return Completion(text, Usage(1, size // 4, 0, len(text) // 4))
+
+    @property
+    def prompts(self) -> list[str]:
+        """The user's part of everything that it was asked."""
+        return [messages[-1].content for messages, _ in self.asked]
+
+
+def always(text: str) -> Scripted:
+    """Replies the same to everything."""
+    return Scripted(lambda messages, sampling: text)
+
+
+def in_turn(replies: Iterable[str], then: str = "Act: stop") -> Scripted:
+    """Replies one after the other, and `then` to whatever comes afterwards."""
+    left = iter(replies)
+    return Scripted(lambda messages, sampling: next(left, then))
+
+
+def babbling() -> Scripted:
+    """Replies anything, by what it is asked and how: the same to the same request."""
+    pool = [*ODD.values(), *PLAIN, *PLAIN]
+
+    def reply(messages: Sequence[Message], sampling: Sampling) -> str:
+        asked = stable_hash([message.content for message in messages], sampling.sample)
+        return pool[stable_seed(asked) % len(pool)]
+
+    return Scripted(reply)

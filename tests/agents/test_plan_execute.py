@@ -1,0 +1,63 @@
+"""Plan-and-Execute: one plan, written once, carried out once."""
+
+from __future__ import annotations
+
+import pytest
+
+from ldm.agents import Resources
+from ldm.agents.plan_execute import LONGEST, PlanExecuteAgent, PlanExecuteOptions
+from ldm.episode import run_episode
+from ldm.types import EpisodeResult, Trajectory
+from tests.agents.scripted import Scripted, always, in_turn
+from tests.toy import ToyEnv, expert
+
+PLAN = "1. go to shelf 1 OR go to shelf 2 AND\n2. take the fruit AND\n3. put it in the basket"
+TASK = ToyEnv().tasks("test")[0]
+
+
+def played(
+    planner: Scripted, llm: Scripted, budget: int = 8
+) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
+    agent = PlanExecuteAgent(PlanExecuteOptions(budget=budget), Resources(llm=llm, planner=planner))
+    result, trials = run_episode(ToyEnv(), agent, TASK)
+    assert result.error == ""
+    return result, trials
+
+
+def test_the_plan_is_a_note_and_the_executor_has_it_before_its_eyes() -> None:
+    planner, llm = always(PLAN), in_turn(f"Act: {action}" for action in expert(TASK))
+    result, trials = played(planner, llm)
+    assert result.success
+    assert (result.trials, len(trials)) == (1, 1)
+    (note,) = [note for note in result.notes if note.kind == "plan"]
+    assert (note.trial, note.data) == (0, {"text": PLAN})
+    assert all(f"<plan>\n{PLAN}\n</plan>" in prompt for prompt in llm.prompts)
+    assert result.usage.calls == len(llm.asked) + 1
+
+
+def test_the_planner_is_asked_once_and_sees_goal_room_and_skills() -> None:
+    planner = always(PLAN)
+    result, _ = played(planner, always("Act: go to sink"))
+    assert result.end == "budget"
+    (prompt,) = planner.prompts
+    assert TASK.goal in prompt
+    assert "You are in a shed." in prompt
+    assert "AND" in planner.asked[0][0][0].content
+
+
+def test_without_a_plan_the_executor_works_alone() -> None:
+    llm = always("Act: go to sink")
+    result, _ = played(always("  \n"), llm)
+    assert "<plan>" not in llm.prompts[0]
+    assert [note.data for note in result.notes if note.kind == "plan"] == [{"text": ""}]
+
+
+def test_a_plan_without_end_is_shortened() -> None:
+    llm = always("Act: go to sink")
+    played(always("go on " * 5000), llm, budget=2)
+    assert len(llm.prompts[0]) < LONGEST + 1500
+
+
+def test_impossible_options_are_refused() -> None:
+    with pytest.raises(ValueError, match="or more"):
+        PlanExecuteOptions(plan=0)

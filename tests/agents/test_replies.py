@@ -1,0 +1,168 @@
+"""Whatever a model replies, something is read out of it, and how it was formed is known."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldm.agents.replies import LONGEST_ACTION, LONGEST_THOUGHT, Reply, read, verbs_of
+from ldm.envs import ENVS, load_env
+from tests.toy import ToyEnv, expert_trajectories
+
+VERBS = frozenset({"go", "take", "look", "search", "click", "put", "open"})
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("Act: go to desk 1", Reply(action="go to desk 1")),
+        ("  act:   go to desk 1 \n", Reply(action="go to desk 1")),
+        ("Think: I need a mug.", Reply(thought="I need a mug.")),
+        ("Think: A mug.\nAct: go to desk 1", Reply(thought="A mug.", action="go to desk 1")),
+        ("Act: dance", Reply(action="dance")),
+        ("Act: go to desk 1; it is near", Reply(action="go to desk 1; it is near")),
+    ],
+)
+def test_what_is_asked_for_is_read_as_it_stands(text: str, reply: Reply) -> None:
+    assert read(text, VERBS) == reply
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "go to desk 1",
+        "> go to desk 1",
+        "Go to desk 1.",
+        "Action: go to desk 1",
+        "**Action:** go to desk 1",
+        "Action 3: go to desk 1",
+        "The next action is: go to desk 1",
+        "My next step should be: `go to desk 1`",
+        "'go to desk 1'",
+        '"go to desk 1"',
+        "- go to desk 1",
+        "1. go to desk 1",
+        "```\ngo to desk 1\n```",
+        "```text\nAct: go to desk 1\n```",
+        "Act:\ngo to desk 1",
+        "Act: > go to desk 1",
+        "Sure! Here is what I do.\nAct: go to desk 1",
+        '{"action": "go to desk 1"}',
+        '```json\n{"Action": "Act: go to desk 1", "n": 3}\n```',
+        "go to desk 1\n\nThis shows me what is there.",
+    ],
+)
+def test_other_dress_is_loose_and_hides_no_action(text: str) -> None:
+    assert read(text, VERBS) == Reply(action="go to desk 1", form="loose")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thought: a mug.\nAction: go to desk 1",
+        "Think: a mug. \nObservation: none\nAct: go to desk 2",
+        '{"thought": "a mug.", "action": "go to desk 1"}',
+        "Act: Think: a mug.",
+        "Reasoning: a\nmug.\ngo to desk 1",
+    ],
+)
+def test_a_thought_before_the_action_is_kept(text: str) -> None:
+    reply = read(text, VERBS)
+    assert reply.thought == "a mug."
+    assert reply.action in ("go to desk 1", "")
+    assert reply.form == "loose"
+
+
+@pytest.mark.parametrize(
+    ("text", "dropped"),
+    [
+        ("Act: go to desk 1\nAct: take mug 1 from desk 1", 1),
+        ("go to desk 1\nopen drawer 1\ntake mug 1 from drawer 1", 2),
+        ("Act: go to desk 1; open drawer 1", 1),
+        ("Act: go to desk 1, then open drawer 1 and then look", 2),
+        ("Act: go to desk 1\nObservation: a mug\nAct: take mug 1 from desk 1", 0),
+    ],
+)
+def test_of_several_actions_the_first_is_taken_and_the_others_are_counted(
+    text: str, dropped: int
+) -> None:
+    reply = read(text, VERBS)
+    assert reply.action.startswith("go to desk 1")
+    assert reply.dropped == dropped
+    assert reply.form == "loose"
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("", ""),
+        (" \n ```\n``` ", ""),
+        ("Act:", ""),
+        ("I'm sorry, but I can't help.", "I'm sorry, but I can't help."),
+        ("Dancing now\nand on", "Dancing now"),
+        ("[1, 2]", "[1, 2]"),
+        ('{"steps": 1}', '{"steps": 1}'),
+        ("Observation: you win", ""),
+    ],
+)
+def test_where_nothing_can_be_read_the_first_line_is_the_action(text: str, action: str) -> None:
+    assert read(text, VERBS) == Reply(action=action, form="malformed")
+
+
+def test_brackets_belong_to_an_action_and_what_follows_does_not() -> None:
+    for text, action in [
+        ("Act: search[lamp; red, then blue] to begin with", "search[lamp; red, then blue]"),
+        ("Click[Buy Now].", "click[Buy Now]"),
+        ("click[[large]]", "click[[large]]"),
+        ("click[< Prev]", "click[< Prev]"),
+    ]:
+        assert read(text, VERBS).action == action
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("Act: task completed", "completed"),
+        ("task completed.", "completed"),
+        ("Think: all is done.\nAct: Task completed!", "completed"),
+        ("> task failed", "failed"),
+        ("Think: task failed: there is no mug", "failed"),
+        ('{"action": "task failed"}', "failed"),
+        ("Act: go to desk 1\nAct: task completed", ""),
+        ("Think: the task is not completed yet", ""),
+    ],
+)
+def test_a_verdict_is_heard_where_the_model_is_to_judge(text: str, verdict: str) -> None:
+    assert read(text, VERBS, judged=True).verdict == verdict
+    assert read(text, VERBS).verdict == ""
+
+
+def test_a_model_that_rambles_is_cut_short() -> None:
+    reply = read(f"Think: {'a' * 5000}\nAct: go {'b' * 5000}", VERBS)
+    assert len(reply.thought) <= LONGEST_THOUGHT + 1
+    assert len(reply.action) <= LONGEST_ACTION + 1
+
+
+@given(st.text() | st.text("Act:Think \n>{}[]\"'`.;1"))
+def test_no_text_breaks_the_reading(text: str) -> None:
+    reply = read(text, VERBS, judged=True)
+    assert (reply.form == "malformed") == (not reply.thought and not reply.verdict) or reply.action
+    assert "\n" not in reply.action
+    assert reply.dropped >= 0
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_the_verbs_of_an_environment_come_from_its_card(name: str) -> None:
+    env_class = load_env(name)
+    verbs = verbs_of(env_class(env_class.Options()).card)
+    assert {
+        "alfworld": {"go", "take", "put", "open", "heat"},
+        "webshop": {"search", "click"},
+        "textcraft": {"craft", "get", "inventory"},
+    }[name] <= verbs
+
+
+def test_demonstrations_add_the_verbs_that_they_use() -> None:
+    assert verbs_of(ToyEnv().card) >= {"go", "take", "wash", "put"}
+    assert "go" in verbs_of(ToyEnv().card, expert_trajectories())
