@@ -6,9 +6,10 @@ puts what the model wants to do into the environment's grammar.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,6 +28,9 @@ BUDGET = 35
 #: Note of an episode: what the model said at each step, before it was formalised.
 SAID = "said"
 _STOP = (f"\n{replies.SEEN}",)
+_ACT = re.compile(r"\b(?:next |first )?act(?:ion)?(?: \d+)?\s*:", re.IGNORECASE)
+_THINK = re.compile(r"^\W*(?:think|thought)\s*:", re.IGNORECASE)
+_PLAN_STEP = re.compile(r"^(\W*(?:think|thought)\s*:)?\W*step \d+\s*[:.\-]", re.I | re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,20 @@ class AutoPlanAgent:
         return plans.read(path).plan
 
 
+def understood(text: str, verbs: frozenset[str]) -> replies.Reply:
+    """The thought and the action in a reply; "Step 2: …" within is no action but talk of the plan.
+
+    Everything before the first "Act:" is the thought.
+    """
+    text = _PLAN_STEP.sub("", text)
+    label = _ACT.search(text)
+    if label is None:
+        return replies.read(text, verbs)
+    thought = replies.read(f"{replies.THINK} {_THINK.sub('', text[: label.start()])}", verbs)
+    found = replies.read(f"{replies.ACT}{text[label.end() :]}", verbs)
+    return replace(found, thought=thought.thought or found.thought)
+
+
 @dataclass
 class _Work:
     """The state of a trial: what was done, what was said, how much of it the model is shown."""
@@ -134,7 +152,7 @@ class _Work:
             max_tokens=options.reply,
             stop=_STOP,
         )
-        reply = replies.read(completion.text, self.verbs)
+        reply = understood(completion.text, self.verbs)
         self.said.append(reply.action)
         if reply.thought and not reply.action:
             self.steps.append(Step("", "", thought=reply.thought))
