@@ -14,6 +14,7 @@ from ldm.memory import Memory
 from ldm.reasoner import Reasoner
 
 AGENTS = {
+    "adapt": "ldm.agents.adapt:AdaptAgent",
     "autoplan": "ldm.agents.autoplan:AutoPlanAgent",
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",
