@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ldm.agents.adapt.tree import tree_of
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult
 
@@ -30,7 +31,8 @@ class Group:
     interval: 95 % percentile bootstrap interval of the success rate, over tasks.
     mean_steps: environment actions an episode, over all its trials. invalid: of these, in total.
     trials, calls: trials and model calls an episode, on average.
-    seconds: wall time, in total.
+    seconds: wall time, in total. k_max: the mean greatest depth of ADaPT's recursion; None where
+    no agent recursed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -45,6 +47,7 @@ class Group:
     calls: float | None
     invalid: int
     seconds: float
+    k_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,9 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
         "trials": pl.Int64,
         "calls": pl.Int64,
         "seconds": pl.Float64,
+        "k_max": pl.Float64,
     }
+    trees = (tree_of(result) for result in results)
     data = [
         (
             result.task.id,
@@ -121,8 +126,9 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
             result.trials,
             result.usage.calls,
             result.seconds,
+            None if tree is None else float(tree.k_max),
         )
-        for result in results
+        for result, tree in zip(results, trees, strict=True)
     ]
     return pl.DataFrame(data, schema=schema, orient="row")
 
@@ -183,4 +189,5 @@ def _group(table: pl.DataFrame, seed: int) -> Group:
         calls=means["calls"],
         invalid=int(counted["invalid"].sum()),
         seconds=round(float(table["seconds"].sum()), 3),
+        k_max=means["k_max"],
     )

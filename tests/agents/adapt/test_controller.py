@@ -153,7 +153,7 @@ class TestLimits:
     @pytest.mark.parametrize("name", ["d_max", "executor_steps", "max_calls", "plan"])
     def test_are_one_or_more(self, name: str) -> None:
         with pytest.raises(ValueError, match=name):
-            AdaptOptions(**{name: 0})
+            AdaptOptions(**{name: 0})  # type: ignore[arg-type]
 
 
 class TestStrengths:

@@ -114,10 +114,8 @@ def test_ten_thousand_noisy_expressions_mean_what_was_meant(seed: int) -> None:
         order = Writer(rng).order(tree)
         logic = parse_logic(order, KNOWN)
         assert logic is not None, order
-        for chances in range(3):
-            outcomes = {
-                step: random.Random(f"{seed}{chances}{step}").random() < 0.5 for step in KNOWN
-            }
+        for _ in range(3):
+            outcomes = {step: rng.random() < 0.5 for step in KNOWN}
             assert trace(logic, outcomes.__getitem__) == trace(tree, outcomes.__getitem__), order
 
 
