@@ -6,6 +6,7 @@ Equal texts get equal vectors: a query is embedded alone, never padded beside ot
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,9 +49,17 @@ class SentenceTransformerEmbedder:
             raise LdmError(f"The embedder {name!r} does not say its dimension.", "Use another.")
         self.dimension = int(dimension)
         self._remembered: dict[str, NDArray[np.float32]] = {}
+        self._lock = threading.Lock()  # the tokenizer fails when two threads use it at a time
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Texts longer than the model's window are embedded in pieces and averaged by length."""
+        """Texts longer than the model's window are embedded in pieces and averaged by length.
+
+        Safe in several threads.
+        """
+        with self._lock:
+            return self._embedded(texts)
+
+    def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
         new = sorted({text for text in texts if text not in self._remembered})
         if len(self._remembered) + len(new) > REMEMBERED:
             self._remembered.clear()

@@ -33,18 +33,19 @@ class MemoryStoreError(LdmError):
 
 
 class LeakageError(LdmError):
-    """The memory holds tuples that come from tasks about to be evaluated (design §7)."""
+    """A memory or a prompt holds what comes from tasks about to be evaluated (design §7)."""
 
-    def __init__(self, sources: Sequence[str], remedy: str) -> None:
+    def __init__(self, sources: Sequence[str], remedy: str, what: str = "the memory") -> None:
         shown = ", ".join(sources[:5]) + (", …" if len(sources) > 5 else "")
         super().__init__(
-            f"{len(sources)} evaluated task(s) are also sources of the memory: {shown}", remedy
+            f"{len(sources)} evaluated task(s) are also sources of {what}: {shown}", remedy
         )
         self.sources = tuple(sources)
+        self.what = what
 
-    def __reduce__(self) -> tuple[type[LeakageError], tuple[tuple[str, ...], str]]:
+    def __reduce__(self) -> tuple[type[LeakageError], tuple[tuple[str, ...], str, str]]:
         # Exceptions of worker processes are pickled; the default would pass the message as sources.
-        return type(self), (self.sources, self.remedy)
+        return type(self), (self.sources, self.remedy, self.what)
 
 
 class ForkUnsupported(LdmError):

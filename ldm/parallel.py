@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from queue import Empty, SimpleQueue
@@ -22,6 +23,7 @@ WATCH = 1.0
 FAREWELL = 2.0
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class Record(Protocol):
@@ -52,6 +54,21 @@ class Build(Hashable, Protocol[T_contra, R_co]):
     """Builds a worker with its heavy context, once per process: a frozen, picklable value."""
 
     def __call__(self) -> Worker[T_contra, R_co]: ...
+
+
+def at_once(ask: Callable[[T], V], items: Sequence[T], concurrency: int) -> list[V]:
+    """`ask` of every item, in their order, up to `concurrency` of them at a time in threads.
+
+    For questions that wait for somebody else. Raises what the first of them raises; those that
+    have not begun by then are not asked.
+    """
+    if concurrency <= 1 or len(items) <= 1:
+        return [ask(item) for item in items]
+    pool = ThreadPoolExecutor(min(concurrency, len(items)))
+    try:
+        return [one.result() for one in [pool.submit(ask, item) for item in items]]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def parallel_map(

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ldm.memory import Memory, make_history
-from ldm.reasoner import Reasoner, State
+from ldm.memory import Memory
+from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
+from ldm.reasoner.prompted import SHOWN, Candidates, PromptedOptions
 from ldm.types import History, Past, Proposal, Recall, stable_seed
 
 #: One recall alone is no agreement.
@@ -28,38 +29,61 @@ class PolicyOptions:
     k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 5 in a prompt as in the
     paper). history: what of h_τ the decision sees. batches: batch memories of the
     goal's kind that may be searched, 0 for all. control: "random" recalls tuples at random, "none"
-    recalls nothing: what memory is worth. index: who classifies, "embedding" or the reasoner.
+    recalls nothing: what memory is worth. index: who says which types a state belongs to, the
+    nearest centroid ("embedding") or the reasoner ("llm"). rank_history: rank what is recalled by
+    the likeness of its history, too. candidates: "vote" shows a model what the recalls vote for;
+    it has no effect without a model.
     """
 
     k: int = 0
     history: HistoryMode = "full"
     batches: int = 0
     control: Control = ""
-    index: Literal["embedding", "reasoner"] = "embedding"
+    index: Literal["embedding", "llm"] = "embedding"
+    rank_history: bool = False
+    candidates: Candidates = "none"
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
 
+    def prompted(self, concurrency: int = 1) -> PromptedOptions:
+        """How a model is asked, for decisions made in this way."""
+        return PromptedOptions(
+            candidates=self.candidates,
+            notes=self.history in {"full", "summary"},
+            shown=self.k or SHOWN,
+            concurrency=concurrency,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a decision is about. key: seeds what is random; localize: see `Environment.localize`."""
+    """What a decision is about.
+
+    kept: the notes that the decision before it in the same process left. key: seeds what is random.
+    localize: see `Environment.localize`.
+    """
 
     goal: str
     past: Past
     observation: str
     admissible: tuple[str, ...] | None
+    kept: Notes = Notes()  # noqa: RUF009 - frozen
     key: str = ""
     localize: Callable[[str], str] = str
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Proposals, best first, and the recalls they rest on (in the present task's words)."""
+    """Proposals, best first, and the recalls they rest on (in the present task's words).
+
+    notes: what the process's next decision starts from.
+    """
 
     proposals: tuple[Proposal, ...]
     recalls: tuple[Recall, ...]
+    notes: Notes = Notes()  # noqa: RUF009 - frozen
 
     @property
     def action(self) -> str:
@@ -88,13 +112,13 @@ class Policy:
 
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
         """The next action, from the memories in `batches` (Eq. 2)."""
-        recalls = self.recall(now, batches)
-        return Decision((self._reasoner.act(self.state(now), recalls),), recalls)
+        state, recalls = self._seen(now, batches)
+        return _decision(self._reasoner.act(state, recalls), recalls)
 
     def propose(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
-        recalls = self.recall(now, batches)
-        return Decision(self._reasoner.propose(self.state(now), recalls, z), recalls)
+        state, recalls = self._seen(now, batches)
+        return _decision(self._reasoner.propose(state, recalls, z), recalls)
 
     def branch(
         self, now: Observed, batches: Sequence[str], z: int, concentration: float
@@ -105,51 +129,74 @@ class Policy:
         their action alone, with confidence 1; else what `propose` gives. A concentration above 1
         is never reached.
         """
-        recalls = self.recall(now, batches)
-        state = self.state(now)
+        state, recalls = self._seen(now, batches)
         agreed = self._reasoner.agree(state, recalls)
         if agreed.recalls >= AGREEING and agreed.share >= concentration:
-            return Decision((Proposal(agreed.action, 1.0),), recalls)
-        return Decision(self._reasoner.propose(state, recalls, z), recalls)
+            return Decision((Proposal(agreed.action, 1.0),), recalls, _noted(state))
+        return _decision(self._reasoner.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
         """What the reasoner sees of the present: goal, history as configured, observation."""
-        return State(now.goal, self._history(now), now.observation, now.admissible)
+        past, mode = shortened(now.past), self._options.history
+        if mode == "none":
+            history, noted = History(), 0
+        elif mode == "actions":
+            history, noted = History(past=tuple(("", action) for _, action in past)), 0
+        else:
+            notes = self._reasoner.notes(now.goal, past, now.observation, now.kept)
+            history = History(notes.assessment, notes.summary, past if mode == "full" else ())
+            noted = notes.steps
+        return State(now.goal, history, now.observation, now.admissible, noted)
 
-    def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
-        """The tuples that fit, or the control's, in the words of the present task."""
+    def _seen(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
+        state = self.state(now)
+        return state, self.recall(now, batches, state.history.told)
+
+    def recall(
+        self, now: Observed, batches: Sequence[str], history: str = ""
+    ) -> tuple[Recall, ...]:
+        """The tuples that fit, or the control's, in the words of the present task.
+
+        history: the present one, for options that rank by it.
+        """
         options = self._options
-        k = options.k or self._reasoner.recalls
+        k = self._reasoner.recalls if options.candidates == "vote" else options.k
+        k = k or self._reasoner.recalls
         if options.control == "none":
             return ()
         if options.control == "random":
             found = self._memory.sample(k, stable_seed(self._seed, now.key, len(now.past)))
         else:
-            classifier = self._reasoner if options.index == "reasoner" else None
+            classifier = self._reasoner if options.index == "llm" else None
             found = self._memory.retrieve(
-                now.goal, now.observation, k, batches=batches, classifier=classifier
+                now.goal,
+                now.observation,
+                k,
+                batches=batches,
+                classifier=classifier,
+                history=history if options.rank_history else "",
             )
         return tuple(_localized(recall, now.localize) for recall in found)
 
-    def _history(self, now: Observed) -> History:
-        mode = self._options.history
-        if mode == "none":
-            return History()
-        history = make_history(self._reasoner, now.goal, now.past, now.observation)
-        if mode == "summary":
-            return replace(history, past=())
-        if mode == "actions":
-            return History(past=tuple(("", action) for action in history.actions))
-        return history
+
+def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
+    return Decision(answer.proposals, recalls, answer.notes)
+
+
+def _noted(state: State) -> Notes:
+    """The notes of a decision that the reasoner was not asked for: they stay as they were."""
+    return Notes(state.history.assessment, state.history.summary, state.noted)
 
 
 def _localized(recall: Recall, localize: Callable[[str], str]) -> Recall:
     source = recall.tuple
-    action = localize(source.action)
-    observation = localize(source.observation)
-    past = tuple((localize(seen), localize(done)) for seen, done in source.history.past)
-    if (action, observation, past) == (source.action, source.observation, source.history.past):
+    action, observation = localize(source.action), localize(source.observation)
+    history = History(
+        localize(source.history.assessment),
+        localize(source.history.summary),
+        tuple((localize(seen), localize(done)) for seen, done in source.history.past),
+    )
+    if (action, observation, history) == (source.action, source.observation, source.history):
         return recall
-    history = replace(source.history, past=past)
     local = replace(source, action=action, observation=observation, history=history)
     return replace(recall, tuple=local)

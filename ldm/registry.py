@@ -25,9 +25,10 @@ def load(name: str, builtin: Mapping[str, str], group: str, what: str) -> Any:
 
     Raises LdmError where the name is unknown or its module or attribute cannot be imported.
     """
-    known = names(builtin, group)
-    target = name if ":" in name else known.get(name)
+    # What packages announce is looked up last, because that reads a file of each of them.
+    target = name if ":" in name else builtin.get(name) or names(builtin, group).get(name)
     if target is None:
+        known = names(builtin, group)
         close = get_close_matches(name, known, n=1)
         hint = f"Did you mean {close[0]!r}? " if close else ""
         raise LdmError(

@@ -43,6 +43,7 @@ class Manifest:
     arguments: what that command needs to do the same again.
     protocol: what makes scores comparable; its hash is the fingerprint.
     models, seeds: names of the models used, and every seed by its name.
+    prompts: prompt → hash of its file, where a model is used.
     code: the version of this package; commit and dirty flag where it runs from a git checkout.
     """
 
@@ -53,6 +54,7 @@ class Manifest:
     protocol: dict[str, Any]
     models: dict[str, str] = field(default_factory=dict)
     seeds: dict[str, int] = field(default_factory=dict)
+    prompts: dict[str, str] = field(default_factory=dict)
     id: str = ""
     fingerprint: str = ""
     code: dict[str, Any] = field(default_factory=dict)

@@ -150,6 +150,11 @@ class History:
     def actions(self) -> tuple[str, ...]:
         return tuple(action for _, action in self.past)
 
+    @property
+    def told(self) -> str:
+        """Assessment and summary as one text."""
+        return "\n".join(text for text in (self.assessment, self.summary) if text)
+
 
 @dataclass(frozen=True, slots=True)
 class StateActionTuple:

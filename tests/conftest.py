@@ -15,6 +15,11 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-goldens` writes the recorded prompts anew, to be read before they are committed."""
+    parser.addoption("--update-goldens", action="store_true", help="write recorded prompts anew")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
     """Let Ctrl-C reach the processes that tests start, also where this one was told to ignore it.

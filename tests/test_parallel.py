@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ldm.errors import BudgetSpent, LdmError
-from ldm.parallel import parallel_map
+from ldm.parallel import at_once, parallel_map
 
 
 @dataclass(frozen=True)
@@ -152,3 +152,38 @@ def test_an_interrupt_does_not_wait_for_a_thread_that_hangs(
         assert time.monotonic() - started < 15
     finally:
         release.set()
+
+
+class TestAtOnce:
+    def test_answers_in_the_order_of_the_items(self) -> None:
+        everybody_in = threading.Barrier(3, timeout=20)
+
+        def ask(item: int) -> int:
+            everybody_in.wait()  # comes back only when three are asked at the same time
+            return item * 10
+
+        assert at_once(ask, [3, 1, 2], 3) == [30, 10, 20]
+
+    def test_asks_one_by_one_where_that_is_wanted(self) -> None:
+        asked: list[int] = []
+
+        def ask(item: int) -> str:
+            asked.append(item)
+            return threading.current_thread().name
+
+        assert set(at_once(ask, [1, 2, 3], 1)) == {threading.current_thread().name}
+        assert asked == [1, 2, 3]
+
+    def test_raises_the_first_failure_and_asks_no_further(self) -> None:
+        asked: list[int] = []
+
+        def ask(item: int) -> int:
+            asked.append(item)
+            if item == 0:
+                raise ValueError("no answer")
+            time.sleep(0.05)
+            return item
+
+        with pytest.raises(ValueError, match="no answer"):
+            at_once(ask, range(100), 2)
+        assert len(asked) < 100

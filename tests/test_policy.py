@@ -54,7 +54,7 @@ class TestRecalls:
 
     def test_the_reasoner_may_classify(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
-        by_reasoner = policy(memory, index="reasoner").recall(now(), batches)
+        by_reasoner = policy(memory, index="llm").recall(now(), batches)
         assert by_reasoner == policy(memory).recall(now(), batches)
 
     def test_the_control_none_recalls_nothing(self, memory: Memory) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -12,6 +12,8 @@ from ldm.errors import LdmError
 from ldm.llm import LLM, Role, Scoped
 from ldm.memory import Memory
 from ldm.reasoner import Reasoner
+from ldm.reasoner.prompted import PromptedOptions
+from ldm.types import Card
 
 AGENTS = {
     "adapt": "ldm.agents.adapt:AdaptAgent",
@@ -37,12 +39,16 @@ class Resources:
     """What an agent may be built from. `needs` of its class says which it cannot do without.
 
     llm, planner: there together, where a model is configured; they may be the same one.
+    ask: makes a reasoner that asks a model, for an environment with this card; it is there where a
+    model is configured, and reasoner_llm with it.
     """
 
     memory: Memory | None = None
     reasoner: Reasoner | None = None
     llm: LLM | None = None
     planner: LLM | None = None
+    reasoner_llm: LLM | None = None
+    ask: Callable[[LLM, Card, PromptedOptions], Reasoner] | None = None
     seed: int = 0
 
     def model(self, episode: Episode, role: Role = "llm") -> LLM:
@@ -50,12 +56,23 @@ class Resources:
 
         Raises LdmError where none is configured.
         """
-        found = self.planner if role == "planner" else self.llm
+        found = {"llm": self.llm, "planner": self.planner, "reasoner": self.reasoner_llm}[role]
         if found is None:
             raise LdmError("This agent needs a language model, and none is configured.", NO_MODEL)
         return Scoped(
             found, lambda: (self.seed, episode.task_id, episode.trials, role), episode.spent
         )
+
+    def reasoning(self, episode: Episode, options: PromptedOptions) -> Reasoner:
+        """The reasoner for one episode: a model's, charged to it, or the offline one.
+
+        Raises LdmError where there is neither.
+        """
+        if self.ask is not None:
+            return self.ask(self.model(episode, "reasoner"), episode.card, options)
+        if self.reasoner is None:
+            raise LdmError("This agent needs a reasoner, and none is there.", NO_MODEL)
+        return self.reasoner
 
 
 class AgentClass(Protocol):
@@ -64,6 +81,8 @@ class AgentClass(Protocol):
     Options: a frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`).
     needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
     paper: where the agent comes from, for `ldm agents` and tables.
+    It may also have `published`, option → environment → what it stands for where it is None, and a
+    static method sources(options, env) → what its prompts show and so may not be evaluated.
     """
 
     name: str

@@ -63,6 +63,8 @@ class LoopAgent:
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ("llm",)
     Options: ClassVar[type[LoopOptions]] = LoopOptions
+    #: What options that are None stand for, by environment.
+    published: ClassVar[Mapping[str, Mapping[str, int]]] = {"budget": BUDGETS}
 
     def __init__(self, options: LoopOptions, resources: Resources) -> None:
         self.options = options

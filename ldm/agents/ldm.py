@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 from ldm.agents import Resources
 from ldm.episode import Episode
 from ldm.errors import LdmError
-from ldm.policy import Decision, Observed, Policy, PolicyOptions
-from ldm.reasoner import Process
+from ldm.policy import Observed, Policy, PolicyOptions
+from ldm.reasoner import Notes, Process, Reasoner
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,50 +34,65 @@ class LdmAgent:
 
     def __init__(self, options: LdmOptions, resources: Resources) -> None:
         """Raises LdmError where `resources` lack memory or reasoner."""
-        if resources.memory is None or resources.reasoner is None:
+        if resources.memory is None or (resources.reasoner is None and resources.ask is None):
             raise LdmError(
                 "The agent ldm needs a memory.", "Make one with `ldm build-memory DATA`."
             )
         self.options = options
-        self._reasoner = resources.reasoner
-        self._policy = Policy(resources.memory, resources.reasoner, options, resources.seed)
+        self._memory = resources.memory
+        self._resources = resources
 
     def budget(self, env: str) -> int:
         return self.options.budget
 
     def solve(self, episode: Episode) -> None:
-        batches = self._policy.batches(episode.goal)
-        if self.options.decision == "pooled":
-            self._process(episode, batches)
-            return
+        reasoner = self._resources.reasoning(episode, self.options.prompted())
+        policy = Policy(self._memory, reasoner, self.options, self._resources.seed)
+        batches = policy.batches(episode.goal)
+        try:
+            if self.options.decision == "pooled":
+                self._process(episode, policy, batches)
+            else:
+                self._best_of(episode, policy, reasoner, batches)
+        finally:
+            if counts := reasoner.counts():
+                episode.note("replies", **counts)
+
+    def _best_of(
+        self, episode: Episode, policy: Policy, reasoner: Reasoner, batches: Sequence[str]
+    ) -> None:
+        """A decision process from each batch, and the one that the reasoner chooses (Eq. 5)."""
         processes = []
         for batch in batches:
-            confidences = self._process(episode, [batch])
+            confidences = self._process(episode, policy, [batch])
             done = episode.trajectory(episode.trials - 1)
             steps = tuple((step.action, step.observation) for step in done.steps)
             processes.append(Process(done.opening, steps, tuple(confidences)))
-        chosen = self._reasoner.choose(processes)
+        chosen = reasoner.choose(processes)
         episode.note("choice", batches=list(batches), chosen=batches[chosen])
         episode.submit(chosen)
 
-    def _process(self, episode: Episode, batches: Sequence[str]) -> list[float]:
+    def _process(self, episode: Episode, policy: Policy, batches: Sequence[str]) -> list[float]:
         """One decision process from `batches`, in a fresh trial; the confidences of its actions."""
         confidences: list[float] = []
+        kept = Notes()
         with episode.trial():
             while True:
-                decision = self._decide(episode, batches)
+                decision = policy.decide(_observed(episode, kept), batches)
+                kept = decision.notes
                 confidences.append(decision.proposals[0].confidence)
                 episode.act(decision.action, recalls=decision.used)
         return confidences
 
-    def _decide(self, episode: Episode, batches: Sequence[str]) -> Decision:
-        now = episode.now
-        observed = Observed(
-            goal=episode.goal,
-            past=episode.past,
-            observation=now.observation,
-            admissible=now.admissible,
-            key=episode.task_id,
-            localize=episode.localize,
-        )
-        return self._policy.decide(observed, batches)
+
+def _observed(episode: Episode, kept: Notes) -> Observed:
+    now = episode.now
+    return Observed(
+        goal=episode.goal,
+        past=episode.past,
+        observation=now.observation,
+        admissible=now.admissible,
+        kept=kept,
+        key=episode.task_id,
+        localize=episode.localize,
+    )

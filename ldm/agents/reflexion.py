@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.executor import BUDGETS, Hint, LoopAgent, LoopOptions, Work, examples, run
 from ldm.agents.transcript import View, ask, told
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
@@ -43,6 +43,7 @@ class ReflexionAgent(LoopAgent):
 
     name = "reflexion"
     sees_reward = True
+    published: ClassVar[Mapping[str, Mapping[str, int]]] = {"budget": BUDGETS, "trials": TRIALS}
     paper: ClassVar[str] = "Reflexion, arXiv 2303.11366"
     Options: ClassVar[type[ReflexionOptions]] = ReflexionOptions
     options: ReflexionOptions

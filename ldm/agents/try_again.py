@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.executor import BUDGETS, LoopAgent, LoopOptions, Work, examples, run
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
 
@@ -34,6 +34,7 @@ class TryAgainAgent(LoopAgent):
 
     name = "try_again"
     sees_reward = True
+    published: ClassVar[Mapping[str, Mapping[str, int]]] = {"budget": BUDGETS, "trials": TRIALS}
     paper: ClassVar[str] = "Try Again, ADaPT, arXiv 2311.05772, §4.2"
     Options: ClassVar[type[TryAgainOptions]] = TryAgainOptions
     options: TryAgainOptions

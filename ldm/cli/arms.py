@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import EpisodeResult, Task
 
+#: Tuples that are named, of those recalled only after refinement.
+SHOWN = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Arm:
@@ -31,7 +34,7 @@ class Arm:
 
     @property
     def calls_models(self) -> bool:
-        return "llm" in Wiring.of(self.plan).agent_class().needs
+        return Wiring.of(self.plan).calls(self.models)
 
     def hands(self, workers: int | None) -> int:
         """How many tasks are played at a time: one a core, or as many as may be waited for."""
@@ -130,6 +133,32 @@ def report(plan: EvaluationPlan, run: Run, results: Sequence[EpisodeResult]) -> 
         summary=summarize(results, seed=plan.seed),
         results=tuple(results),
     )
+
+
+def say_refined(arms: Sequence[Arm], *, error: bool) -> None:
+    """What of the newest generation's own tuples was recalled, where others stand beside it."""
+    from ldm.eval import refined_recalls
+    from ldm.memory import inspect
+
+    newest = max(arms, key=lambda arm: arm.plan.generation or 0)
+    oldest = min(arm.plan.generation or 0 for arm in arms)
+    if not newest.plan.memory_digest or (newest.plan.generation or 0) == oldest:
+        return
+    env = newest.tasks[0].env
+    rows = inspect(newest.plan.memory, env, newest.plan.generation).rows
+    added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
+    found = refined_recalls(newest.run, frozenset(added))
+    output.say(
+        f"Of the {len(added)} tuples that came after generation {oldest}, {len(found.counts)} were "
+        f"recalled, in {found.steps} of {found.all_steps} steps of {found.tasks} tasks.",
+        error=error,
+    )
+    for tuple_id, count in found.counts[:SHOWN]:
+        seen = " ".join(added[tuple_id].observation.split())[:100]
+        output.say(
+            f"  {count:>4} times: {added[tuple_id].goal} | {seen} -> {added[tuple_id].action}",
+            error=error,
+        )
 
 
 def told_apart(reports: Sequence[tuple[EvaluationPlan, Report]]) -> list[Report]:

@@ -236,7 +236,9 @@ def _pool(plan: OptimisationPlan, env: Environment, runs: Path) -> tuple[Task, .
 
     wanted = plan.settings()
     everything = select(env.tasks(plan.split), kinds=(plan.kind,))
-    used = evaluated_sources(runs, plan.env, lambda options: build_environment(plan.env, options))
+    used = evaluated_sources(
+        runs, plan.env, env, lambda options: build_environment(plan.env, options)
+    )
     free = [task for task in everything if task.leak_key not in used]
     if len(free) < len(everything):
         left_out = len(everything) - len(free)

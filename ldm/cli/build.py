@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.wiring import DEFAULT_MEMORY
-from ldm.errors import LdmError
+from ldm.cli.models import (
+    CONCURRENCY,
+    CacheAt,
+    Concurrency,
+    LlmName,
+    MaxCalls,
+    MaxTokens,
+    MaxUsd,
+    ModelOptions,
+    Models,
+    PricesAt,
+    ReasonerName,
+    ReplayOf,
+    Timeout,
+    connection,
+    counted,
+    say_accounts,
+)
+from ldm.cli.wiring import DEFAULT_MEMORY, card_of
+from ldm.errors import LdmError, RunStopped
 
 if TYPE_CHECKING:
+    from ldm.embed import Embedder
     from ldm.memory import Built
+    from ldm.reasoner import Reasoner
+    from ldm.reasoner.prompted import Formation
     from ldm.records import Problem
     from ldm.types import Trajectory
 
@@ -56,6 +78,24 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
     seed: Annotated[int, typer.Option(help="Of the shuffle before cutting.")] = 0,
     embedder: EmbedderName = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False,
+    formation: Annotated[
+        Literal["trajectory", "paper"],
+        typer.Option(help="Model calls for histories: one a trajectory, or two a step (paper)."),
+    ] = "trajectory",
+    llm: LlmName = None,
+    reasoner_llm: ReasonerName = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(help="Folder to record model calls in; default: calls in the memory's."),
+    ] = None,
+    cache: CacheAt = None,
+    replay: ReplayOf = None,
+    concurrency: Concurrency = None,
+    max_usd: MaxUsd = None,
+    max_tokens: MaxTokens = None,
+    max_calls: MaxCalls = None,
+    prices: PricesAt = None,
+    timeout: Timeout = None,
     format_name: FormatName = "",
     strict: Strict = False,
     as_json: AsJson = False,
@@ -65,9 +105,14 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
     What the memory holds already is left out; with nothing new nothing happens. More trajectories
     become further batches, in a new generation. An interrupted build goes on where it was.
 
+    With a model, it writes the histories and makes the types; its calls are recorded beside the
+    memory, and none is paid twice. Without one the offline reasoner does.
+
     \b
     Examples:
       ldm build-memory data/
+      ldm build-memory data/ --llm gpt-4o-mini --max-usd 5
+      ldm build-memory data/ --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
     """
@@ -81,29 +126,91 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
         )
     from ldm.embed import load_embedder
     from ldm.memory import FormationOptions, build
-    from ldm.reasoner.offline import OfflineReasoner
 
-    output.say("No language model is used: the offline reasoner forms the memory.")
+    asked = ModelOptions.given(
+        llm=llm,
+        reasoner_llm=reasoner_llm,
+        cache=cache,
+        replay=replay,
+        concurrency=concurrency,
+        max_usd=max_usd,
+        max_tokens=max_tokens,
+        max_calls=max_calls,
+        prices=prices,
+        timeout=timeout,
+    )
     options = FormationOptions(batch_size, batching.value, seed)
     model = load_embedder(embedder)
     reports = []
-    for name in sorted({t.task.env for t in chosen}):
-        mine = [t for t in chosen if t.task.env == name]
-        with output.stages() as on_progress:
-            built = build(
-                memory,
-                mine,
-                model,
-                OfflineReasoner,
-                options=options,
-                rebuild=rebuild,
-                on_progress=on_progress,
-            )
-        reports.append(_report(built, memory))
-        if not as_json:
-            _show(built, memory)
+    with _reasoning(asked, record or _calls(memory), formation) as reasoner_of:
+        for name in sorted({t.task.env for t in chosen}):
+            with output.stages() as on_progress:
+                built = build(
+                    memory,
+                    [t for t in chosen if t.task.env == name],
+                    model,
+                    reasoner_of(name),
+                    options=options,
+                    rebuild=rebuild,
+                    on_progress=on_progress,
+                )
+            reports.append(_report(built, memory))
+            if not as_json:
+                _show(built, memory)
     if as_json:
         output.print_json({"memory": memory, "environments": reports})
+
+
+@contextmanager
+def _reasoning(
+    asked: ModelOptions, record: Path | None, formation: Formation
+) -> Iterator[Callable[[str], Callable[[Embedder], Reasoner]]]:
+    """Environment → what makes the reasoner that forms its memory: a model's, or the offline one.
+
+    What a model costs is said in the end, and what became of its replies. record: where its calls
+    go, None for nowhere.
+    """
+    from ldm.reasoner.offline import OfflineReasoner
+
+    if not asked.configured:
+        output.say("No language model is used: the offline reasoner forms the memory.")
+        yield lambda _: OfflineReasoner
+        return
+    from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+
+    if not asked.replay:
+        output.say(f"{asked.roles()['reasoner']} at {connection().shown} forms the memory.")
+    models, made = Models(asked, record), list[PromptedReasoner]()
+    options = PromptedOptions(formation, concurrency=asked.concurrency or CONCURRENCY)
+
+    def reasoner_of(env: str) -> Callable[[Embedder], Reasoner]:
+        def make(embedder: Embedder) -> Reasoner:
+            aid, llm = OfflineReasoner(embedder), models.get("reasoner")
+            made.append(PromptedReasoner(llm, card_of(env), aid, embedder, options))
+            return made[-1]
+
+        return make
+
+    try:
+        yield reasoner_of
+    except RunStopped:
+        models.close(wait=True)
+        raise
+    finally:
+        models.close()
+        say_accounts(models.accounts())
+        for reasoner in made:
+            output.say(f"Replies: {counted(reasoner.counts())}.")
+
+
+def _calls(memory: str) -> Path | None:
+    """Where the calls of a memory are recorded unless it is said; nowhere for a server's."""
+    from ldm.memory.store import CALLS, is_server
+
+    if is_server(memory):
+        output.say("The calls of a memory on a server are recorded with --record FOLDER only.")
+        return None
+    return Path(memory) / CALLS
 
 
 def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option

@@ -24,6 +24,8 @@ def agents(as_json: AsJson = False) -> None:
             "paper": found.paper,
             "needs": list(found.needs),
             "sees_reward": found.sees_reward,
+            # What options stand for that are None: they differ from one environment to another.
+            **{f"published {k}": dict(v) for k, v in getattr(found, "published", {}).items()},
         }
 
     _print(_entries(AGENTS, GROUP, load_agent, describe), as_json)
@@ -34,7 +36,11 @@ def envs(as_json: AsJson = False) -> None:
     from ldm.envs import ENVS, GROUP, load_env
 
     def describe(found: Any) -> dict[str, Any]:
-        return {"default_split": found.default_split}
+        return {
+            "paper": getattr(found, "paper", ""),
+            "needs": getattr(found, "needs", ""),
+            "default_split": found.default_split,
+        }
 
     _print(_entries(ENVS, GROUP, load_env, describe), as_json)
 

@@ -5,8 +5,43 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
 
 from ldm.errors import LdmError
+
+# How LDM² decides (`ldm.policy.PolicyOptions`), for the commands that let it decide.
+DecisionMode = Annotated[
+    Literal["pooled", "per-batch"] | None,
+    typer.Option(help="One process over all batch memories, or one a batch. Default: pooled."),
+]
+TuplesShown = Annotated[
+    int | None, typer.Option("--k", min=1, help="Tuples recalled; default 5, offline 60.")
+]
+HistoryShown = Annotated[
+    Literal["full", "summary", "actions", "none"] | None,
+    typer.Option(help="What of the history a decision sees. Default: full."),
+]
+RankHistory = Annotated[
+    bool | None,
+    typer.Option("--rank-history/--no-rank-history", help="Rank tuples by their history, too."),
+]
+CandidatesFrom = Annotated[
+    Literal["none", "vote"] | None,
+    typer.Option(help="Show the model what the recalls vote for. Default: none."),
+]
+ClassifiedBy = Annotated[
+    Literal["embedding", "llm"] | None,
+    typer.Option(help="Who finds a state's types in the indices. Default: embedding."),
+]
+ShowAdmissible = Annotated[
+    bool | None,
+    typer.Option(
+        "--show-admissible/--hide-admissible",
+        help="Whether the agent sees which actions are possible, where the environment says it.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +64,11 @@ SHIPPED = {
 }
 #: The split of a published list of tasks, in environments that play one.
 STORED = {"textcraft": "stored"}
+
+
+def said(**options: Any) -> dict[str, str]:
+    """The options that were given, as `--set` would have them."""
+    return {name: str(value) for name, value in options.items() if value is not None}
 
 
 def listed_names(text: str) -> tuple[str, ...]:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import Arm, foretell, label, play, report, short, told_apart
+from ldm.cli.arms import Arm, foretell, label, play, report, say_refined, short
 from ldm.cli.choices import (
+    CandidatesFrom,
+    ClassifiedBy,
+    DecisionMode,
+    HistoryShown,
+    RankHistory,
+    ShowAdmissible,
+    TuplesShown,
     full_location,
     listed_ids,
     listed_names,
     memory_generations,
+    said,
     stored_list,
     with_data,
     without_data,
@@ -37,6 +45,16 @@ from ldm.cli.models import (
     connection,
     listed,
 )
+from ldm.cli.several import (
+    Beside,
+    check_agents,
+    check_examples,
+    fitting,
+    labelled,
+    one_each,
+    say_limits,
+    swept,
+)
 from ldm.cli.wiring import DEFAULT_MEMORY, Wiring, settings
 from ldm.errors import LdmError
 
@@ -46,8 +64,6 @@ if TYPE_CHECKING:
     from ldm.types import Task
 
 DEFAULT_AGENT = "ldm"
-#: Tuples that are named, of those recalled only after refinement.
-SHOWN = 5
 DEFAULT_RUNS = Path("runs")
 
 
@@ -59,7 +75,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         str | None, typer.Option(help="Split; each environment has a default.")
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(help="Agent: a name or package.module:Class.")
+        str | None,
+        typer.Option(help="Agent: a name or package.module:Class; several: react,ldm."),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None,
     kinds: Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")] = None,
@@ -89,9 +106,20 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
             "--set", metavar="NAME=VALUE", help="Agent option; env.NAME=VALUE: environment."
         ),
     ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=A,B,…", help="Evaluate with each value of an agent option."),
+    ] = None,
     plans: Annotated[
         Path | None, typer.Option(help="Folder with the plans of `ldm autoplan`, for autoplan.")
     ] = None,
+    decision: DecisionMode = None,
+    k: TuplesShown = None,
+    history: HistoryShown = None,
+    rank_history: RankHistory = None,
+    candidates: CandidatesFrom = None,
+    index: ClassifiedBy = None,
+    admissible: ShowAdmissible = None,
     data: Annotated[
         Path | None,
         typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
@@ -129,13 +157,25 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval
       ldm eval --env alfworld --split valid_seen --agent ldm
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
-      ldm eval --env alfworld --agent ldm --set k=7 --set env.dialect=put
+      ldm eval --env alfworld --agent ldm --k 7 --set env.dialect=put
+      ldm eval --env alfworld --llm gpt-4o-mini --candidates vote --history summary
       ldm eval --env alfworld --generation 0,newest
+      ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
+      ldm eval --env textcraft --agent adapt --sweep d_max=1,2,3,4 --llm MODEL
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
     agent_options, env_options = settings(assign or [])
+    agent_options |= said(
+        decision=decision,
+        k=k,
+        history=history,
+        rank_history=rank_history,
+        candidates=candidates,
+        index=index,
+    )
+    env_options |= said(admissible=admissible)
     if data is not None:
         env_options["data"] = str(data.expanduser().absolute())
     if plans is not None:
@@ -176,18 +216,22 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     )
     asked = {name: value for name, value in given.items() if value is not None}
     if resume is not None:
-        groups = [_resumed(resume, runs, (asked, models), control)]
+        groups = [_resumed_all(resume, runs, (asked, models), control)]
     else:
-        beside = _Beside(control, tuple(earlier))
-        groups = [_prepared(plan, runs, models, beside) for plan in _plans(asked)]
+        beside = Beside(control, tuple(earlier))
+        agents = tuple(dict.fromkeys(listed_names(agent or DEFAULT_AGENT)))
+        groups = [
+            _prepared(swept(beside.plans(one_each(plan, agents)), sweep), runs, models)
+            for plan in _plans(asked)
+        ]
     if estimate:
         for arm in (arm for group in groups for arm in group):
             foretell(arm, workers)
         return
-    finished = [told_apart([(arm.plan, play(arm, workers)) for arm in group]) for group in groups]
+    finished = [labelled([(arm.plan, play(arm, workers)) for arm in group]) for group in groups]
     _show(finished, as_json)
     for group in groups:
-        _say_refined(group, error=as_json)
+        say_refined(group, error=as_json)
 
 
 def _plans(asked: dict[str, Any]) -> list[EvaluationPlan]:
@@ -228,70 +272,48 @@ def _remembered(location: str) -> Sequence[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Beside:
-    """What an agent is compared with: itself with a control, with other memory generations."""
-
-    control: str | None
-    generations: tuple[int | None, ...]
-
-    def plans(self, plan: EvaluationPlan) -> list[EvaluationPlan]:
-        others = [replace(plan, generation=g, memory_digest="") for g in self.generations]
-        if self.control is not None:
-            others.append(_controlled(plan, self.control))
-        return others
-
-
-def _prepared(plan: EvaluationPlan, runs: Path, models: ModelOptions, beside: _Beside) -> list[Arm]:
-    """The runs of a plan, on disk: the agent's own and those that it is compared with.
+def _prepared(plans: Sequence[EvaluationPlan], runs: Path, models: ModelOptions) -> list[Arm]:
+    """The runs of the plans, on disk: the first agent's and those that it is compared with.
 
     Each names the next one as its companion, so that resuming the first resumes all.
     """
-    _check_models(plan, models)
-    others = [_checked(other)[0] for other in beside.plans(plan)]
-    plan, tasks, protocol = _checked(plan)
-    arms: list[Arm] = []
+    from ldm.runs import create
 
-    def add(chosen: EvaluationPlan, companion: str) -> str:
+    for plan in {plan.agent: plan for plan in plans}.values():
+        _check_models(plan, models)
+    say_limits(plans, models)
+    checked = [_checked(plan) for plan in plans]
+    arms: list[Arm] = []
+    companion = ""
+    for chosen, tasks, protocol in reversed(checked):
         manifest = _manifest(chosen, protocol, models, companion)
         subject = (short(chosen.env), chosen.split, short(label(chosen)))
         arms.insert(0, Arm(chosen, create(runs, subject, manifest), tasks, models, fresh=True))
-        return arms[0].run.manifest.id
-
-    from ldm.runs import create
-
-    companion = ""
-    for chosen in reversed([plan, *others]):
-        companion = add(chosen, companion)
+        companion = arms[0].run.manifest.id
     return arms
 
 
 def _check_models(plan: EvaluationPlan, models: ModelOptions) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are not used."""
     wiring = Wiring.of(plan)
-    if "reasoner" in wiring.agent_class().needs:
-        output.say("No language model is used: the offline reasoner decides.")
-    if models.reasoner_llm:
-        output.say("No reasoner asks a model yet: --reasoner-llm has no effect.")
-    if "llm" not in wiring.agent_class().needs:
-        if models.llm or models.planner_llm:
+    needs = wiring.agent_class().needs
+    if not wiring.calls(models):
+        if "reasoner" in needs:
+            output.say("No language model is used: the offline reasoner decides.")
+        elif models.configured:
             output.say(f"The agent {plan.agent} calls no language model: none is used.")
         return
     if not models.configured:
         raise wiring.no_model()
-    roles = models.roles()
     if not models.replay:
-        output.say(f"Models at {connection().shown}: {listed(roles)}.")
+        shown = listed(_called(models.roles(), needs))
+        output.say(f"Models at {connection().shown}: {shown}.")
 
 
-def _controlled(plan: EvaluationPlan, control: str) -> EvaluationPlan:
-    if "control" not in {field.name for field in fields(Wiring.of(plan).agent_class().Options)}:
-        raise LdmError(
-            f"The agent {plan.agent} recalls no tuples, so there is nothing to control for.",
-            "Leave out --control.",
-        )
-    options = {**dict(plan.agent_options), "control": control}
-    return replace(plan, agent_options=tuple(sorted(options.items())))
+def _called(roles: Mapping[str, str], needs: Sequence[str]) -> dict[str, str]:
+    """The roles that an agent with these needs calls, each with its model."""
+    called = {"llm": ("llm", "planner"), "reasoner": ("reasoner",)}
+    return {role: roles[role] for need in needs for role in called.get(need, ())}
 
 
 def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], dict[str, Any]]:
@@ -305,6 +327,7 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
     env = wiring.environment()
     try:
         tasks = select(env.tasks(plan.split), kinds=plan.kinds, limit=plan.limit, ids=plan.tasks)
+        check_examples(plan, env.card.name, tasks)
         if "memory" in needs:
             memory = inspect(plan.memory, env.card.name, plan.generation)
             check_leakage(memory.sources(), tasks)
@@ -321,14 +344,17 @@ def _checked(plan: EvaluationPlan) -> tuple[EvaluationPlan, tuple[Task, ...], di
 def _manifest(
     plan: EvaluationPlan, protocol: dict[str, Any], models: ModelOptions, companion: str
 ) -> Manifest:
+    from ldm.prompts import digests
     from ldm.runs import Manifest
 
     names = {"embedder": plan.embedder} if plan.embedder else {}
     arguments = {"plan": plan.arguments(), "companion": companion}
-    if "llm" in Wiring.of(plan).agent_class().needs:
-        roles = models.roles()
-        names |= {"llm": roles["llm"], "planner": roles["planner"]}
+    prompts: dict[str, str] = {}
+    wiring = Wiring.of(plan)
+    if wiring.calls(models):
+        names |= _called(models.roles(), wiring.agent_class().needs)
         arguments["models"] = asdict(models)
+        prompts = digests()
         if not models.replay:
             names["server"] = connection().shown
     return Manifest(
@@ -337,7 +363,22 @@ def _manifest(
         protocol=protocol,
         models=names,
         seeds={"seed": plan.seed},
+        prompts=prompts,
     )
+
+
+def _resumed_all(
+    name: str, runs: Path, given: tuple[dict[str, Any], ModelOptions], control: str | None
+) -> list[Arm]:
+    """As `_resumed`, where the command line may name the first agent or several."""
+    asked, models = given
+    agents = listed_names(asked.get("agent", ""))
+    if len(agents) > 1:
+        options = fitting(asked.get("agent_options", ()), _recorded(name, runs)[1])
+        asked = {**asked, "agent": agents[0], "agent_options": options}
+    arms = _resumed(name, runs, (asked, models), control)
+    check_agents(agents, [arm.plan for arm in arms], str(arms[0].run.directory))
+    return arms
 
 
 def _resumed(
@@ -426,7 +467,7 @@ def compare(
                 f"differ: {'; '.join(differing)}.",
                 "Evaluate both in the same way.",
             )
-    reports = told_apart([(plan, report(plan, run, results(run))) for run, plan in found])
+    reports = labelled([(plan, report(plan, run, results(run))) for run, plan in found])
     _side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})
@@ -448,32 +489,6 @@ def _show(groups: Sequence[Sequence[Report]], as_json: bool) -> None:
         output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
     if not any(r.summary.overall.success_rate is not None for group in groups for r in group):
         raise LdmError("Every episode ended in an error.", "The first one is shown above.")
-
-
-def _say_refined(arms: Sequence[Arm], *, error: bool) -> None:
-    """What of the newest generation's own tuples was recalled, where others stand beside it."""
-    from ldm.eval import refined_recalls
-    from ldm.memory import inspect
-
-    newest = max(arms, key=lambda arm: arm.plan.generation or 0)
-    oldest = min(arm.plan.generation or 0 for arm in arms)
-    if not newest.plan.memory_digest or (newest.plan.generation or 0) == oldest:
-        return
-    env = newest.tasks[0].env
-    rows = inspect(newest.plan.memory, env, newest.plan.generation).rows
-    added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
-    found = refined_recalls(newest.run, frozenset(added))
-    output.say(
-        f"Of the {len(added)} tuples that came after generation {oldest}, {len(found.counts)} were "
-        f"recalled, in {found.steps} of {found.all_steps} steps of {found.tasks} tasks.",
-        error=error,
-    )
-    for tuple_id, count in found.counts[:SHOWN]:
-        seen = " ".join(added[tuple_id].observation.split())[:100]
-        output.say(
-            f"  {count:>4} times: {added[tuple_id].goal} | {seen} -> {added[tuple_id].action}",
-            error=error,
-        )
 
 
 def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:

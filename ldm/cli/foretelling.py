@@ -62,7 +62,7 @@ def _prices(options: ModelOptions) -> list[Price]:
 
     prices = load_prices(Path(options.prices) if options.prices else None)
     roles = options.roles()
-    found = [price_of(roles[role], prices) for role in ("llm", "planner")]
+    found = [price_of(roles[role], prices) for role in roles]
     known = [price for price in found if price is not None]
     return known if len(known) == len(found) else []
 

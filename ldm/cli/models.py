@@ -41,7 +41,7 @@ ReasonerName = Annotated[
     typer.Option(
         "--reasoner-llm",
         envvar="LDM_REASONER_LLM",
-        help="Model for the reasoner. No effect yet: the offline one decides.",
+        help="Model for LDM²'s reasoner; else --llm. Without either the offline one decides.",
     ),
 ]
 CacheAt = Annotated[
@@ -124,8 +124,8 @@ class ModelOptions:
 
     @property
     def configured(self) -> bool:
-        """Whether agents have a model: one is named, or a recording names it."""
-        return bool(self.llm or self.replay)
+        """Whether a model is named, or a recording names it."""
+        return bool(self.llm or self.reasoner_llm or self.replay)
 
     def roles(self) -> dict[str, str]:
         """Role → model. Raises LdmError where a replayed recording does not say which."""
@@ -136,6 +136,7 @@ class ModelOptions:
 
             recorded = Recording(replay=Path(self.replay)).roles()
             llm = llm or recorded.get("llm") or next(iter(recorded.values()), None)
+        llm = llm or self.reasoner_llm
         if llm is None:
             raise LdmError(
                 "No language model is named.",
@@ -247,9 +248,10 @@ def make_client(options: ModelOptions, directory: Path | None) -> Client:
 
 
 def listed(roles: Mapping[str, str]) -> str:
-    """The models of the roles that agents call, for messages."""
-    names = {roles["llm"], roles["planner"]}
-    return roles["llm"] if len(names) == 1 else f"{roles['llm']}, planner {roles['planner']}"
+    """The models of roles, for messages."""
+    if len(set(roles.values())) == 1:
+        return next(iter(roles.values()))
+    return ", ".join(f"{role} {model}" for role, model in roles.items())
 
 
 def say_accounts(accounts: list[Account], where: str = "") -> None:
@@ -262,3 +264,15 @@ def say_accounts(accounts: list[Account], where: str = "") -> None:
             f"{usage.prompt_tokens} prompt tokens ({usage.cached_tokens} cached), "
             f"{usage.completion_tokens} completion tokens, {price}."
         )
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """What became of replies, in words; counts: as `Reasoner.counts` has them."""
+    replies, malformed = counts.get("replies", 0), counts.get("malformed", 0)
+    share = f" ({100 * malformed / replies:.1f} %)" if replies else ""
+    told = [f"{replies} replies", f"{malformed} malformed{share}"]
+    matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
+    if matched:
+        how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())
+        told.append(f"actions matched: {how}")
+    return "; ".join(told)

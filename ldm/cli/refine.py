@@ -4,90 +4,56 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import cores, short
+from ldm.cli.arms import short
 from ldm.cli.choices import (
+    CandidatesFrom,
+    ClassifiedBy,
+    HistoryShown,
+    RankHistory,
+    ShowAdmissible,
+    TuplesShown,
     full_location,
     listed_ids,
     listed_names,
     one_environment,
+    said,
     with_data,
     without_data,
 )
 from ldm.cli.evaluate import DEFAULT_RUNS
-from ldm.cli.wiring import DEFAULT_MEMORY, Settings, build_environment, override, settings
+from ldm.cli.exploring import RefinementPlan, carry_out, enlarge
+from ldm.cli.models import (
+    CacheAt,
+    Concurrency,
+    LlmName,
+    MaxCalls,
+    MaxTokens,
+    MaxUsd,
+    ModelOptions,
+    PricesAt,
+    ReasonerName,
+    ReplayOf,
+    Timeout,
+    connection,
+)
+from ldm.cli.wiring import DEFAULT_MEMORY, build_environment, override, settings
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
-    from ldm.explore import Equipment, Explored, RefineOptions
+    from ldm.explore import Explored
     from ldm.memory import Generation
     from ldm.runs import Run
     from ldm.types import Task
 
 DEFAULT_TASKS = "60"
-
-
-@dataclass(frozen=True, slots=True)
-class RefinementPlan:
-    """What a refinement is determined by; run.json holds it, so that it can be resumed.
-
-    tasks: ids of the goals to explore. options: (field, value) of RefineOptions; policy_options,
-    env_options: (field, value as written) of PolicyOptions and of the environment's Options.
-    generation, memory_digest: what is explored with, and built upon.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    env: str
-    split: str
-    tasks: tuple[str, ...] = field(repr=False)
-    memory: str
-    generation: int
-    embedder: str
-    memory_digest: str
-    env_options: Settings = ()
-    policy_options: Settings = ()
-    options: Settings = ()
-    seed: int = 0
-
-    def environment(self) -> Environment:
-        """The environment, for its tasks and protocol, or to be explored."""
-        return build_environment(self.env, self.env_options)
-
-    def refine_options(self) -> RefineOptions:
-        """How goals are explored."""
-        from ldm.explore import RefineOptions
-
-        found: RefineOptions = override(RefineOptions, dict(self.options), "refinement")
-        return found
-
-    def __call__(self) -> Equipment:
-        """What the goals are explored with, in any process.
-
-        Raises LdmError where a name, an option, data or the memory does not fit.
-        """
-        from ldm.embed import load_embedder
-        from ldm.explore import Equipment
-        from ldm.memory import Memory
-        from ldm.policy import Policy, PolicyOptions
-        from ldm.reasoner.offline import OfflineReasoner
-
-        env = self.environment()
-        embedder = load_embedder(self.embedder)
-        reasoner = OfflineReasoner(embedder)
-        memory = Memory.open(
-            self.memory, env.card.name, embedder=embedder, generation=self.generation
-        )
-        policy_options = override(PolicyOptions, dict(self.policy_options), "policy")
-        policy = Policy(memory, reasoner, policy_options, self.seed)
-        return Equipment(env, memory, reasoner, policy, self.refine_options(), self.seed)
 
 
 def refine(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -134,6 +100,12 @@ def refine(  # noqa: PLR0913, PLR0917 - one parameter an option
             "--set", metavar="NAME=VALUE", help="Decision option; env.NAME=VALUE: environment."
         ),
     ] = None,
+    k: TuplesShown = None,
+    history: HistoryShown = None,
+    rank_history: RankHistory = None,
+    candidates: CandidatesFrom = None,
+    index: ClassifiedBy = None,
+    admissible: ShowAdmissible = None,
     data: Annotated[Path | None, typer.Option(help="The environment's data.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; default: one a core.")] = None,
     dry_run: Annotated[
@@ -144,6 +116,16 @@ def refine(  # noqa: PLR0913, PLR0917 - one parameter an option
     resume: Annotated[
         str | None, typer.Option(help="Go on with this run (directory or id).")
     ] = None,
+    llm: LlmName = None,
+    reasoner_llm: ReasonerName = None,
+    cache: CacheAt = None,
+    replay: ReplayOf = None,
+    concurrency: Concurrency = None,
+    max_usd: MaxUsd = None,
+    max_tokens: MaxTokens = None,
+    max_calls: MaxCalls = None,
+    prices: PricesAt = None,
+    timeout: Timeout = None,
 ) -> None:
     """Explore new training goals; what was done better becomes the memory's next generation.
 
@@ -158,6 +140,10 @@ def refine(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm runs tree runs/refine-alfworld-train-20261121-101530-ab12 TASK
     """
     policy_options, env_options = settings(assign or [])
+    policy_options |= said(
+        k=k, history=history, rank_history=rank_history, candidates=candidates, index=index
+    )
+    env_options |= said(admissible=admissible)
     if data is not None:
         env_options["data"] = str(data.expanduser().absolute())
     explore = {
@@ -182,12 +168,24 @@ def refine(  # noqa: PLR0913, PLR0917 - one parameter an option
         policy_options=policy_options,
         options={name: str(value) for name, value in explore.items() if value is not None},
     )
+    models = ModelOptions.given(
+        llm=llm,
+        reasoner_llm=reasoner_llm,
+        cache=cache,
+        replay=replay,
+        concurrency=concurrency,
+        max_usd=max_usd,
+        max_tokens=max_tokens,
+        max_calls=max_calls,
+        prices=prices,
+        timeout=timeout,
+    )
     if resume is not None:
-        plan, run, chosen = _resumed(resume, runs, asked)
+        plan, run, chosen, models = _resumed(resume, runs, asked, models)
     else:
-        plan, run, chosen = _prepared(asked, runs, dry_run=dry_run)
-    explored = _explore(plan, run, chosen, workers, fresh=resume is None)
-    made = None if dry_run else _add(plan, run, explored)
+        plan, run, chosen = _prepared(asked, runs, models, dry_run=dry_run)
+    explored = carry_out(plan, run, chosen, models, workers, fresh=resume is None)
+    made = None if dry_run else enlarge(plan, explored, models)
     _show(plan, run, explored, made, as_json=as_json)
 
 
@@ -220,7 +218,7 @@ class _Asked:
 
 
 def _prepared(
-    asked: _Asked, runs: Path, *, dry_run: bool
+    asked: _Asked, runs: Path, models: ModelOptions, *, dry_run: bool
 ) -> tuple[RefinementPlan, Run, Sequence[Task]]:
     """A new run with its goals chosen. Nothing is written where something does not fit."""
     from ldm.memory import inspect
@@ -247,10 +245,13 @@ def _prepared(
         )
         chosen = _goals(plan, asked, env, contents.sources(), runs)
         plan = replace(plan, tasks=tuple(task.id for task in chosen))
-        manifest = _manifest(plan, env, chosen)
+        manifest = _manifest(plan, env, chosen, models)
     finally:
         env.close()
-    output.say("No language model is used: the offline reasoner decides.")
+    if not models.configured:
+        output.say("No language model is used: the offline reasoner decides.")
+    elif not models.replay:
+        output.say(f"{models.roles()['reasoner']} at {connection().shown} decides.")
     run = create(runs, ("refine", short(plan.env), plan.split), manifest)
     return plan, run, chosen
 
@@ -308,7 +309,7 @@ def _goals(
     everything = env.tasks(plan.split)
     before = generations(plan.memory, env.card.name)
     evaluated = evaluated_sources(
-        runs, plan.env, lambda options: build_environment(plan.env, options)
+        runs, plan.env, env, lambda options: build_environment(plan.env, options)
     )
     explored = {task for g in before if g.number <= plan.generation for task in g.tasks}
     new = new_goals(
@@ -337,21 +338,33 @@ def _goals(
     return select(new, kinds=asked.kinds or (), limit=int(wanted), seed=plan.seed)
 
 
-def _manifest(plan: RefinementPlan, env: Environment, chosen: Sequence[Task]) -> Any:
-    from ldm import records
+def _manifest(
+    plan: RefinementPlan, env: Environment, chosen: Sequence[Task], models: ModelOptions
+) -> Any:
+    from ldm import prompts, records
     from ldm.eval import protocol
     from ldm.runs import Manifest
 
+    arguments: dict[str, Any] = {"plan": json.loads(records.dumps(plan))}
+    names = {"embedder": plan.embedder}
+    if models.configured:
+        arguments["models"] = asdict(models)
+        names["reasoner"] = models.roles()["reasoner"]
+        if not models.replay:
+            names["server"] = connection().shown
     return Manifest(
         command="refine",
-        arguments={"plan": json.loads(records.dumps(plan))},
+        arguments=arguments,
         protocol=protocol(env, plan.split, chosen),
-        models={"embedder": plan.embedder},
+        models=names,
         seeds={"seed": plan.seed},
+        prompts=prompts.digests() if models.configured else {},
     )
 
 
-def _resumed(name: str, runs: Path, asked: _Asked) -> tuple[RefinementPlan, Run, Sequence[Task]]:
+def _resumed(
+    name: str, runs: Path, asked: _Asked, models: ModelOptions
+) -> tuple[RefinementPlan, Run, Sequence[Task], ModelOptions]:
     """A recorded run, after making sure that it would be the same refinement."""
     from ldm import records
     from ldm.eval import protocol, select
@@ -383,57 +396,11 @@ def _resumed(name: str, runs: Path, asked: _Asked) -> tuple[RefinementPlan, Run,
             f"{run.directory} cannot be resumed, because something has changed: {changed[0]}.",
             "Start a new run.",
         )
-    return plan, run, chosen
-
-
-def _explore(
-    plan: RefinementPlan, run: Run, chosen: Sequence[Task], workers: int | None, *, fresh: bool
-) -> list[Explored]:
-    from ldm.errors import Interrupted, WorkerDied
-    from ldm.explore import refine as explore
-
-    improved: list[bool] = []
-
-    def shown(explored: Explored) -> None:
-        improved.append(any(tree.improved for tree in explored.trees))
-        advance(f"improved {sum(improved)}")
-
-    hands = cores() if workers is None else max(1, workers)
-    try:
-        with output.progress(f"refine {short(plan.env)}", len(chosen)) as advance:
-            return explore(run, plan, chosen, workers=hands, on_result=shown)
-    except (Interrupted, WorkerDied):
-        raise
-    except LdmError:
-        if fresh and not run.begun:
-            run.remove()
-        raise
-
-
-def _add(plan: RefinementPlan, run: Run, explored: Sequence[Explored]) -> Generation:
-    """The next generation of the memory, with what was found."""
-    from ldm.embed import load_embedder
-    from ldm.explore.report import totals
-    from ldm.memory import extend, generations
-
-    base = next(
-        g for g in generations(plan.memory, explored[0].task.env) if g.number == plan.generation
-    )
-    found = totals(explored)
-    options = plan.refine_options()
-    made_with = {name: str(value) for name, value in asdict(options).items()}
-    made_with |= dict(plan.policy_options)
-    counts = {"goals": str(found.goals), "improved": str(found.improved)}
-    with output.stages() as on_progress:
-        return extend(
-            plan.memory,
-            base,
-            [row for one in explored for row in one.added],
-            load_embedder(plan.embedder),
-            tasks=[one.task.id for one in explored if not one.error],
-            settings={**counts, **made_with, "seed": str(plan.seed), "reasoner": "offline"},
-            on_progress=on_progress,
-        )
+    if "models" in run.manifest.arguments:
+        values = run.manifest.arguments["models"]
+        recorded = ModelOptions.recorded(values, run.directory / MANIFEST)
+        return plan, run, chosen, recorded.resumed(models, str(run.directory))
+    return plan, run, chosen, ModelOptions()
 
 
 def _show(

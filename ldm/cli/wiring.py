@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -13,14 +14,35 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
-    from ldm.cli.models import Models
+    from ldm.cli.models import ModelOptions, Models
+    from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
     from ldm.eval import EvaluationPlan
+    from ldm.llm import LLM
+    from ldm.memory import Memory
+    from ldm.reasoner.offline import OfflineReasoner
+    from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+    from ldm.types import Card
 
 DEFAULT_MEMORY = ".ldm/memory"
 ENV_PREFIX = "env."
 
 Settings = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What takes long to load and may be shared by the threads of a process."""
+
+    embedder: Embedder
+    reasoner: OfflineReasoner
+    memory: Memory | None
+
+    def ask(self, llm: LLM, card: Card, options: PromptedOptions) -> PromptedReasoner:
+        """A reasoner that asks a model, with the offline one beside it."""
+        from ldm.reasoner.prompted import PromptedReasoner
+
+        return PromptedReasoner(llm, card, self.reasoner, self.embedder, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +67,46 @@ class Wiring:
         """The wiring that a plan describes."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(cls)})
 
-    def __call__(self, models: Models | None = None) -> tuple[Environment, Agent]:
+    def __call__(
+        self, models: Models | None = None, knowledge: Knowledge | None = None
+    ) -> tuple[Environment, Agent]:
         """models: of this process; without them an agent that needs one cannot be built.
 
+        knowledge: what `self.knowledge` gave, where it is there already.
         Raises LdmError where a name, an option, data or the memory does not fit.
         """
         from ldm.agents import Resources
 
         found, options = self.agent_class(), self.options()
-        llm = planner = None
+        given: dict[str, Any] = {"seed": self.seed}
         if "llm" in found.needs:
             if models is None:
                 raise self.no_model()
-            llm, planner = models.get("llm"), models.get("planner")
+            given |= {"llm": models.get("llm"), "planner": models.get("planner")}
         env = self.environment()
-        memory = reasoner = None
         if set(found.needs) & {"memory", "reasoner"}:
-            from ldm.embed import load_embedder
-            from ldm.memory import Memory
-            from ldm.reasoner.offline import OfflineReasoner
+            known = knowledge or self.knowledge(env.card.name)
+            given |= {"memory": known.memory, "reasoner": known.reasoner}
+            if models is not None and "reasoner" in found.needs:
+                given |= {"reasoner_llm": models.get("reasoner"), "ask": known.ask}
+        return env, found(options, Resources(**given))
 
-            embedder = load_embedder(self.embedder)
-            reasoner = OfflineReasoner(embedder)
-            if "memory" in found.needs:
-                memory = Memory.open(
-                    self.memory, env.card.name, embedder=embedder, generation=self.generation
-                )
-        return env, found(options, Resources(memory, reasoner, llm, planner, self.seed))
+    def knowledge(self, env: str) -> Knowledge:
+        """The memory of environment `env` (its card's name), and who reasons about it."""
+        from ldm.embed import load_embedder
+        from ldm.memory import Memory
+        from ldm.reasoner.offline import OfflineReasoner
+
+        embedder = load_embedder(self.embedder)
+        memory = None
+        if "memory" in self.agent_class().needs:
+            memory = Memory.open(self.memory, env, embedder=embedder, generation=self.generation)
+        return Knowledge(embedder, OfflineReasoner(embedder), memory)
+
+    def calls(self, options: ModelOptions) -> bool:
+        """Whether the agent calls a model where these are the options."""
+        needs = self.agent_class().needs
+        return "llm" in needs or ("reasoner" in needs and options.configured)
 
     def no_model(self) -> LdmError:
         """What to raise where the agent needs a model and none is named."""
@@ -116,15 +151,38 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ldm"
 
 
-@dataclass(frozen=True)
 class Served:
     """A wiring with the models of this process, for agents that work in its threads."""
 
-    wiring: Wiring
-    models: Models
+    def __init__(self, wiring: Wiring, models: Models) -> None:
+        self._wiring = wiring
+        self._models = models
+        self._knowledge: Knowledge | None = None
+        self._lock = threading.Lock()
 
     def __call__(self) -> tuple[Environment, Agent]:
-        return self.wiring(self.models)
+        """Environment and agent for one thread; memory and embedder are loaded by the first."""
+        wiring = self._wiring
+        with self._lock:
+            if self._knowledge is None and "reasoner" in wiring.agent_class().needs:
+                env = wiring.environment()
+                self._knowledge = wiring.knowledge(env.card.name)
+                env.close()
+        return wiring(self._models, self._knowledge)
+
+
+def card_of(env: str) -> Card:
+    """The card of environment `env`; an empty one where nobody knows that environment."""
+    from ldm.types import Card
+
+    try:
+        made = build_environment(env, ())
+    except LdmError:
+        return Card(env, "", ())
+    try:
+        return made.card
+    finally:
+        made.close()
 
 
 def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:

@@ -21,6 +21,7 @@ class EnvironmentClass(Protocol):
     Options: a frozen dataclass of settings (`--set env.field=value`), picklable, all with defaults.
     default_split: the split that `ldm eval` uses where none is named.
     train_splits: those that `ldm refine` may explore; the first where none is named.
+    It may also say its `paper` and what it `needs`, in words, for `ldm envs`.
     """
 
     default_split: ClassVar[str]

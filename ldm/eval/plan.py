@@ -109,11 +109,15 @@ def _known(what: str, asked: Sequence[str], known: set[str]) -> None:
             raise LdmError(f"The split has no {what} {name!r}.", f"{hint}It has: {shown}.")
 
 
-def check_leakage(memory_sources: Iterable[str], tasks: Iterable[Task]) -> None:
-    """Raise LeakageError where a task to be evaluated is a source of the memory (design §7)."""
+def check_leakage(
+    sources: Iterable[str],
+    tasks: Iterable[Task],
+    *,
+    what: str = "the memory",
+    remedy: str = "Evaluate other tasks, or build a memory without these trajectories.",
+) -> None:
+    """Raise LeakageError where a task to be evaluated is a source of `what` (design §7)."""
     evaluated = {task.leak_key for task in tasks}
-    leaked = sorted(evaluated.intersection(memory_sources))
+    leaked = sorted(evaluated.intersection(sources))
     if leaked:
-        raise LeakageError(
-            leaked, "Evaluate other tasks, or build a memory without these trajectories."
-        )
+        raise LeakageError(leaked, remedy, what)

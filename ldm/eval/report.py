@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,11 @@ def _as_json(report: Report) -> dict[str, Any]:
         "mean_score": overall.mean_score,
         "score_interval": score_interval(report),
         "mean_steps": overall.mean_steps,
+        "trials": overall.trials,
+        "calls": overall.calls,
+        "tokens": overall.tokens,
+        "seconds": overall.seconds,
+        "sees_reward": report.sees_reward,
         "errors": overall.errors,
         "run": str(report.directory),
     }
@@ -89,7 +95,8 @@ def rows(report: Report) -> list[tuple[str, ...]]:
 def comparison(reports: Sequence[Report]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Columns and rows of several reports side by side, success by kind included."""
     kinds = sorted({kind for report in reports for kind in report.summary.by_kind})
-    columns = ("agent", "success", "95 % interval", *kinds, "steps", "trials", "calls", "rewards")
+    measured = ("steps", "trials", "calls", "tokens", "s a task", "rewards")
+    columns = ("agent", "success", "95 % interval", *kinds, *measured)
     found = []
     for report in reports:
         overall, by_kind = report.summary.overall, report.summary.by_kind
@@ -102,6 +109,8 @@ def comparison(reports: Sequence[Report]) -> tuple[tuple[str, ...], list[tuple[s
                 number(overall.mean_steps),
                 number(overall.trials),
                 number(overall.calls),
+                "–" if overall.tokens is None else f"{overall.tokens:.0f}",
+                number(overall.seconds / max(1, overall.episodes)),
                 "seen" if report.sees_reward else "hidden",
             )
         )
@@ -125,6 +134,9 @@ def lines(report: Report) -> list[str]:
             f"{interval[1]:.3f}); success is a score of 1."
         )
     said += recursion(report)
+    replies = _replies(report.results)
+    if replies is not None:
+        said.append(replies)
     broken = [result for result in report.results if result.error]
     if broken:
         said.append(
@@ -150,6 +162,22 @@ def recursion(report: Report) -> list[str]:
         f"k_max, the greatest depth used, on average: {overall.k_max:.2f} ({kinds}).",
         f"Self-judged and true success: {'; '.join(parts)}.",
     ]
+
+
+def _replies(results: Sequence[EpisodeResult]) -> str | None:
+    """How a model's replies were formed, where the agent counted them (notes "replies")."""
+    counts: Counter[str] = Counter()
+    for note in (note for result in results for note in result.notes if note.kind == "replies"):
+        counts.update({k: v for k, v in note.data.items() if isinstance(v, int)})
+    total = counts["asked"] + counts["loose"] + counts["malformed"]
+    if not total:
+        return None
+    malformed, loose = counts["malformed"], counts["loose"]
+    return (
+        f"Of {total} replies {malformed} ({100 * malformed / total:.1f} %) were malformed and "
+        f"{loose} understood though not of the form asked for; {counts['dropped']} further actions "
+        "in the same reply were dropped."
+    )
 
 
 def score_interval(report: Report) -> Interval | None:
@@ -212,9 +240,11 @@ def refined_recalls(run: Run, tuples: frozenset[str]) -> RefinedRecalls:
 
 
 def gains(reports: Sequence[Report]) -> list[str]:
-    """A line on the paired difference of the first report to each of the others."""
-    first, *others = reports
-    return [_gain(first, other) for other in others]
+    """A line on the paired difference of each two reports."""
+    said = [_gain(first, other) for first, other in combinations(reports, 2)]
+    if len(said) > 1:
+        said.append(f"The p-values are of {len(said)} comparisons, each on its own.")
+    return said
 
 
 def _gain(first: Report, second: Report) -> str:

@@ -30,7 +30,7 @@ class Group:
     success_rate, mean_score: in [0, 1]; None where no episode counts.
     interval: 95 % percentile bootstrap interval of the success rate, over tasks.
     mean_steps: environment actions an episode, over all its trials. invalid: of these, in total.
-    trials, calls: trials and model calls an episode, on average.
+    trials, calls, tokens: trials, model calls and their tokens an episode, on average.
     seconds: wall time, in total. k_max: the mean greatest depth of ADaPT's recursion; None where
     no agent recursed.
     """
@@ -45,6 +45,7 @@ class Group:
     mean_steps: float | None
     trials: float | None
     calls: float | None
+    tokens: float | None
     invalid: int
     seconds: float
     k_max: float | None = None
@@ -110,6 +111,7 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
         "invalid": pl.Int64,
         "trials": pl.Int64,
         "calls": pl.Int64,
+        "tokens": pl.Int64,
         "seconds": pl.Float64,
         "k_max": pl.Float64,
     }
@@ -125,6 +127,7 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
             result.invalid,
             result.trials,
             result.usage.calls,
+            result.usage.prompt_tokens + result.usage.completion_tokens,
             result.seconds,
             None if tree is None else float(tree.k_max),
         )
@@ -187,6 +190,7 @@ def _group(table: pl.DataFrame, seed: int) -> Group:
         mean_steps=means["steps"],
         trials=means["trials"],
         calls=means["calls"],
+        tokens=means["tokens"],
         invalid=int(counted["invalid"].sum()),
         seconds=round(float(table["seconds"].sum()), 3),
         k_max=means["k_max"],

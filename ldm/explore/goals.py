@@ -16,11 +16,12 @@ Settings = tuple[tuple[str, str], ...]
 
 
 def evaluated_sources(
-    runs: Path, name: str, open_env: Callable[[Settings], Environment]
+    runs: Path, name: str, env: Environment, open_env: Callable[[Settings], Environment]
 ) -> frozenset[str]:
     """The `leak_key`s of all tasks of environment `name` that a run below `runs` evaluates.
 
     open_env: the environment with the options of a run, as a split's tasks may hang on them.
+    env: as it is now, for runs whose data are no longer where they were.
     """
     splits: dict[tuple[str, Settings], set[str]] = {}
     for run in known_runs(runs):
@@ -35,12 +36,24 @@ def evaluated_sources(
     found: set[str] = set()
     for (split, options), ids in splits.items():
         try:
-            with closing(open_env(options)) as env:
-                known = {task.id: task.leak_key for task in env.tasks(split)}
-        except LdmError:  # data that are not there now
-            known = {}
+            with closing(open_env(options)) as theirs:
+                known = _leak_keys(theirs, split)
+        except LdmError:
+            known = _leak_keys_if_any(env, split)
         found.update(known.get(task_id, task_id) for task_id in ids)
     return frozenset(found)
+
+
+def _leak_keys(env: Environment, split: str) -> dict[str, str]:
+    """Task id → `leak_key`."""
+    return {task.id: task.leak_key for task in env.tasks(split)}
+
+
+def _leak_keys_if_any(env: Environment, split: str) -> dict[str, str]:
+    try:
+        return _leak_keys(env, split)
+    except LdmError:  # data that are not there now
+        return {}
 
 
 def new_goals(

@@ -11,7 +11,7 @@ import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import ClassVar, Literal, Protocol
@@ -23,9 +23,9 @@ from ldm.explore.positions import Position, Positions
 from ldm.explore.tree import Node, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.policy import Decision, Observed, Policy
-from ldm.reasoner import Process, Reasoner
+from ldm.reasoner import Notes, Process, Reasoner
 from ldm.runs import Run, carry_out, writing
-from ldm.types import Origin, Step, Task, Trajectory, stable_seed
+from ldm.types import Origin, Past, Step, Task, Trajectory, stable_seed
 
 TREES = "trees.jsonl"
 
@@ -149,9 +149,13 @@ class Explorer:
         policy, options = self._with.policy, self._with.options
         positions = Positions(self._with.env, task)
 
+        kept: dict[Past, Notes] = {}
+
         def decide(position: Position) -> Decision:
-            now = self._observed(task, position)
-            return policy.branch(now, batches, options.proposals, options.concentration)
+            now = self._observed(task, position, kept)
+            found = policy.branch(now, batches, options.proposals, options.concentration)
+            kept[position.past] = found.notes
+            return found
 
         nodes: tuple[Node, ...] = ()
         try:
@@ -181,8 +185,10 @@ class Explorer:
         opening, score = position.now.observation, position.score
         steps: list[Step] = []
         confidences: list[float] = []
+        kept: dict[Past, Notes] = {}
         while not position.now.done and len(steps) < self._with.options.depth:
-            decision = self._with.policy.decide(self._observed(task, position), batches)
+            decision = self._with.policy.decide(self._observed(task, position, kept), batches)
+            kept = {position.past: decision.notes}
             before, position = position, positions.after(position, decision.action)
             positions.drop(before)
             now = position.now
@@ -192,12 +198,14 @@ class Explorer:
             score = position.score
         return _finished(task, opening, steps, score, "agent"), confidences
 
-    def _observed(self, task: Task, position: Position) -> Observed:
+    def _observed(self, task: Task, position: Position, kept: Mapping[Past, Notes]) -> Observed:
+        """kept: the notes of earlier decisions, by the past of the positions they were made at."""
         return Observed(
             goal=task.goal,
             past=position.past,
             observation=position.now.observation,
             admissible=position.now.admissible,
+            kept=kept.get(position.past[:-1], Notes()) if position.past else Notes(),
             key=task.id,
             localize=self._with.env.localize,
         )
@@ -227,11 +235,13 @@ def refine(
     tasks: Sequence[Task],
     *,
     workers: int = 1,
+    threads: bool = False,
     on_result: Callable[[Explored], None] = lambda _: None,
 ) -> list[Explored]:
     """Explore all `tasks`, now or in an earlier attempt; the outcomes in their order.
 
     Nothing is added to the memory here; `ldm.memory.extend` does that.
+    threads: explore in threads of this process, for reasoners that share its model client.
     on_result: called with every outcome, recorded ones first.
     Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
     whatever LdmError the wiring raises.
@@ -249,6 +259,7 @@ def refine(
                 list(enumerate(tasks)),
                 Explored,
                 workers=workers,
+                threads=threads,
                 on_result=on_result,
             )
             with writing(path):

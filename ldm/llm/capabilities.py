@@ -20,6 +20,15 @@ from ldm.types import stable_seed
 FILE = "capabilities.json"
 MODES: tuple[Mode, ...] = ("json_schema", "json_object", "prompt")
 BOUNDS = ("max_tokens", "max_completion_tokens", "")
+#: What some servers refuse in a schema: lengths and ranges. Replies are checked for them anyway.
+CONSTRAINTS = (
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minimum",
+    "maximum",
+)
 OUT_OF_RANGE = re.compile(r"too (large|big|high|small|low)|at (most|least)|less than|greater than")
 
 
@@ -28,6 +37,7 @@ class Capabilities:
     """What may be said to one model of one server.
 
     structured: the strongest way in which it answers in JSON.
+    constraints: whether schemas may bound lengths and numbers.
     temperature, top_p, stop, seed: whether the server takes the parameter. One that it does not is
     left out; stop sequences are then cut from the reply by the client.
     max_tokens: under which name the length of a reply is bounded, "" where it cannot be.
@@ -36,6 +46,7 @@ class Capabilities:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     structured: Mode = "json_schema"
+    constraints: bool = True
     temperature: bool = True
     top_p: bool = True
     stop: bool = True
@@ -46,6 +57,7 @@ class Capabilities:
         """What both have: found by two calls that were made at the same time."""
         return Capabilities(
             structured=max(self.structured, other.structured, key=MODES.index),
+            constraints=self.constraints and other.constraints,
             temperature=self.temperature and other.temperature,
             top_p=self.top_p and other.top_p,
             stop=self.stop and other.stop,
@@ -61,6 +73,9 @@ class Capabilities:
         said = complaint.lower()
         if "max_" in said and OUT_OF_RANGE.search(said):
             return None  # the value is at fault, and without a bound the reply may cost anything
+        named = any(re.search(rf"\b{name.lower()}\b", said) for name in CONSTRAINTS)
+        if self.constraints and "schema" in said and named:
+            return replace(self, constraints=False)
         if re.search(r"response_format|json_schema|json_object|structured output", said):
             weaker = MODES[MODES.index(self.structured) + 1 :]
             return replace(self, structured=weaker[0]) if weaker else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from ldm.llm.calls import Reply, Request
-from ldm.llm.capabilities import Capabilities
+from ldm.llm.capabilities import CONSTRAINTS, Capabilities
 from ldm.llm.meter import prompt_guess
 from ldm.llm.structured import asking_for_json, strict_schema
 from ldm.types import Usage, stable_hash
@@ -215,7 +215,8 @@ def wire(request: Request, capabilities: Capabilities, max_tokens: int | None) -
     body: dict[str, Any] = {"model": request.model}
     if request.schema is not None:
         if capabilities.structured == "json_schema":
-            schema, strict = strict_schema(request.schema)
+            left_out = () if capabilities.constraints else CONSTRAINTS
+            schema, strict = strict_schema(request.schema, left_out)
             named = {"name": "reply", "schema": schema, "strict": strict}
             body["response_format"] = {"type": "json_schema", "json_schema": named}
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -60,8 +60,12 @@ def _form_of(schema: Any) -> Form:
     return Form(adapter, described)
 
 
-def strict_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+def strict_schema(
+    schema: dict[str, Any], left_out: Collection[str] = ()
+) -> tuple[dict[str, Any], bool]:
     """The schema as servers want it for strict decoding, and whether it can be had so.
+
+    left_out: keywords that the server refuses.
 
     There every object closes its list of fields and requires them all; a mapping with free keys
     cannot be said that way.
@@ -76,7 +80,9 @@ def strict_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
             return node
         fields = node.get("properties")
         walked = {
-            k: walk(v) for k, v in node.items() if k not in {*UNKNOWN_TO_STRICT, "properties"}
+            k: walk(v)
+            for k, v in node.items()
+            if k not in {*UNKNOWN_TO_STRICT, *left_out, "properties"}
         }
         if isinstance(fields, dict):
             walked["properties"] = {name: walk(field) for name, field in fields.items()}

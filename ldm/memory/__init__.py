@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ldm.embed import Embedder
 from ldm.memory.building import Built, OnProgress, build
-from ldm.memory.formation import FormationOptions, make_history, tuples_of
+from ldm.memory.formation import FormationOptions, tuples_of
 from ldm.memory.growth import extend, rollback
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
 from ldm.memory.kinds import KindClassifier
-from ldm.memory.retrieval import Query, Retriever
+from ldm.memory.retrieval import DECIMALS, Query, Retriever
 from ldm.memory.store import Contents, reading
 from ldm.reasoner import Reasoner
 from ldm.types import Recall, StateActionTuple, stable_seed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: How many times as many tuples are looked at where histories are compared, too.
+WIDER = 4
 
 
 class Memory:
@@ -32,6 +41,7 @@ class Memory:
         self.rows = contents.rows
         self._vectors = contents.vectors
         self._embedder = embedder
+        self._histories: dict[str, NDArray[np.float32]] = {}
         self.record.check_embedder(embedder.name)
 
     @classmethod
@@ -82,15 +92,28 @@ class Memory:
         *,
         batches: Sequence[str] | None = None,
         classifier: Reasoner | None = None,
+        history: str = "",
     ) -> list[Recall]:
         """The `k` tuples that fit a goal and an observation best (LDM² Eq. 3), best first.
 
         batches: the batch memories to search; None takes those of the goal's kind. classifier: a
         reasoner that says which types the texts belong to; None takes the nearest centroid.
+        history: where given, the nearest WIDER · k are ranked by how like theirs is to it, too.
         """
         query = self._query(goal, observation, classifier)
         searched = self.batches_for(goal) if batches is None else batches
-        return self._retriever.search(query, searched, k)
+        if not history:
+            return self._retriever.search(query, searched, k)
+        found = self._retriever.search(query, searched, k * WIDER)
+        wanted = self._history_vector(history)
+        weighed = []
+        for recall in found:
+            likeness = float(self._history_vector(recall.tuple.history.told) @ wanted)
+            similarity = round((2 * recall.similarity + likeness) / 3, DECIMALS)
+            weighed.append(replace(recall, similarity=similarity))
+        scopes = list(dict.fromkeys(recall.fallback for recall in found))
+        weighed.sort(key=lambda r: (scopes.index(r.fallback), -r.similarity, r.tuple.id))
+        return weighed[:k]
 
     def place(
         self, batch: str, tuples: Sequence[StateActionTuple], classifier: Reasoner | None = None
@@ -111,6 +134,11 @@ class Memory:
             range(len(self.rows)), min(k, len(self.rows))
         )
         return [self._retriever.recall(row, 0.0) for row in drawn]
+
+    def _history_vector(self, text: str) -> NDArray[np.float32]:
+        if text not in self._histories:
+            self._histories[text] = self._embedder.embed([text])[0]
+        return self._histories[text]
 
     def _query(self, goal: str, observation: str, classifier: Reasoner | None) -> Query:
         # One by one: a text padded beside another gets a vector that differs in its last bits,
@@ -153,7 +181,6 @@ __all__ = [
     "extend",
     "generations",
     "inspect",
-    "make_history",
     "rollback",
     "tuples_of",
     "type_sizes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -167,11 +168,19 @@ class _Work:
         whole = self._resume(plans)
         with self._timed("embed"):
             self.embedder.prepare(texts_of(new), self.on_progress)
-        for done, plan in enumerate(plans):
-            self.on_progress("form", done, len(plans))
-            if plan.id not in whole:
-                self._form(plan)
-        self.on_progress("form", len(plans), len(plans))
+        done, lock = 0, threading.Lock()
+
+        def advance(by: int = 1) -> None:
+            nonlocal done
+            with lock:
+                done += by
+                self.on_progress("form", done, len(new))
+
+        for plan in plans:
+            if plan.id in whole:
+                advance(len(plan.trajectories))
+            else:
+                self._form(plan, advance)
         with self._timed("check"):
             rows, _ = self.store.rows(self.env, self.number, self.embedder.dimension)
             generation = self._generation(rows)
@@ -183,13 +192,17 @@ class _Work:
         """Ids of planned batches that an interrupted build has finished; other leftovers go."""
         planned = {plan.id: tuple(t.id for t in plan.trajectories) for plan in plans}
         left = [b for b in self.store.batches(self.env) if b.generation == self.number]
-        whole = {b.id for b in left if planned.get(b.id) == b.trajectories}
+        whole = {
+            b.id
+            for b in left
+            if planned.get(b.id) == b.trajectories and b.reasoner == self.reasoner.name
+        }
         self.store.drop_after(self.env, self.number - 1, keep=whole)
         return whole
 
-    def _form(self, plan: BatchPlan) -> None:
+    def _form(self, plan: BatchPlan, on_trajectory: Callable[[], None]) -> None:
         with self._timed("form"):
-            formed = form(plan, self.reasoner, self.number)
+            formed = form(plan, self.reasoner, self.number, on_trajectory)
         with self._timed("store"):
             vectors = self.embedder.embed_rows(formed.rows)
             self.store.add_tuples(formed.rows, vectors, self.embedder.name)

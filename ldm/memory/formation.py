@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ldm.errors import LdmError
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
-from ldm.reasoner import Clustering, Reasoner
-from ldm.types import History, Past, StateActionTuple, Trajectory, stable_seed
+from ldm.parallel import at_once
+from ldm.reasoner import Clustering, Reasoner, shortened
+from ldm.types import History, StateActionTuple, Trajectory, stable_seed
 
-#: Characters of a past observation that a history keeps; all of it in ALFWorld.
-PAST_OBSERVATION = 1_000
 #: B of the paper: trajectories in a batch.
 BATCH_SIZES = {"webshop": 100}
 DEFAULT_BATCH_SIZE = 50
@@ -54,16 +53,6 @@ class FormedBatch:
     rows: tuple[IndexedTuple, ...]
 
 
-def make_history(reasoner: Reasoner, goal: str, past: Past, observation: str) -> History:
-    """h_τ as formation and decisions both see it (Eq. 6)."""
-    shortened = tuple((seen[:PAST_OBSERVATION], action) for seen, action in past)
-    return History(
-        assessment=reasoner.assess(goal, shortened, observation),
-        summary=reasoner.summarize(goal, shortened, observation),
-        past=shortened,
-    )
-
-
 def cut(
     trajectories: Iterable[Trajectory], options: FormationOptions, taken: Iterable[str] = ()
 ) -> tuple[BatchPlan, ...]:
@@ -99,10 +88,13 @@ def tuples_of(
 ) -> list[StateActionTuple]:
     """⟨g, h_τ, o_τ → a_τ⟩ for every environment action from the `first` on (Eq. 1)."""
     task = trajectory.task
+    states = list(trajectory.states())
+    steps = tuple((observation, step.action) for _, observation, step in states)
+    written = reasoner.recount(task.goal, steps)
     return [
         StateActionTuple(
             goal=task.goal,
-            history=make_history(reasoner, task.goal, past, observation),
+            history=History(notes.assessment, notes.summary, shortened(past)),
             observation=observation,
             action=step.action,
             kind=task.kind,
@@ -115,25 +107,41 @@ def tuples_of(
             origin=trajectory.origin,
             generation=generation,
         )
-        for number, (past, observation, step) in enumerate(trajectory.states())
+        for number, ((past, observation, step), notes) in enumerate(
+            zip(states, written, strict=True)
+        )
         if number >= first
     ]
 
 
-def form(plan: BatchPlan, reasoner: Reasoner, generation: int) -> FormedBatch:
+def form(
+    plan: BatchPlan,
+    reasoner: Reasoner,
+    generation: int,
+    on_trajectory: Callable[[], None] = lambda: None,
+) -> FormedBatch:
     """The batch memory of `plan`: tuples, goal types, and observation types within each.
 
+    on_trajectory: called, in any thread, when the histories of one more are written.
     Raises LdmError where the reasoner's clusters are no partition of what it was given.
     """
-    tuples = [
-        t for trajectory in plan.trajectories for t in tuples_of(trajectory, reasoner, generation)
-    ]
+
+    def tuples_from(trajectory: Trajectory) -> list[StateActionTuple]:
+        found = tuples_of(trajectory, reasoner, generation)
+        on_trajectory()
+        return found
+
+    written = at_once(tuples_from, plan.trajectories, reasoner.concurrency)
+    tuples = [t for found in written for t in found]
     goals = sorted({t.goal for t in tuples})
     by_goal = _partition(reasoner.cluster_goals(goals), goals)
+    texts_by_goal = [
+        sorted({t.observation for t in tuples if t.goal in members}) for _, members in by_goal
+    ]
+    clustered = at_once(reasoner.cluster_observations, texts_by_goal, reasoner.concurrency)
     goal_types, cells = [], {}
     for g, (name, members) in enumerate(by_goal):
-        texts = sorted({t.observation for t in tuples if t.goal in members})
-        by_observation = _partition(reasoner.cluster_observations(texts), texts)
+        by_observation = _partition(clustered[g], texts_by_goal[g])
         goal_types.append(GoalType(name, tuple(type_name for type_name, _ in by_observation)))
         for goal in members:
             for o, (_, observations) in enumerate(by_observation):
@@ -144,6 +152,7 @@ def form(plan: BatchPlan, reasoner: Reasoner, generation: int) -> FormedBatch:
         generation=generation,
         trajectories=tuple(t.id for t in plan.trajectories),
         goal_types=tuple(goal_types),
+        reasoner=reasoner.name,
     )
     rows = tuple(IndexedTuple(t, plan.id, *cells[t.goal, t.observation]) for t in tuples)
     return FormedBatch(index, rows)

@@ -29,6 +29,7 @@ class BatchIndex:
 
     id: e.g. "heat-2"; unique within the environment. kind: task kind, "" for mixed batches.
     generation: the one the batch was formed for. trajectories: ids of those it was formed from.
+    reasoner: the name of the one that wrote its histories and made its types.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -38,6 +39,7 @@ class BatchIndex:
     generation: int
     trajectories: tuple[str, ...]
     goal_types: tuple[GoalType, ...]
+    reasoner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ DATABASE = "chroma.sqlite3"
 LOCK = ".lock"
 #: Folder inside a memory for vectors that an unfinished formation has already computed.
 STAGING = "staging"
+#: A folder for the model calls of formation; the caller's, and not looked into here.
+CALLS = "calls"
 _PREFIX = "ldm"
 #: Records carry no meaning in their vector, but Chroma wants one.
 _NO_VECTOR = [1.0]
@@ -327,7 +329,7 @@ def writing(location: str) -> Iterator[Store]:
     path = Path(location)
     with translated(location):
         path.mkdir(parents=True, exist_ok=True)
-        others = {p.name for p in path.iterdir()} - {LOCK, STAGING}
+        others = {p.name for p in path.iterdir()} - {LOCK, STAGING, CALLS}
         if others and DATABASE not in others:
             raise MemoryStoreError(
                 f"{location} is not empty and holds no memory.", "Name another with --memory."

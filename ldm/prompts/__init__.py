@@ -1,8 +1,8 @@
 """Prompts: a Jinja file each, rendered to messages; texts from outside are fenced as data.
 
 A file `NAME.jinja` has the blocks `system` (may be left out) and `user`. Every variable must be
-given. What stems from a memory or an environment goes through the filter `data`, so that a model
-can tell it from instructions, and so that no such text can end its own fence.
+given. What stems from a memory or an environment goes through the filters `data` or `plain`, so
+that a model can tell it from instructions, and so that no such text can end its own fence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent
 SUFFIX = ".jinja"
 ROLES = ("system", "user")
 #: A tag as `data` writes it, with or without blanks, in any case.
-TAG = re.compile(r"<(\s*/?\s*[a-z][a-z_-]*\s*)>", re.IGNORECASE)
+TAG = re.compile(r"<(\s*/?\s*[a-z][\w-]*\s*)>", re.IGNORECASE)
 
 
 def render(name: str, **values: Any) -> list[Message]:
@@ -63,8 +63,12 @@ def digests() -> dict[str, str]:
 
 def fenced(text: object, tag: str) -> str:
     """`text` between <tag> and </tag>; whatever looks like a tag within it is made harmless."""
-    harmless = TAG.sub(r"(\1)", str(text))
-    return f"<{tag}>\n{harmless}\n</{tag}>"
+    return f"<{tag}>\n{plain(text)}\n</{tag}>"
+
+
+def plain(text: object) -> str:
+    """`text` in which nothing looks like a tag, for use within a fence."""
+    return TAG.sub(r"(\1)", str(text))
 
 
 def shortened(text: object, length: int) -> str:
@@ -97,5 +101,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         autoescape=False,  # noqa: S701 - prompts are no HTML; `data` fences what comes from outside
     )
-    made.filters.update(data=fenced, shortened=shortened, bullets=bullets)
+    made.filters.update(data=fenced, plain=plain, shortened=shortened, bullets=bullets)
     return made

@@ -13,6 +13,9 @@ import numpy as np
 
 from ldm.types import History, Past, Proposal, Recall
 
+#: Characters of a past observation that a history keeps; all of it in ALFWorld.
+PAST_OBSERVATION = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
@@ -36,16 +39,46 @@ class TypeView:
 
 
 @dataclass(frozen=True, slots=True)
+class Notes:
+    """What a reasoner holds of the past in words: the part of h_τ that it writes itself.
+
+    assessment: the sub-goals, each complete or not. summary: what was searched, found, done
+    (Eq. 6). steps: how many of the past steps they cover.
+    """
+
+    assessment: str = ""
+    summary: str = ""
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """What a decision is made from: goal g, history h_τ, observation o_τ.
 
     admissible: the actions that are possible now, None where unknown or not shown.
+    noted: how many of the past steps the history's assessment and summary cover.
     """
 
     goal: str
     history: History
     observation: str
     admissible: tuple[str, ...] | None = None
+    noted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a decision comes to: actions, best first, and the notes that the next one starts from.
+
+    proposals: at least one; their confidences sum to at most 1.
+    """
+
+    proposals: tuple[Proposal, ...]
+    notes: Notes = Notes()
+
+    @property
+    def action(self) -> str:
+        return self.proposals[0].action
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +110,24 @@ class Reasoner(Protocol):
     """LDM²'s questions. All are pure: the same arguments give the same answer.
 
     recalls: how many tuples a decision should recall, unless the user says otherwise.
+    concurrency: how many questions may be asked at a time, from several threads.
     """
 
     name: str
     recalls: int
+    concurrency: int
+
+    def counts(self) -> dict[str, int]:
+        """What became of a model's replies so far, by name; empty where none is asked."""
+        ...
+
+    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        """For each step (o_τ, a_τ) of a recorded trajectory the notes on the steps before it."""
+        ...
+
+    def notes(self, goal: str, past: Past, observation: str, kept: Notes) -> Notes:
+        """The notes that a decision starts from; kept: those that the decision before it left."""
+        ...
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """The sub-goals of `goal`, each marked complete or incomplete (Evaluation)."""
@@ -106,11 +153,11 @@ class Reasoner(Protocol):
         """The index of the type that `observation` belongs to (Index, Eq. 3)."""
         ...
 
-    def act(self, state: State, recalls: Sequence[Recall]) -> Proposal:
-        """The next action, imitating the recalled tuples (Action, Eq. 2)."""
+    def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
+        """The next action, one proposal, imitating the recalled tuples (Action, Eq. 2)."""
         ...
 
-    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Proposal, ...]:
+    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Up to `z` distinct actions, most confident first, confidences summing to 1 (Eq. 9)."""
         ...
 
@@ -125,3 +172,8 @@ class Reasoner(Protocol):
     def choose(self, processes: Sequence[Process]) -> int:
         """The index of the best of several decision processes (Eq. 5)."""
         ...
+
+
+def shortened(past: Past) -> Past:
+    """The past as a history keeps it: long observations cut off."""
+    return tuple((seen[:PAST_OBSERVATION], action) for seen, action in past)

@@ -12,7 +12,18 @@ from itertools import groupby
 import numpy as np
 
 from ldm.embed import Embedder
-from ldm.reasoner import Agreement, Clustering, Process, State, TypeView, analogy, labels
+from ldm.reasoner import (
+    Agreement,
+    Answer,
+    Clustering,
+    Notes,
+    Process,
+    State,
+    TypeView,
+    analogy,
+    labels,
+    shortened,
+)
 from ldm.reasoner.analogy import Precedent, Weights
 from ldm.reasoner.clusters import cluster
 from ldm.reasoner.situation import FUNCTION_WORDS, Situation, name_of
@@ -34,6 +45,7 @@ class OfflineReasoner:
 
     name = "offline"
     recalls = 60
+    concurrency = 1
 
     def __init__(
         self,
@@ -46,6 +58,20 @@ class OfflineReasoner:
         self._page_weights = page_weights or labels.PageWeights()
         self._precedents: dict[Hashable, Precedent] = {}
         self._pages: dict[Hashable, labels.PagePrecedent] = {}
+
+    def counts(self) -> dict[str, int]:
+        return {}
+
+    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        return tuple(
+            self.notes(goal, shortened(steps[:number]), observation, Notes())
+            for number, (observation, _) in enumerate(steps)
+        )
+
+    def notes(self, goal: str, past: Past, observation: str, kept: Notes) -> Notes:
+        """Assessment and summary of the whole past; what was noted before is not needed."""
+        assessment = self.assess(goal, past, observation)
+        return Notes(assessment, self.summarize(goal, past, observation), len(past))
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """Extractive: what was done with each thing that the goal names."""
@@ -91,25 +117,31 @@ class OfflineReasoner:
     def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
         return self._nearest(observation, types)
 
-    def act(self, state: State, recalls: Sequence[Recall]) -> Proposal:
+    def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """The action with most votes; its confidence is its share of all votes.
 
         Without any vote: an admissible action done least often so far, with confidence 0.
         """
         votes = self._poll(state, recalls).ranked() or [(_least_done(state), 0.0)]
         action, most = votes[0]
-        return Proposal(action, most / sum(share for _, share in votes) if most else 0.0)
+        confidence = most / sum(share for _, share in votes) if most else 0.0
+        return Answer((Proposal(action, confidence),), _kept(state))
 
-    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Proposal, ...]:
+    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """The `z` alternatives with most votes; confidences are their shares of those votes."""
         found = self._poll(state, recalls).alternatives()
         votes = (found or [(_least_done(state), 0.0)])[:z]
         total = sum(share for _, share in votes) or 1.0
-        return tuple(Proposal(action, share / total) for action, share in votes)
+        proposals = tuple(Proposal(action, share / total) for action, share in votes)
+        return Answer(proposals, _kept(state))
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """Each recall comes to the action most like its own, and says so with its voice."""
         return self._poll(state, recalls).agreement()
+
+    def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
+        """The `z` actions with most votes: the share of each, and the recalls it is nearest to."""
+        return self._poll(state, recalls).support()[:z]
 
     def compare(self, best: Process, ground: Process) -> int:
         """The first step whose action differs."""
@@ -166,6 +198,10 @@ class OfflineReasoner:
                 self._pages.clear()
             self._pages[key] = kept
         return replace(kept, similarity=recall.similarity)
+
+
+def _kept(state: State) -> Notes:
+    return Notes(state.history.assessment, state.history.summary, state.noted)
 
 
 def _least_done(state: State) -> str:

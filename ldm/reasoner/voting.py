@@ -44,6 +44,23 @@ class Poll:
         firsts = self._firsts()
         return _ranked([firsts[sort] for sort in votes], list(votes.values()))
 
+    def support(self) -> tuple[Agreement, ...]:
+        """As `ranked`: each with its share of all votes, and how many recalls come nearest to it.
+
+        A recall that fits several actions equally well counts for each of them.
+        """
+        supporters: Counter[str] = Counter()
+        for ballot in self.ballots:
+            best = round(max(ballot.likeness, default=0.0), 9)
+            supporters.update(
+                text
+                for text, like in zip(self.texts, ballot.likeness, strict=True)
+                if round(like, 9) == best > 0
+            )
+        votes = self.ranked()
+        total = sum(vote for _, vote in votes) or 1.0
+        return tuple(Agreement(text, vote / total, supporters[text]) for text, vote in votes)
+
     def agreement(self) -> Agreement:
         """What the recalls, each carried over to the candidate most like it, agree on.
 

@@ -20,6 +20,18 @@ def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
     assert all("unusable" not in entry for entry in listed.values())
 
 
+def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
+    listed = json.loads(run("agents", "--json").out)
+    for name in ("standard", "react", "reflexion", "try_again", "plan_execute"):
+        assert listed[name]["needs"] == ["llm"]
+        assert "arXiv" in listed[name]["paper"]
+        assert listed[name]["published budget"]["webshop"] == 45
+        assert listed[name]["options"]["shots"] == 2
+    assert [n for n in listed if listed[n]["sees_reward"]] == ["reflexion", "try_again"]
+    assert listed["reflexion"]["published trials"]["alfworld"] == 5
+    assert "  published trials: alfworld=3, webshop=3, textcraft=4\n" in run("agents").out
+
+
 def test_environments_are_listed_with_their_defaults(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,8 @@ TOY = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1", "--se
 ADEPT = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent", "tests.integration.agents:Adept")
 KEYS = [
     *("env", "split", "agent", "episodes", "success_rate", "interval"),
-    *("by_kind", "mean_score", "score_interval", "mean_steps", "errors", "run"),
+    *("by_kind", "mean_score", "score_interval", "mean_steps", "trials", "calls", "tokens"),
+    *("seconds", "sees_reward", "errors", "run"),
 ]
 
 

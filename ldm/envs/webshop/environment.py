@@ -76,6 +76,8 @@ class WebShop:
     The reward, in [0, 1], comes with the purchase, which ends the task; before it is always 0.
     """
 
+    paper: ClassVar[str] = "WebShop, arXiv 2207.01206"
+    needs: ClassVar[str] = "nothing for the demo splits; else the products (ldm data get webshop)"
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_train")
     Options = WebShopOptions

@@ -1,0 +1,195 @@
+"""A refinement as `ldm refine` carries it out: with what, by how many, and what it adds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from ldm.cli import output
+from ldm.cli.arms import cores, short
+from ldm.cli.models import CONCURRENCY, ModelOptions, Models, counted, say_accounts
+from ldm.cli.wiring import Settings, build_environment, override
+from ldm.errors import LdmError, RunStopped
+
+if TYPE_CHECKING:
+    from ldm.episode import Environment
+    from ldm.explore import Equipment, Explored, RefineOptions
+    from ldm.memory import Generation
+    from ldm.policy import PolicyOptions
+    from ldm.reasoner import Reasoner
+    from ldm.runs import Run
+    from ldm.types import Task
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementPlan:
+    """What a refinement is determined by; run.json holds it, so that it can be resumed.
+
+    tasks: ids of the goals to explore. options: (field, value) of RefineOptions; policy_options,
+    env_options: (field, value as written) of PolicyOptions and of the environment's Options.
+    generation, memory_digest: what is explored with, and built upon.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    env: str
+    split: str
+    tasks: tuple[str, ...] = field(repr=False)
+    memory: str
+    generation: int
+    embedder: str
+    memory_digest: str
+    env_options: Settings = ()
+    policy_options: Settings = ()
+    options: Settings = ()
+    seed: int = 0
+
+    def environment(self) -> Environment:
+        """The environment, for its tasks and protocol, or to be explored."""
+        return build_environment(self.env, self.env_options)
+
+    def refine_options(self) -> RefineOptions:
+        """How goals are explored."""
+        from ldm.explore import RefineOptions
+
+        found: RefineOptions = override(RefineOptions, dict(self.options), "refinement")
+        return found
+
+    def __call__(self, models: Models | None = None) -> Equipment:
+        """What the goals are explored with, in any process. models: whom the reasoner asks.
+
+        Raises LdmError where a name, an option, data or the memory does not fit.
+        """
+        from ldm.embed import load_embedder
+        from ldm.explore import Equipment
+        from ldm.memory import Memory
+        from ldm.policy import Policy, PolicyOptions
+        from ldm.reasoner.offline import OfflineReasoner
+        from ldm.reasoner.prompted import PromptedReasoner
+
+        env = self.environment()
+        embedder = load_embedder(self.embedder)
+        policy_options: PolicyOptions = override(PolicyOptions, dict(self.policy_options), "policy")
+        reasoner: Reasoner = (aid := OfflineReasoner(embedder))
+        if models is not None:
+            llm, asked = models.get("reasoner"), policy_options.prompted()
+            reasoner = PromptedReasoner(llm, env.card, aid, embedder, asked)
+        memory = Memory.open(
+            self.memory, env.card.name, embedder=embedder, generation=self.generation
+        )
+        policy = Policy(memory, reasoner, policy_options, self.seed)
+        return Equipment(env, memory, reasoner, policy, self.refine_options(), self.seed)
+
+
+class Served:
+    """A plan with the models of this process, for explorers in its threads.
+
+    replies: what became of those of all its reasoners, added up.
+    """
+
+    def __init__(self, plan: RefinementPlan, models: Models) -> None:
+        self._plan = plan
+        self._models = models
+        self._made: list[Reasoner] = []
+
+    def __call__(self) -> Equipment:
+        made = self._plan(self._models)
+        self._made.append(made.reasoner)
+        return made
+
+    def replies(self) -> Counter[str]:
+        found = Counter[str]()
+        for reasoner in self._made:
+            found.update(reasoner.counts())
+        return found
+
+
+def carry_out(
+    plan: RefinementPlan,
+    run: Run,
+    chosen: Sequence[Task],
+    models: ModelOptions,
+    workers: int | None,
+    *,
+    fresh: bool,
+) -> list[Explored]:
+    """Explore the goals that are not explored yet; what became of all. fresh: of a new run."""
+    from ldm.errors import Interrupted, WorkerDied
+    from ldm.explore import refine as explore
+
+    improved: list[bool] = []
+
+    def shown(explored: Explored) -> None:
+        improved.append(any(tree.improved for tree in explored.trees))
+        advance(f"improved {sum(improved)}")
+
+    usual = (models.concurrency or CONCURRENCY) if models.configured else cores()
+    hands = usual if workers is None else max(1, workers)
+    try:
+        with (
+            output.progress(f"refine {short(plan.env)}", len(chosen)) as advance,
+            _wired(plan, run, models) as (wiring, threads),
+        ):
+            return explore(run, wiring, chosen, workers=hands, threads=threads, on_result=shown)
+    except (Interrupted, WorkerDied):
+        raise
+    except LdmError:
+        if fresh and not run.begun:
+            run.remove()
+        raise
+
+
+@contextmanager
+def _wired(
+    plan: RefinementPlan, run: Run, models: ModelOptions
+) -> Iterator[tuple[RefinementPlan | Served, bool]]:
+    """What builds explorers, and whether they work in threads of this process: with models."""
+    if not models.configured:
+        yield plan, False
+        return
+    made = Models(models, run.directory)
+    served = Served(plan, made)
+    try:
+        yield served, True
+    except RunStopped:
+        made.close(wait=True)
+        raise
+    finally:
+        made.close()
+        say_accounts(made.accounts(), " in this run")
+        if counts := served.replies():
+            output.say(f"Replies: {counted(counts)}.")
+
+
+def enlarge(plan: RefinementPlan, explored: Sequence[Explored], models: ModelOptions) -> Generation:
+    """The next generation of the memory, with what was found."""
+    from ldm.embed import load_embedder
+    from ldm.explore.report import totals
+    from ldm.memory import extend, generations
+
+    base = next(
+        g for g in generations(plan.memory, explored[0].task.env) if g.number == plan.generation
+    )
+    found = totals(explored)
+    options = plan.refine_options()
+    made_with = {name: str(value) for name, value in asdict(options).items()}
+    made_with |= dict(plan.policy_options)
+    counts = {"goals": str(found.goals), "improved": str(found.improved)}
+    with output.stages() as on_progress:
+        return extend(
+            plan.memory,
+            base,
+            [row for one in explored for row in one.added],
+            load_embedder(plan.embedder),
+            tasks=[one.task.id for one in explored if not one.error],
+            settings={
+                **counts,
+                **made_with,
+                "seed": str(plan.seed),
+                "reasoner": models.roles()["reasoner"] if models.configured else "offline",
+            },
+            on_progress=on_progress,
+        )

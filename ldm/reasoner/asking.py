@@ -1,0 +1,231 @@
+"""Asking a model for a decision's parts: forms of replies, what fits, and what was no use."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, make_dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from ldm import prompts
+from ldm.errors import ContextTooLong
+from ldm.llm import GREEDY, LLM, Completion
+
+#: Least similarity, in [0, 1], of an answer to the admissible action it is taken for.
+CLOSE = 0.8
+#: What is tried where the model has no room: so much of the recalls and of every text.
+EFFORTS = (1.0, 0.5, 0.25)
+
+Match = Literal["exact", "normalised", "closest", "none", "free"]
+T = TypeVar("T")
+
+
+def _bounded(length: int) -> Any:
+    """Before validation: a text or list cut to `length`, for servers that enforce no bound."""
+    return BeforeValidator(lambda value: value[:length] if isinstance(value, str | list) else value)
+
+
+#: A few words; a sentence or two; an action. Without a bound a small model goes on and on.
+Words = Annotated[str, _bounded(100), Field(max_length=100)]
+Sentences = Annotated[str, _bounded(240), Field(max_length=240)]
+Line = Annotated[str, _bounded(160), Field(max_length=160)]
+Few = Annotated[tuple[Words, ...], _bounded(6), Field(max_length=6)]
+
+
+def assessed(complete: str, incomplete: str) -> str:
+    """Sub-goals that are complete and those that are not, as a history holds them."""
+    parts = (("complete", complete.strip()), ("to do", incomplete.strip()))
+    return "; ".join(f"{name}: {text}" for name, text in parts if text)
+
+
+@dataclass(frozen=True)
+class NotesForm:
+    """What a model notes of the past as it decides."""
+
+    complete: Words
+    incomplete: Words
+    summary: Sentences
+
+
+@dataclass(frozen=True)
+class SubGoalsForm:
+    """The parts of a task, in the order in which they get done."""
+
+    sub_goals: Few
+
+
+@dataclass(frozen=True)
+class StepForm:
+    """How things stood after a step. complete: how many of the sub-goals, taken in order."""
+
+    complete: int
+    summary: Sentences
+
+
+@dataclass(frozen=True)
+class AssessmentForm:
+    complete: Words
+    incomplete: Words
+
+
+@dataclass(frozen=True)
+class SummaryForm:
+    summary: Sentences
+
+
+@dataclass(frozen=True)
+class ActionForm:
+    action: Line
+
+
+@dataclass(frozen=True)
+class NotedActionForm(NotesForm):
+    action: Line
+
+
+@dataclass(frozen=True)
+class WeighedForm:
+    action: Line
+    confidence: float
+
+
+@dataclass(frozen=True)
+class ActionsForm:
+    actions: tuple[WeighedForm, ...]
+
+
+@dataclass(frozen=True)
+class NotedActionsForm(NotesForm):
+    actions: tuple[WeighedForm, ...]
+
+
+@dataclass(frozen=True)
+class TypeForm:
+    name: Words
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TypesForm:
+    types: tuple[TypeForm, ...]
+
+
+@cache
+def notes_after(first: int, last: int) -> type[Any]:
+    """A form with one `StepForm` for each of the steps `first` to `last`: no more, no fewer."""
+    fields = [(f"after_step_{number}", StepForm) for number in range(first, last + 1)]
+    return make_dataclass(f"NotesAfter{first}To{last}", fields, frozen=True)
+
+
+@cache
+def numbered(items: int, upto: int) -> type[Any]:
+    """A form with a number from 1 to `upto` for each of `items` items."""
+    number = Annotated[int, Field(ge=1, le=upto)]
+    return make_dataclass(
+        f"Numbers{items}Of{upto}",
+        [(f"item_{place}", number) for place in range(1, items + 1)],
+        frozen=True,
+    )
+
+
+def values(form: Any) -> list[Any]:
+    """The values of a form's fields, in their order."""
+    return list(vars(form).values())
+
+
+@dataclass
+class Tally:
+    """What became of replies, counted. Safe in several threads."""
+
+    _counts: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, what: str, times: int = 1) -> None:
+        with self._lock:
+            self._counts[what] += times
+
+    def counts(self) -> dict[str, int]:
+        """What was counted, by name."""
+        with self._lock:
+            return dict(sorted(self._counts.items()))
+
+
+class Asker:
+    """Renders prompts, sends them to one model, and counts what came back."""
+
+    def __init__(self, llm: LLM) -> None:
+        self.llm = llm
+        self.tally = Tally()
+
+    def ask(self, prompt: str, form: type[Any], max_tokens: int, **given: Any) -> Completion:
+        """The model's reply in a form. Raises what `LLM.complete` raises."""
+        completion = self.llm.complete(
+            prompts.render(f"reasoner/{prompt}", **given),
+            schema=form,
+            sampling=GREEDY,
+            max_tokens=max_tokens,
+        )
+        self.tally.add("replies")
+        if completion.malformed:
+            self.tally.add("malformed")
+        return completion
+
+    def useless(self) -> None:
+        """Count a reply that has the form and yet answers nothing."""
+        self.tally.add("malformed")
+
+
+def fitting(ask: Callable[[float], T]) -> T:
+    """The answer to the fullest question that the model has room for.
+
+    ask: told how much of the texts to show, 1 is all. Raises ContextTooLong where even the shortest
+    is too long.
+    """
+    for effort in EFFORTS[:-1]:
+        try:
+            return ask(effort)
+        except ContextTooLong:
+            continue
+    return ask(EFFORTS[-1])
+
+
+def salvaged(text: str, name: str) -> str:
+    """The string `name` of a reply whose JSON is broken, or its first line if it is plain text."""
+    if found := re.search(rf'"{name}"\s*:\s*"((?:[^"\\\n]|\\.)*)', text):
+        return found[1].strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines and not lines[0].startswith(("{", "```", "[")) else ""
+
+
+def matched(answer: str, admissible: Sequence[str] | None) -> tuple[str, Match]:
+    """The admissible action that an answer means, and how it was told.
+
+    "free" where nothing is known to be admissible, "none" where nothing is close: the answer is
+    then given as it is, and the world may refuse it. Ties keep the order of `admissible`.
+    """
+    answer = " ".join(answer.split())
+    if not admissible:
+        return answer, "free"
+    if answer in admissible:
+        return answer, "exact"
+    said = normalised(answer)
+    known = [normalised(action) for action in admissible]
+    if said in known:
+        return admissible[known.index(said)], "normalised"
+    from rapidfuzz.distance import Levenshtein
+
+    likeness = [Levenshtein.normalized_similarity(said, action) for action in known]
+    best = max(range(len(known)), key=lambda i: (likeness[i], -i))
+    return (admissible[best], "closest") if likeness[best] >= CLOSE else (answer, "none")
+
+
+def normalised(action: str) -> str:
+    """An action without what models wrap around one: case, quotes, articles, an "Action:"."""
+    bare = re.sub(r"^\W*(?:next )?(?:action|do|act)\s*:\s*", "", action.lower())
+    bare = re.sub(r"\b(?:the|a|an)\s+", "", bare)
+    return " ".join(re.sub(r"[^\w\[\]<>/$%.,' -]", " ", bare).strip(" .'-").split())

