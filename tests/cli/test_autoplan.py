@@ -75,6 +75,13 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
     without = json.loads(run(*several, "--json").out)
     assert (with_plan["success_rate"], without["success_rate"]) == (1.0, 0.0)
 
+    learnt = ("--split", "demo_train", "--tasks", made.pool[0], "--llm", "cook")
+    outcome = run(*command[:-2], *learnt, "--plans", "plans")
+    assert outcome.code == 1
+    assert "also sources of the plans of autoplan" in outcome.err
+    assert made.pool[0] in outcome.err
+    assert run(*command[:-2], *learnt, "--set", "budget=2").code == 0
+
 
 def test_json_is_one_object(run: Run, server: FakeServer) -> None:
     outcome = run(*AUTOPLAN, "--iterations", "1", "--json")
