@@ -31,7 +31,7 @@ def seen(episode: Episode, opening: str) -> str:
         return now
     goal = episode.goal.casefold().rstrip(". ")
     kept = [line for line in opening.splitlines() if goal not in line.casefold()]
-    if now != opening:
+    if now != opening and episode.env_name != "textcraft":  # there the inventory tells it all
         kept.append(f"Now: {now}")
     return "\n".join(line for line in kept if line.strip())
 
