@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
+from ldm.envs.alfworld.dialect import translate
 from ldm.envs.alfworld.fast import World
 from ldm.envs.alfworld.feedback import KINDS, reason
 from ldm.envs.alfworld.games import Game, Skipped, own_games, read_game, scan_split
@@ -198,7 +199,8 @@ def said_truly(game: Game, steps: int) -> Iterator[str]:
     for _ in range(steps):
         possible = scene.world.commands(scene.state)
         for _ in range(30):
-            command = some_command(rng, things)
+            here = sorted(names(scene.do("look").split("Next to it")[0])) or things
+            command = translate(some_command(rng, things, here), scene.world.rules.dialect)
             found = scene.why(command)
             if command in possible:
                 continue
@@ -211,9 +213,10 @@ def said_truly(game: Game, steps: int) -> Iterator[str]:
         scene.do(rng.choice(sorted(wanted if wanted and rng.random() < 0.5 else possible)))
 
 
-def some_command(rng: random.Random, things: list[str]) -> str:
+def some_command(rng: random.Random, things: list[str], here: list[str]) -> str:
+    """A command about some of the game's things, now and then at the place where the agent is."""
     verb = rng.choice(VERBS)
-    first, second = rng.choice(things), rng.choice(things)
+    first, second = rng.choice(things), rng.choice(here if rng.random() < 0.3 else things)
     if rng.random() < 0.1:
         first = first.split()[0]
     between = {"take": "from", "put": "in/on", "slice": "with"}.get(verb, "with")
@@ -268,7 +271,7 @@ def check_never_possible(scene: Scene, command: str, named: list[str]) -> None:
         assert not {f"open {place}", f"close {place}"} & set(possible)
     if verb in ("clean", "heat", "cool"):
         assert not [c for c in possible if c.startswith(verb) and c.endswith(f"with {place}")]
-    if verb == "put":
+    if verb in ("put", "move"):
         assert named[-1] in names(scene.do("inventory"))
         assert not [c for c in possible if c.startswith(("put", "move")) and c.endswith(place)]
     scene.state = before
@@ -281,7 +284,9 @@ def check_silence(scene: Scene, command: str) -> None:
     if verb == "go":
         assert named[0] in names(scene.do("look"))
     elif verb == "take":
-        assert named[0] not in names(scene.do(f"examine {named[1]}")) - {named[1]}
+        there = names(scene.do(f"examine {named[1]}")) - {named[1]}
+        fixed = [t for t in scene.world.names if not scene.world.holds("pickupable", t)]
+        assert named[0] not in there or named[0] in {scene.world.names[t] for t in fixed}
     elif verb in ("open", "close"):
         state = "open" if verb == "open" else "closed"
         assert f"is {state}" in scene.do(f"examine {named[0]}")
