@@ -52,6 +52,7 @@ from ldm.cli.several import (
     fitting,
     labelled,
     one_each,
+    optimised,
     say_limits,
     swept,
 )
@@ -178,8 +179,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     env_options |= said(admissible=admissible)
     if data is not None:
         env_options["data"] = str(data.expanduser().absolute())
-    if plans is not None:
-        agent_options["plans"] = str(plans.expanduser().absolute())
+    agent_options |= optimised(plans)
     if engine is not None:
         env_options["engine"] = engine
     played = env or (_recorded(resume, runs)[1].env if resume else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.cli import output
@@ -115,6 +116,16 @@ def check_examples(plan: EvaluationPlan, env: str, tasks: Sequence[Task]) -> Non
         what = f"the plans of {plan.agent}: they were made from them"
         remedy = "Evaluate other tasks, or name other plans with --plans FOLDER."
     check_leakage(sources(Wiring.of(plan).options(), env), tasks, what=what, remedy=remedy)
+
+
+def optimised(plans: Path | None) -> dict[str, str]:
+    """The agent options of --plans; LdmError where the folder holds none."""
+    if plans is None:
+        return {}
+    from ldm.agents.autoplan.plans import digest
+
+    folder = plans.expanduser().absolute()
+    return {"plans": str(folder), "digest": digest(folder)}
 
 
 def swept(plans: Sequence[EvaluationPlan], sweep: str | None) -> list[EvaluationPlan]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ SUBTASKS = {
 SPLITS = {"alfworld": "demo_test", "webshop": "demo_test", "textcraft": "test"}
 
 
-def asked(agent: str, env: str, replies: Sequence[str], **options: object) -> Scripted:
+def asked(agent: str, env: str, replies: Sequence[str], **options: Any) -> Scripted:
     """What `agent` asks at the first task of an environment, given these replies."""
     env_class = load_env(env)
     opened = env_class(env_class.Options())

@@ -83,6 +83,23 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
     assert run(*command[:-2], *learnt, "--set", "budget=2").code == 0
 
 
+def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer) -> None:
+    assert run(*AUTOPLAN, "--iterations", "1").code == 0
+    command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
+    several = (*command, "--kinds", "heat", "--limit", "2", "--set", "budget=2", "--llm", "cook")
+    assert run(*several, "--plans", "plans").code == 0
+    (evaluated,) = (place / "runs").glob("alfworld-*")
+    assert run("eval", "--resume", evaluated).code == 0
+    file = place / "plans" / "alfworld-heat.json"
+    file.write_text(file.read_text().replace("Find", "Look for"))
+    outcome = run("eval", "--resume", evaluated)
+    assert outcome.code == 1
+    assert "have changed since the run began" in outcome.err
+    outcome = run(*several, "--plans", "nowhere")
+    assert outcome.code == 1
+    assert "There are no plans in" in outcome.err
+
+
 def test_json_is_one_object(run: Run, server: FakeServer) -> None:
     outcome = run(*AUTOPLAN, "--iterations", "1", "--json")
     found = json.loads(outcome.out)

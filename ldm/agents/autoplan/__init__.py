@@ -37,12 +37,14 @@ _PLAN_STEP = re.compile(r"^(\W*(?:think|thought)\s*:)?\W*step \d+\s*[:.\-]", re.
 class AutoPlanOptions:
     """plans: the folder with the plan files; without it, and without `plan`, there is no plan yet.
 
+    digest: of that folder when the run began; set by --plans, so that no run mixes two plans.
     plan: a plan's text, in place of a file. budget: steps of a trial. temperature, top_p: of the
     replies; greedy, as the paper evaluates. reply: tokens of a reply at most. observation:
     characters of one that are shown.
     """
 
     plans: str | None = None
+    digest: str | None = None
     plan: str | None = None
     budget: int = BUDGET
     temperature: float = 0.0
@@ -72,9 +74,17 @@ class AutoPlanAgent:
 
     @staticmethod
     def sources(options: AutoPlanOptions, env: str) -> Iterable[str]:
-        """Sources of the tasks that the plans were made from: they may not be evaluated."""
+        """Sources of the tasks that the plans were made from: they may not be evaluated.
+
+        Raises LdmError where there are no plans, or others than when the run began.
+        """
         if options.plans is None:
             return frozenset()
+        if options.digest not in (None, plans.digest(Path(options.plans))):
+            raise LdmError(
+                f"The plans in {options.plans} have changed since the run began.",
+                "Start a new run, or put the former plans back.",
+            )
         found = plans.in_folder(Path(options.plans), env)
         return frozenset(source for plan in found for source in plan.sources)
 

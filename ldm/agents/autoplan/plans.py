@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ldm import records
 from ldm.errors import LdmError
-from ldm.types import EpisodeResult, Trajectory, Usage
+from ldm.types import EpisodeResult, Trajectory, Usage, stable_hash
 
 SUFFIX = ".json"
 
@@ -106,6 +106,14 @@ def read(path: Path) -> PlanFile:
     if not path.is_file():
         raise LdmError(f"There is no plan at {path}.", "Make one with `ldm autoplan --out FOLDER`.")
     return records.loads(path.read_text(encoding="utf-8"), PlanFile, file=str(path))
+
+
+def digest(folder: Path) -> str:
+    """Changes with anything in the plan files of a folder. Raises LdmError where there are none."""
+    files = sorted(folder.glob(f"*{SUFFIX}"))
+    if not files:
+        raise LdmError(f"There are no plans in {folder}.", "Make one with `ldm autoplan`.")
+    return stable_hash([(file.name, file.read_text(encoding="utf-8")) for file in files])
 
 
 def in_folder(folder: Path, env: str) -> Iterable[PlanFile]:
