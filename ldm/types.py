@@ -285,6 +285,7 @@ class Card:
     name: the environment's name, the same as `Task.env` of its tasks; memories are kept under it.
     actions: the action grammar, one form a line, with what it does.
     skills: higher-level abilities built from actions (ADaPT's Table 1).
+    judged: the first words of those skills that take no action: one looks and decides.
     kinds: task type → one sentence on what it asks for.
     """
 
@@ -292,4 +293,5 @@ class Card:
     rules: str
     actions: tuple[str, ...]
     skills: tuple[str, ...] = ()
+    judged: tuple[str, ...] = ()
     kinds: dict[str, str] = field(default_factory=dict)

@@ -16,6 +16,8 @@ from ldm.reasoner.prompted import PromptedOptions
 from ldm.types import Card
 
 AGENTS = {
+    "adapt": "ldm.agents.adapt:AdaptAgent",
+    "autoplan": "ldm.agents.autoplan:AutoPlanAgent",
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",
     "plan_execute": "ldm.agents.plan_execute:PlanExecuteAgent",

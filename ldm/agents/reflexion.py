@@ -52,7 +52,7 @@ class ReflexionAgent(LoopAgent):
         """Trials until one succeeds or all are spent."""
         options = self.options
         llm = self._resources.model(episode)
-        trials = options.trials or TRIALS.get(episode.env_name, max(TRIALS.values()))
+        trials = options.trials or TRIALS.get(episode.env_name, TRIALS["alfworld"])
         lessons: list[str] = []
         for number in range(trials):
             with episode.trial():

@@ -43,7 +43,7 @@ class TryAgainAgent(LoopAgent):
         """Of trials with the same score the first stands."""
         options = self.options
         llm = self._resources.model(episode)
-        trials = options.trials or TRIALS.get(episode.env_name, min(TRIALS.values()))
+        trials = options.trials or TRIALS.get(episode.env_name, TRIALS["alfworld"])
         scores: list[float] = []
         for number in range(trials):
             sampling = Sampling(options.temperature) if number else GREEDY

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
@@ -72,6 +73,7 @@ app.command("build-memory", short_help="Form a memory from trajectories.")(build
 app.command("import", short_help="Turn other formats into our trajectories.")(import_files)
 app.add_typer(memory_app, name="memory")
 app.command("refine", short_help="Explore, and add what was done better.")(refine)
+app.command("autoplan", short_help="Optimise a plan for a kind of task.")(autoplan)
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
 app.add_typer(runs_app, name="runs")

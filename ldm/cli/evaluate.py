@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import Arm, foretell, label, play, report, say_refined, short, told_apart
+from ldm.cli.arms import Arm, foretell, label, play, report, say_refined, short
 from ldm.cli.choices import (
     CandidatesFrom,
     ClassifiedBy,
@@ -45,7 +45,17 @@ from ldm.cli.models import (
     connection,
     listed,
 )
-from ldm.cli.several import Beside, check_agents, check_examples, fitting, one_each, say_limits
+from ldm.cli.several import (
+    Beside,
+    check_agents,
+    check_examples,
+    fitting,
+    labelled,
+    one_each,
+    optimised,
+    say_limits,
+    swept,
+)
 from ldm.cli.wiring import DEFAULT_MEMORY, Wiring, settings
 from ldm.errors import LdmError
 
@@ -97,6 +107,13 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
             "--set", metavar="NAME=VALUE", help="Agent option; env.NAME=VALUE: environment."
         ),
     ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=A,B,…", help="Evaluate with each value of an agent option."),
+    ] = None,
+    plans: Annotated[
+        Path | None, typer.Option(help="Folder with the plans of `ldm autoplan`, for autoplan.")
+    ] = None,
     decision: DecisionMode = None,
     k: TuplesShown = None,
     history: HistoryShown = None,
@@ -145,6 +162,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval --env alfworld --llm gpt-4o-mini --candidates vote --history summary
       ldm eval --env alfworld --generation 0,newest
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
+      ldm eval --env textcraft --agent adapt --sweep d_max=1,2,3,4 --llm MODEL
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
@@ -161,6 +179,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     env_options |= said(admissible=admissible)
     if data is not None:
         env_options["data"] = str(data.expanduser().absolute())
+    agent_options |= optimised(plans)
     if engine is not None:
         env_options["engine"] = engine
     played = env or (_recorded(resume, runs)[1].env if resume else "")
@@ -202,13 +221,14 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
         beside = Beside(control, tuple(earlier))
         agents = tuple(dict.fromkeys(listed_names(agent or DEFAULT_AGENT)))
         groups = [
-            _prepared(beside.plans(one_each(plan, agents)), runs, models) for plan in _plans(asked)
+            _prepared(swept(beside.plans(one_each(plan, agents)), sweep), runs, models)
+            for plan in _plans(asked)
         ]
     if estimate:
         for arm in (arm for group in groups for arm in group):
             foretell(arm, workers)
         return
-    finished = [told_apart([(arm.plan, play(arm, workers)) for arm in group]) for group in groups]
+    finished = [labelled([(arm.plan, play(arm, workers)) for arm in group]) for group in groups]
     _show(finished, as_json)
     for group in groups:
         say_refined(group, error=as_json)
@@ -447,7 +467,7 @@ def compare(
                 f"differ: {'; '.join(differing)}.",
                 "Evaluate both in the same way.",
             )
-    reports = told_apart([(plan, report(plan, run, results(run))) for run, plan in found])
+    reports = labelled([(plan, report(plan, run, results(run))) for run, plan in found])
     _side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -14,6 +14,8 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.explore import Explored
+    from ldm.runs import Run
+    from ldm.types import EpisodeResult
 
 runs_app = typer.Typer(help="Look at recorded runs.")
 
@@ -44,7 +46,9 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
 
 @runs_app.command("tree")
 def tree(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="Directory or id of a refinement.")],
+    name: Annotated[
+        str, typer.Argument(metavar="RUN", help="Directory or id of a refinement, or of adapt's.")
+    ],
     task: Annotated[
         str, typer.Argument(help="Task id or a part of it; without it, the goals are listed.")
     ] = "",
@@ -55,6 +59,8 @@ def tree(
     runs: RunsAt = DEFAULT_RUNS,
 ) -> None:
     """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
+
+    Of an evaluation of the agent adapt: how it divided a task, and what came of each part.
 
     \b
     Examples:
@@ -68,13 +74,16 @@ def tree(
     from ldm.runs import open_run, writing
 
     run = open_run(name, runs)
+    if run.manifest.command == "eval":
+        _print_divided(run, task)
+        return
     if run.manifest.command != "refine":
         raise LdmError(f"{run.directory} is no refinement: it has no trees.", "")
     explored = explored_trees(run)
     if not task:
         _list_goals(explored)
         return
-    one = _chosen(explored, task)
+    one = _one_of(explored, task)
     output.say(f"{one.task.id}\ngoal: {one.task.goal}", error=False)
     if one.error:
         output.say(one.error, error=False)
@@ -95,6 +104,39 @@ def tree(
         output.say(f"Picture: {svg}", error=False)
 
 
+def _print_divided(run: Run, task: str) -> None:
+    """The trees in the records of an evaluation: all in a table, or that of one task."""
+    from ldm.agents.adapt.tree import lines, tree_of
+    from ldm.eval import results
+
+    trees = [(result, root) for result in results(run) if (root := tree_of(result)) is not None]
+    if not trees:
+        raise LdmError(
+            f"{run.directory} has no trees.", "The agent adapt grows them, and `ldm refine` does."
+        )
+    if not task:
+        columns = ("task", "goal", "k_max", "parts", "held to be", "solved")
+        rows = [
+            (
+                result.task.id,
+                result.task.goal,
+                str(root.k_max),
+                str(sum(1 for _ in root.walk())),
+                {True: "done", False: "failed", None: "open"}[root.success],
+                "yes" if result.success else "no",
+            )
+            for result, root in trees
+        ]
+        output.print_table("Divided tasks", columns, rows)
+        return
+    result = _one_of([result for result, _ in trees], task)
+    root = next(root for found, root in trees if found is result)
+    solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
+    output.say(f"{result.task.id}\n{solved}, k_max {root.k_max}", error=False)
+    for line in lines(root):
+        output.say(line, error=False)
+
+
 def _list_goals(explored: list[Explored]) -> None:
     rows = [
         (
@@ -108,15 +150,18 @@ def _list_goals(explored: list[Explored]) -> None:
     output.print_table("Explored goals", ("task", "goal", "nodes", "improved"), rows)
 
 
-def _chosen(explored: list[Explored], name: str) -> Explored:
-    """The goal with this id, or the only one whose id contains it."""
-    found = [one for one in explored if one.task.id == name] or [
-        one for one in explored if name in one.task.id
+Recorded = TypeVar("Recorded", "Explored", "EpisodeResult")
+
+
+def _one_of(known: list[Recorded], name: str) -> Recorded:
+    """The record of the task with this id, or of the only one whose id contains it."""
+    found = [one for one in known if one.task.id == name] or [
+        one for one in known if name in one.task.id
     ]
     if len(found) != 1:
         which, fit = (f"{len(found)} goals", "fit") if found else ("no goal", "fits")
         raise LdmError(
             f"{which} of this run {fit} {name!r}.",
-            f"For example {(found or explored)[0].task.id}; `ldm runs tree RUN` lists them.",
+            f"For example {(found or known)[0].task.id}; `ldm runs tree RUN` lists them.",
         )
     return found[0]

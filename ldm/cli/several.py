@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.cli import output
+from ldm.cli.arms import told_apart
 from ldm.cli.wiring import Settings, Wiring
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.cli.models import ModelOptions
-    from ldm.eval import EvaluationPlan
+    from ldm.eval import EvaluationPlan, Report
     from ldm.types import Task
 
 
@@ -102,15 +104,75 @@ def check_examples(plan: EvaluationPlan, env: str, tasks: Sequence[Task]) -> Non
     from ldm.eval import check_leakage
 
     found = Wiring.of(plan).agent_class()
-    sources = getattr(found, "sources", None)  # of agents with demonstrations only
-    if sources is not None:
-        check_leakage(
-            sources(Wiring.of(plan).options(), env),
-            tasks,
-            what=f"the demonstrations of {plan.agent}",
-            remedy="Evaluate other tasks, show others with --set demonstrations=FILE, or none with "
-            "--set shots=0.",
-        )
+    sources = getattr(found, "sources", None)  # of agents with demonstrations or plans only
+    if sources is None:
+        return
+    what = f"the demonstrations of {plan.agent}"
+    remedy = (
+        "Evaluate other tasks, show others with --set demonstrations=FILE, or none with "
+        "--set shots=0."
+    )
+    if "plans" in _options_of(plan):
+        what = f"the plans of {plan.agent}: they were made from them"
+        remedy = "Evaluate other tasks, or name other plans with --plans FOLDER."
+    check_leakage(sources(Wiring.of(plan).options(), env), tasks, what=what, remedy=remedy)
+
+
+def optimised(plans: Path | None) -> dict[str, str]:
+    """The agent options of --plans; LdmError where the folder holds none."""
+    if plans is None:
+        return {}
+    from ldm.agents.autoplan.plans import digest
+
+    folder = plans.expanduser().absolute()
+    return {"plans": str(folder), "digest": digest(folder)}
+
+
+def swept(plans: Sequence[EvaluationPlan], sweep: str | None) -> list[EvaluationPlan]:
+    """Each plan once for every value in `sweep`, NAME=A,B,C, where its agent has that option.
+
+    Raises LdmError where it is not of that form, or where no agent has the option.
+    """
+    if sweep is None:
+        return list(plans)
+    name, _, text = (part.strip() for part in sweep.partition("="))
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    if not name or not values:
+        raise LdmError(f"--sweep {sweep} is not NAME=A,B,C.", "For example --sweep d_max=1,2,3.")
+    if not any(name in _options_of(plan) for plan in plans):
+        agents = ", ".join(dict.fromkeys(plan.agent for plan in plans))
+        raise LdmError(f"{agents} has no option {name!r} to sweep.", "See: ldm agents.")
+    found: list[EvaluationPlan] = []
+    for plan in plans:
+        if name not in _options_of(plan):
+            found.append(plan)
+            continue
+        for value in values:
+            options = {**dict(plan.agent_options), name: value}
+            found.append(replace(plan, agent_options=tuple(sorted(options.items()))))
+    return found
+
+
+def labelled(pairs: Sequence[tuple[EvaluationPlan, Report]]) -> list[Report]:
+    """The reports under labels that tell what they differ in: memory generation, agent options."""
+    plans, reports = [plan for plan, _ in pairs], told_apart(pairs)
+    labels = [report.label for report in reports]
+    found = []
+    for plan, report in zip(plans, reports, strict=True):
+        alike = [
+            dict(other.agent_options)
+            for other, label in zip(plans, labels, strict=True)
+            if label == report.label
+        ]
+        mine = dict(plan.agent_options)
+        names = sorted({name for options in alike for name in options})
+        told = [
+            f"{name}={mine.get(name, 'default')}"
+            for name in names
+            if len({options.get(name) for options in alike}) > 1
+        ]
+        found.append(replace(report, label=" ".join([report.label, *told])))
+    return found
 
 
 def _options_of(plan: EvaluationPlan) -> set[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm import records
+from ldm.agents.adapt.tree import judged
 from ldm.errors import LdmError
 from ldm.eval.runner import TRAJECTORIES
 from ldm.eval.statistics import Group, Interval, Summary, bootstrap, difference
@@ -17,6 +18,14 @@ from ldm.runs import Run
 from ldm.types import EpisodeResult, Trajectory
 
 COLUMNS = ("kind", "episodes", "success", "95 % interval", "steps", "invalid", "errors", "seconds")
+
+#: Words for how a controller's judgement of its tasks compares with the truth: (tasks, solved).
+_JUDGED = {
+    "success": "of {} tasks that it held to be done {} are",
+    "failure": "of {} that it gave up {} are done",
+    "ended": "of {} that the environment ended {} are solved",
+    "stopped": "of {} that were stopped {} are solved",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,17 @@ class Report:
 
 def as_json(report: Report) -> dict[str, Any]:
     """The object that `ldm eval --json` prints; rates in [0, 1], None where nothing counts."""
+    overall = report.summary.overall
+    found = _as_json(report)
+    if overall.k_max is not None:
+        found["k_max"] = overall.k_max
+        found["self_judged"] = [asdict(one) for one in judged(report.results)]
+        for kind, group in report.summary.by_kind.items():
+            found["by_kind"][kind]["k_max"] = group.k_max
+    return found
+
+
+def _as_json(report: Report) -> dict[str, Any]:
     overall = report.summary.overall
     return {
         "env": report.env,
@@ -113,6 +133,7 @@ def lines(report: Report) -> list[str]:
             f"Mean score {overall.mean_score:.3f} (95 % interval {interval[0]:.3f}–"
             f"{interval[1]:.3f}); success is a score of 1."
         )
+    said += recursion(report)
     replies = _replies(report.results)
     if replies is not None:
         said.append(replies)
@@ -124,6 +145,23 @@ def lines(report: Report) -> list[str]:
         )
     said.append(f"Files: {report.directory}")
     return said
+
+
+def recursion(report: Report) -> list[str]:
+    """How deep ADaPT went, and its own judgement against the truth (its Table 7, Fig. 10)."""
+    overall = report.summary.overall
+    if overall.k_max is None:
+        return []
+    kinds = ", ".join(
+        f"{kind} {group.k_max:.2f}"
+        for kind, group in report.summary.by_kind.items()
+        if group.k_max is not None
+    )
+    parts = [_JUDGED[one.said].format(one.episodes, one.right) for one in judged(report.results)]
+    return [
+        f"k_max, the greatest depth used, on average: {overall.k_max:.2f} ({kinds}).",
+        f"Self-judged and true success: {'; '.join(parts)}.",
+    ]
 
 
 def _replies(results: Sequence[EpisodeResult]) -> str | None:

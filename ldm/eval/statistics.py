@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ldm.agents.adapt.tree import tree_of
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult
 
@@ -30,7 +31,8 @@ class Group:
     interval: 95 % percentile bootstrap interval of the success rate, over tasks.
     mean_steps: environment actions an episode, over all its trials. invalid: of these, in total.
     trials, calls, tokens: trials, model calls and their tokens an episode, on average.
-    seconds: wall time, in total.
+    seconds: wall time, in total. k_max: the mean greatest depth of ADaPT's recursion; None where
+    no agent recursed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -46,6 +48,7 @@ class Group:
     tokens: float | None
     invalid: int
     seconds: float
+    k_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,9 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
         "calls": pl.Int64,
         "tokens": pl.Int64,
         "seconds": pl.Float64,
+        "k_max": pl.Float64,
     }
+    trees = (tree_of(result) for result in results)
     data = [
         (
             result.task.id,
@@ -124,8 +129,9 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
             result.usage.calls,
             result.usage.prompt_tokens + result.usage.completion_tokens,
             result.seconds,
+            None if tree is None else float(tree.k_max),
         )
-        for result in results
+        for result, tree in zip(results, trees, strict=True)
     ]
     return pl.DataFrame(data, schema=schema, orient="row")
 
@@ -187,4 +193,5 @@ def _group(table: pl.DataFrame, seed: int) -> Group:
         tokens=means["tokens"],
         invalid=int(counted["invalid"].sum()),
         seconds=round(float(table["seconds"].sum()), 3),
+        k_max=means["k_max"],
     )

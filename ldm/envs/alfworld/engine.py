@@ -33,6 +33,10 @@ class Engine(Protocol):
         """Carry out a command; one that is not admissible is answered and changes nothing."""
         ...
 
+    def why_not(self, command: str) -> str:
+        """A sentence on why a command is not admissible, "" where the engine cannot say it."""
+        ...
+
     def fork(self) -> Engine:
         """An engine in the same state, independent of this one. Raises ForkUnsupported."""
         ...

@@ -44,12 +44,14 @@ class ALFWorldOptions:
     admissible: show the admissible actions.
     engine: "fast" is ours; "official" is TextWorld's, some thousand times slower, and needs the
         extra ldm[alfworld]. Both answer the same, so that the engine is no part of the protocol.
+    feedback: "plain" says no more than that nothing happens; "fine" says why, too (fast engine).
     """
 
     data: str | None = None
     dialect: Literal["game", "put", "move"] = "game"
     admissible: bool = True
     engine: Literal["fast", "official"] = "fast"
+    feedback: Literal["plain", "fine"] = "plain"
 
 
 _ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": OfficialEngine}
@@ -79,6 +81,15 @@ class ALFWorld:
             raise LdmError(
                 f"ALFWorld has no engine {self.options.engine!r}.", "Use fast or official."
             )
+        if self.options.feedback not in ("plain", "fine"):
+            raise LdmError(
+                f"ALFWorld has no feedback {self.options.feedback!r}.", "Use plain or fine."
+            )
+        if self.options.feedback == "fine" and self.options.engine != "fast":
+            raise LdmError(
+                "The official engine cannot say why an action is not possible.",
+                "Use the fast engine, or feedback=plain.",
+            )
         self.card = CARD
         self._engine = _ENGINES[self.options.engine]()
         self._own: dict[str, Game] = {}
@@ -95,6 +106,7 @@ class ALFWorld:
             "observation": "text",
             "dialect": self.options.dialect,
             "admissible": self.options.admissible,
+            "feedback": self.options.feedback,
             "data": dict(sorted(self._digests.items())),
         }
 
@@ -118,12 +130,16 @@ class ALFWorld:
         return self._answer(texts.opening(self._now.feedback))
 
     def step(self, action: str) -> TimeStep:
-        """Carry out an admissible action, in either dialect; any other gets "Nothing happens."."""
+        """Carry out an admissible action, in either dialect; any other gets "Nothing happens.".
+
+        With fine feedback a sentence on the reason may follow that.
+        """
         if self._game is None or self._now is None or self._now.won:
             raise RuntimeError("no task is running: call reset first")
         command = translate(action.strip(), self._game.dialect)
         if command not in self._now.commands:
-            return self._answer(texts.NOTHING, valid=False)
+            why = self._engine.why_not(command) if self.options.feedback == "fine" else ""
+            return self._answer(f"{texts.NOTHING} {why}".strip(), valid=False)
         self._now = self._engine.step(command)
         return self._answer(texts.observation(self._now.feedback))
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ldm.envs.alfworld.engine import EngineState
+from ldm.envs.alfworld.feedback import reason
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.goals import GoalCompiler
 from ldm.envs.alfworld.pddl import (
@@ -169,7 +170,7 @@ class World:
             if self.holds("toggleable", thing):
                 found[f"use {names[thing]}"] = ("use", (thing,))
         for held in state.held:
-            if not closed and self._fits(held, place):
+            if not closed and self.fits(held, place):
                 found[self._put.format(names[held], at)] = ("put", (held, place))
             for verb, able, appliances in (
                 ("clean", "cleanable", self.rules.cleaners),
@@ -330,7 +331,8 @@ class World:
         """Whether a fact about one thing that never changes is true, like "openable"."""
         return (thing,) in self._static[predicate]
 
-    def _fits(self, thing: str, place: str) -> bool:
+    def fits(self, thing: str, place: str) -> bool:
+        """Whether things of this type may be put at places of this type."""
         return any(
             (kind, sort) in self._static["cancontain"]
             for kind in self.types[place]
@@ -415,6 +417,13 @@ class FastEngine:
             self._now = replace(self._now, feedback=feedback)
             return self._now
         return self._enter(self._world, feedback, state)
+
+    def why_not(self, command: str) -> str:
+        """As `Engine.why_not`."""
+        if self._world is None or self._state is None or command in self._operations:
+            return ""
+        found = reason(self._world, self._state, command)
+        return found[1] if found else ""
 
     def fork(self) -> FastEngine:
         """An engine in the same state; the two go on independently."""

@@ -52,6 +52,9 @@ class OfficialEngine:
         state, _, _ = self._env.step(command)
         return _state(state)
 
+    def why_not(self, command: str) -> str:
+        return ""
+
     def fork(self) -> OfficialEngine:
         raise ForkUnsupported(
             "The official engine of ALFWorld cannot copy its state.",

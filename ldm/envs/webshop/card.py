@@ -27,10 +27,13 @@ CARD = Card(
         "click[Buy Now]: buy the product with the options chosen; this ends the task",
     ),
     skills=(
-        "find PRODUCT: search for its kind and attributes and open a result that may fit",
-        "check PRODUCT: compare title, price, options, description and features with what is asked",
-        "choose OPTIONS: click each value that is asked for",
+        "find PRODUCTS: from the search page search for the kind and the attributes asked for",
+        "shortlist PRODUCTS: of the results on the page name those that may be what is asked for",
+        "open PRODUCT: click on a product of the results",
+        "match PRODUCT: say whether the product on the page is what is asked for, price included",
+        "choose OPTIONS: on the product's page click each value that is asked for",
         "buy PRODUCT: with it open and its options chosen, buy it",
     ),
+    judged=("shortlist", "match"),
     kinds={KIND: "buy a product that fits an instruction"},
 )

@@ -1,0 +1,158 @@
+"""What an ADaPT controller did, as a tree: for the record of a run, and for whoever reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ldm.agents.adapt.logic import Plan, written
+from ldm.types import EpisodeResult
+
+#: Kind of the note that holds a tree.
+NOTE = "adapt"
+
+#: How an executor ended: by its own judgement; its steps were spent; the environment's task ended;
+#: the episode was stopped from outside (its budget or the calls of a task were spent).
+Ending = Literal["", "completed", "failed", "budget", "ended", "stopped"]
+
+
+@dataclass
+class Node:
+    """A task in the recursion.
+
+    step: its number in the parent's plan, 0 of the root. k: its depth, from 1. mode: "judge" where
+    one look decided. executor, steps: how its own executor ended, after how many steps. success:
+    what the controller made of it, its sub-tasks included; None where it was cut short. done:
+    whether the environment's task had ended by then.
+    """
+
+    task: str
+    k: int = 1
+    step: int = 0
+    mode: Literal["loop", "judge"] = "loop"
+    executor: Ending = ""
+    steps: int = 0
+    success: bool | None = None
+    done: bool = False
+    plan: dict[str, str] = field(default_factory=dict)
+    logic: str = ""
+    flaw: str = ""
+    children: list[Node] = field(default_factory=list)
+
+    def planned(self, plan: Plan) -> None:
+        """Take down the plan for this task."""
+        self.plan = {str(number): text for number, text in plan.steps.items()}
+        self.logic = "" if plan.logic is None else written(plan.logic)
+        self.flaw = plan.flaw
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, in the order in which they were begun."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def k_max(self) -> int:
+        """The greatest depth at which an executor ran."""
+        return max(node.k for node in self.walk())
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON values, for a note."""
+        return {
+            "task": self.task,
+            "k": self.k,
+            "step": self.step,
+            "mode": self.mode,
+            "executor": self.executor,
+            "steps": self.steps,
+            "success": self.success,
+            "done": self.done,
+            "plan": self.plan,
+            "logic": self.logic,
+            "flaw": self.flaw,
+            "children": [child.as_data() for child in self.children],
+        }
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Node:
+        """The tree that `as_data` gave."""
+        return cls(**{**data, "children": [cls.of(child) for child in data["children"]]})
+
+
+def tree_of(result: EpisodeResult) -> Node | None:
+    """The tree in the record of an episode; None where its agent grew none."""
+    for note in result.notes:
+        if note.kind == NOTE:
+            return Node.of(note.data["tree"])
+    return None
+
+
+def lines(root: Node) -> list[str]:
+    """The tree in words: a task, then how its executor ended, its plan, and its sub-tasks."""
+    found: list[str] = []
+    _tell(root, "", found)
+    return found
+
+
+def _tell(node: Node, indent: str, found: list[str]) -> None:
+    number = f"Step {node.step}: " if node.step else ""
+    found.append(f"{indent}{number}{node.task}  [k={node.k}, {_ended(node)}]")
+    if node.plan:
+        flaw = f"  ({node.flaw})" if node.flaw else ""
+        found.append(f"{indent}  plan: {node.logic}{flaw}")
+        carried_out = {child.step for child in node.children}
+        for child in node.children:
+            _tell(child, indent + "    ", found)
+        for number_, task in node.plan.items():
+            if int(number_) not in carried_out:
+                found.append(f"{indent}    Step {number_}: {task}  [not tried]")
+    elif node.flaw:
+        found.append(f"{indent}  plan: {node.flaw}")
+
+
+def _ended(node: Node) -> str:
+    how = {
+        "": "not begun",
+        "completed": "says completed",
+        "failed": "says failed",
+        "budget": "spent its steps",
+        "ended": "the environment ended the task",
+        "stopped": "stopped",
+    }[node.executor]
+    by = "judged" if node.mode == "judge" else f"{node.steps} steps"
+    outcome = {True: "success", False: "failure", None: "open"}[node.success]
+    over = outcome if node.children and not node.done else ""
+    return ", ".join(part for part in (f"executor {how} ({by})", over) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Self-judged against true success (the paper's Fig. 10), over episodes.
+
+    said: what the controller held the task to be ("success", "failure"), or how it came that it
+    was not asked ("ended" by the environment, "stopped"). of them `right` are truly solved.
+    """
+
+    said: str
+    episodes: int
+    right: int
+
+
+def judged(results: Sequence[EpisodeResult]) -> list[Judged]:
+    """How the controllers' judgement of the whole task compares with the environment's."""
+    counts: dict[str, list[bool]] = {}
+    for result in results:
+        root = tree_of(result)
+        if root is None or result.error:
+            continue
+        over = {True: "success", False: "failure", None: "ended" if root.done else "stopped"}
+        counts.setdefault(over[root.success], []).append(result.success)
+    order = ("success", "failure", "ended", "stopped")
+    return [Judged(said, len(counts[said]), sum(counts[said])) for said in order if said in counts]
+
+
+def mean_k_max(results: Sequence[EpisodeResult]) -> float | None:
+    """The mean of k_max over the episodes that grew a tree; None without any."""
+    found = [root.k_max for result in results if (root := tree_of(result)) is not None]
+    return sum(found) / len(found) if found else None

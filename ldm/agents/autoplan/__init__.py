@@ -1,0 +1,187 @@
+"""AutoPlan (Ouyang & Li, arXiv 2305.15064): follow the plan that was optimised for a kind of task.
+
+No demonstrations. `ldm.explore.autoplan` optimises the plans; `plans` keeps them; `formaliser`
+puts what the model wants to do into the environment's grammar.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar
+
+from ldm.agents import Resources, replies
+from ldm.agents.autoplan import plans
+from ldm.agents.autoplan.formaliser import formalise
+from ldm.agents.transcript import View, ask, told
+from ldm.episode import Episode
+from ldm.errors import LdmError
+from ldm.llm import LLM, Message, Sampling
+from ldm.prompts import render
+from ldm.types import Step
+
+#: Steps of a trial in the paper's experiments (§4.1).
+BUDGET = 35
+#: Note of an episode: what the model said at each step, before it was formalised.
+SAID = "said"
+_STOP = (f"\n{replies.SEEN}",)
+_ACT = re.compile(r"\b(?:next |first )?act(?:ion)?(?: \d+)?\s*:", re.IGNORECASE)
+_THINK = re.compile(r"^\W*(?:think|thought)\s*:", re.IGNORECASE)
+_PLAN_STEP = re.compile(r"^(\W*(?:think|thought)\s*:)?\W*step \d+\s*[:.\-]", re.I | re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoPlanOptions:
+    """plans: the folder with the plan files; without it, and without `plan`, there is no plan yet.
+
+    digest: of that folder when the run began; set by --plans, so that no run mixes two plans.
+    plan: a plan's text, in place of a file. budget: steps of a trial. temperature, top_p: of the
+    replies; greedy, as the paper evaluates. reply: tokens of a reply at most. observation:
+    characters of one that are shown.
+    """
+
+    plans: str | None = None
+    digest: str | None = None
+    plan: str | None = None
+    budget: int = BUDGET
+    temperature: float = 0.0
+    top_p: float = 1.0
+    reply: int = 160
+    observation: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.reply < 1 or self.observation < 1:
+            raise ValueError("reply and observation are 1 or more")
+        if self.temperature < 0 or not 0 < self.top_p <= 1:
+            raise ValueError("temperature is 0 or more, top_p above 0 and at most 1")
+
+
+class AutoPlanAgent:
+    """Thinks about where in the plan it is, says what to do, and does it once it is formalised."""
+
+    name = "autoplan"
+    sees_reward = False
+    needs: ClassVar[Sequence[str]] = ("llm",)
+    paper: ClassVar[str] = "AutoPlan, arXiv 2305.15064"
+    Options: ClassVar[type[AutoPlanOptions]] = AutoPlanOptions
+
+    def __init__(self, options: AutoPlanOptions, resources: Resources) -> None:
+        self.options = options
+        self._resources = resources
+
+    @staticmethod
+    def sources(options: AutoPlanOptions, env: str) -> Iterable[str]:
+        """Sources of the tasks that the plans were made from: they may not be evaluated.
+
+        Raises LdmError where there are no plans, or others than when the run began.
+        """
+        if options.plans is None:
+            return frozenset()
+        if options.digest not in (None, plans.digest(Path(options.plans))):
+            raise LdmError(
+                f"The plans in {options.plans} have changed since the run began.",
+                "Start a new run, or put the former plans back.",
+            )
+        found = plans.in_folder(Path(options.plans), env)
+        return frozenset(source for plan in found for source in plan.sources)
+
+    def budget(self, env: str) -> int:
+        """The steps of a trial, in any environment."""
+        return self.options.budget
+
+    def solve(self, episode: Episode) -> None:
+        """One trial. Raises LdmError where there is no plan for the task's kind."""
+        work = _Work(episode, self._resources.model(episode), self.options, self._plan(episode))
+        try:
+            with episode.trial():
+                work.begin()
+                while True:
+                    work.step()
+        finally:
+            episode.note(SAID, said=work.said, formalised=dict(work.counts), plan=work.plan)
+
+    def _plan(self, episode: Episode) -> str:
+        options = self.options
+        if options.plan is not None or options.plans is None:
+            return options.plan or ""
+        path = plans.path_of(Path(options.plans), episode.env_name, episode.kind)
+        if not path.is_file():
+            raise LdmError(
+                f"There is no plan for {episode.kind} at {path}.",
+                f"Make one with `ldm autoplan --env {episode.env_name} --kind {episode.kind}`.",
+            )
+        return plans.read(path).plan
+
+
+def understood(text: str, verbs: frozenset[str]) -> replies.Reply:
+    """The thought and the action in a reply; "Step 2: …" within is no action but talk of the plan.
+
+    Everything before the first "Act:" is the thought.
+    """
+    text = _PLAN_STEP.sub("", text)
+    label = _ACT.search(text)
+    if label is None:
+        return replies.read(text, verbs)
+    thought = replies.read(f"{replies.THINK} {_THINK.sub('', text[: label.start()])}", verbs)
+    found = replies.read(f"{replies.ACT}{text[label.end() :]}", verbs)
+    return replace(found, thought=thought.thought or found.thought)
+
+
+@dataclass
+class _Work:
+    """The state of a trial: what was done, what was said, how much of it the model is shown."""
+
+    episode: Episode
+    llm: LLM
+    options: AutoPlanOptions
+    plan: str
+    said: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def begin(self) -> None:
+        self.opening = self.episode.now.observation
+        self.view = View(0, self.options.observation)
+        self.verbs = replies.verbs_of(self.episode.card)
+
+    def step(self) -> None:
+        """Ask for a thought and an action, and do that. A thought alone takes a step, too.
+
+        Raises EpisodeOver when the trial ends, and what a model call raises.
+        """
+        options, episode = self.options, self.episode
+        completion, self.view = ask(
+            self.llm,
+            self._prompt,
+            self.view,
+            len(self.steps),
+            sampling=Sampling(options.temperature, options.top_p),
+            max_tokens=options.reply,
+            stop=_STOP,
+        )
+        reply = understood(completion.text, self.verbs)
+        self.said.append(reply.action)
+        if reply.thought and not reply.action:
+            self.steps.append(Step("", "", thought=reply.thought))
+            episode.think(reply.thought)
+            return
+        now = episode.now
+        formal = formalise(reply.action, episode.card, now.admissible, now.observation, self.llm)
+        self.counts[formal.how] += 1
+        answer = episode.act(formal.action, thought=reply.thought)
+        self.steps.append(
+            Step(formal.action, answer.observation, thought=reply.thought, valid=answer.valid)
+        )
+
+    def _prompt(self, view: View) -> list[Message]:
+        transcript = told(self.opening, self.steps, width=view.width, skipped=view.skipped)
+        return render(
+            "agents/autoplan/act",
+            card=self.episode.card,
+            plan=self.plan,
+            task=self.episode.goal,
+            transcript=transcript,
+        )

@@ -1,0 +1,125 @@
+"""From an action in free words to the environment's grammar (AutoPlan, arXiv 2305.15064, §3.2).
+
+What can be told without a model is: an action that is possible now, one in a form of the grammar,
+or a possible one within other words. Only the rest is put to the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from ldm.agents.replies import read, verbs_of
+from ldm.llm import LLM
+from ldm.prompts import render, shortened
+from ldm.types import Card
+
+How = Literal["possible", "form", "within", "model", "nothing"]
+
+#: Characters of the present observation that the model is shown: the names are in it.
+SEEN = 600
+#: Tokens of a formal action.
+LENGTH = 60
+
+_QUOTES = "\"'`“”‘’*. "
+_NAME = r"(?:(?!\b(?:and|then|from|to|with|in|on|using)\b)[^\[\],;:])+"
+_AMOUNT = r"\d+ [^\[\],;:]+?"
+_LEAD = re.compile(
+    r"^(?:\(?\d+[.)]\s*)?"
+    r"(?:i(?:'ll| will| want to| should| would| need to| am going to)|let me|next,?)\s+",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Formal:
+    """A formalised action and how it was found. "nothing": nothing was said to be done."""
+
+    action: str
+    how: How
+
+
+def formalise(
+    said: str, card: Card, admissible: Sequence[str] | None, observation: str, llm: LLM
+) -> Formal:
+    """The action that `said` means; of several the first.
+
+    admissible: the actions that are possible now, None where they are not known. llm: asked where
+    nothing else tells. What fits no form is returned all the same: the environment refuses it.
+    Raises what a model call raises.
+    """
+    plain = " ".join(_LEAD.sub("", said.strip(_QUOTES)).strip(_QUOTES).split())
+    if not plain:
+        return Formal("", "nothing")
+    known = {action.casefold(): action for action in admissible or ()}
+    if plain.casefold() in known:
+        return Formal(known[plain.casefold()], "possible")
+    if _in_form(plain, card):
+        verb = re.match(r"\w+", plain)
+        small = verb[0].lower() if verb else ""
+        return Formal(small + plain[len(small) :], "form")
+    if (found := _within(plain, known)) is not None:
+        return Formal(found, "within")
+    messages = render(
+        "agents/autoplan/formalise", card=card, seen=shortened(observation, SEEN), said=said
+    )
+    reply = llm.complete(messages, max_tokens=LENGTH, stop=("\n\n",))
+    understood = read(reply.text, verbs_of(card))
+    action = understood.action or plain
+    return Formal(known.get(action.casefold(), action), "model")
+
+
+def _in_form(text: str, card: Card) -> bool:
+    return any(form.fullmatch(text) for form in forms(card.actions))
+
+
+def _within(text: str, known: dict[str, str]) -> str | None:
+    """The possible action that is mentioned first, the longest one of those; None without one."""
+    found = []
+    for folded, action in known.items():
+        at = re.search(rf"(?<!\w){re.escape(folded)}(?!\w)", text.casefold())
+        if at:
+            found.append((at.start(), -len(folded), action))
+    return min(found)[2] if found else None
+
+
+@lru_cache(maxsize=32)
+def forms(actions: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    """What an action in each form of a card's grammar looks like.
+
+    A line of the grammar is one form or several, with commas between bracketed ones, before its
+    first colon; words in capitals stand for names, COUNT for a number; a form in parentheses
+    behind it, "(in some games: …)", is one, too.
+    """
+    found = []
+    for line in actions:
+        main, _, rest = line.partition(":")
+        found += main.split("], ") if "], " in main else [main]
+        found += re.findall(r"\([^():]*: ([^()]+)\)", rest)
+    return tuple(re.compile(_pattern(form.strip())) for form in found if form.strip())
+
+
+def _pattern(form: str) -> str:
+    """A form as a regular expression; what stands in brackets may hold any words."""
+    if "[" in form:
+        verb, _, inside = form.partition("[")
+        inside = inside.rstrip("]")
+        free = r"[^\[\]]+" if re.fullmatch(r"[A-Z]+", inside) else re.escape(inside)
+        return rf"(?i:{re.escape(verb)}\[{free}\])"
+    if "COUNT" in form:
+        form = re.sub(r"(COUNT [A-Z]+)(?:, COUNT [A-Z]+)+", r"\1 MORE", form)
+    parts = re.split(r"(COUNT [A-Z]+|MORE|\b[A-Z]{2,}\b)", form)
+    pattern = ""
+    for part in parts:
+        if part.startswith("COUNT"):
+            pattern += _AMOUNT
+        elif part == "MORE":
+            pattern = f"{pattern.rstrip()}(?:, {_AMOUNT})*"
+        elif re.fullmatch(r"[A-Z]{2,}", part):
+            pattern += _NAME
+        else:
+            pattern += re.escape(part).replace(r"\ ", " ")
+    return rf"(?i:{pattern})"

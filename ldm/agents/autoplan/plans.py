@@ -1,0 +1,128 @@
+"""Plan files: what `ldm autoplan` optimised for a kind of task, with how it came about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from ldm import records
+from ldm.errors import LdmError
+from ldm.types import EpisodeResult, Trajectory, Usage, stable_hash
+
+SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    """What the model made of an experience (§3.3); flaw and revision are "" in the ablation."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    summary: str = ""
+    flaw: str = ""
+    revision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """One attempt at a task with the plan of an iteration.
+
+    index: its place among all experiences of the optimisation. trajectory: with the formalised
+    actions; said: for each of its steps what the model said, before it was formalised. usage: of
+    the reflection.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    index: int
+    result: EpisodeResult
+    trajectory: Trajectory | None = None
+    said: tuple[str, ...] = ()
+    reflection: Reflection = Reflection()
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One step of the optimisation. plan: X_i, with which the experiences were collected.
+
+    kept: the reply to the request for an improved plan was of no use, so that X_{i+1} = X_i.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    plan: str
+    experiences: tuple[Experience, ...]
+    kept: bool = False
+
+    @property
+    def success(self) -> float:
+        """The share of the batch that succeeded; an error counts as no success."""
+        return sum(one.result.success for one in self.experiences) / len(self.experiences)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """An optimised plan. It may not be evaluated on what it was made from (design §7).
+
+    kind: of the tasks that it is for. pool: ids of the tasks that batches were drawn from.
+    sources: their `leak_key`s. models: by role. settings: what the optimisation was asked for.
+    run: the id of the run that made it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    env: str
+    kind: str
+    split: str
+    plan: str
+    pool: tuple[str, ...]
+    sources: tuple[str, ...]
+    models: dict[str, str]
+    settings: dict[str, str]
+    seed: int
+    run: str
+    iterations: tuple[Iteration, ...] = ()
+
+
+def path_of(folder: Path, env: str, kind: str) -> Path:
+    """The plan file of a kind of task."""
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in f"{env}-{kind}")
+    return folder / f"{safe}{SUFFIX}"
+
+
+def write(path: Path, found: PlanFile) -> None:
+    """Write a plan file, readable and whole. Raises OSError."""
+    pretty = json.dumps(json.loads(records.dumps(found)), indent=2, ensure_ascii=False)
+    with records.replacing(path) as file:
+        file.write(pretty + "\n")
+
+
+def read(path: Path) -> PlanFile:
+    """The plan in a file. Raises LdmError where it is missing or damaged."""
+    if not path.is_file():
+        raise LdmError(f"There is no plan at {path}.", "Make one with `ldm autoplan --out FOLDER`.")
+    return records.loads(path.read_text(encoding="utf-8"), PlanFile, file=str(path))
+
+
+def digest(folder: Path) -> str:
+    """Changes with anything in the plan files of a folder. Raises LdmError where there are none."""
+    files = sorted(folder.glob(f"*{SUFFIX}"))
+    if not files:
+        raise LdmError(f"There are no plans in {folder}.", "Make one with `ldm autoplan`.")
+    return stable_hash([(file.name, file.read_text(encoding="utf-8")) for file in files])
+
+
+def in_folder(folder: Path, env: str) -> Iterable[PlanFile]:
+    """All plans for an environment in a folder. Raises LdmError where there are none."""
+    found = [read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    fitting = [plan for plan in found if plan.env == env]
+    if not fitting:
+        raise LdmError(
+            f"{folder} holds no plan for {env}.",
+            f"Make one with `ldm autoplan --env {env} --kind KIND --out {folder}`.",
+        )
+    return fitting

@@ -1,0 +1,160 @@
+"""Why an action is not possible, in words (AutoPlan, Ouyang & Li, arXiv 2305.15064, Table 6).
+
+Seven kinds: missing index, invalid receptacle, invalid appliance, wrong location, closed
+receptacle, inventory limit, not in inventory. What is said is true in every case and tells nothing
+that the agent could not see; of several reasons the first in this order is said, since mending the
+later ones alone would not help. Any other reason remains unsaid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ldm.envs.alfworld.fast import State, World
+
+KINDS = (
+    "missing index",
+    "invalid receptacle",
+    "invalid appliance",
+    "wrong location",
+    "closed receptacle",
+    "inventory limit",
+    "not in inventory",
+)
+
+_THING = r"(?:the |an? )?([a-z]+)(?: (\d+))?"
+_FORMS = tuple(
+    re.compile(form.replace("THING", _THING))
+    for form in (
+        r"(go) to THING",
+        r"(open|close|use|examine) THING",
+        r"(take) THING from THING",
+        r"(put|move) THING (?:in/on|in|on|into|onto|to) THING",
+        r"(clean|heat|cool|slice) THING with THING",
+    )
+)
+_APPLIED = {"clean": "cleaning", "heat": "heating", "cool": "cooling"}
+#: Their last thing is a place; the others name objects, or either.
+_AT_PLACES = frozenset({"go", "open", "close", "take", "put", "move", *_APPLIED})
+
+#: (kind, sentence)
+Reason = tuple[str, str]
+
+
+def reason(world: World, state: State, command: str) -> Reason | None:
+    """Which of the seven kinds explains that `command` is not admissible in `state`, in words.
+
+    None where none of them does, as for a command of no known form.
+    """
+    for form in _FORMS:
+        found = form.fullmatch(" ".join(command.lower().split()))
+        if found:
+            verb, *parts = found.groups()
+            words = [(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
+            return _Room(world, state).reason(verb, words)
+    return None
+
+
+class _Room:
+    """A state as the agent sees it, by the readable names of things."""
+
+    def __init__(self, world: World, state: State) -> None:
+        self._world = world
+        self._state = state
+        self._ids: Mapping[str, str] = {name: thing for thing, name in world.names.items()}
+        self._places = {world.names[thing] for thing in world.receptacles}
+        self._held = {world.names[thing] for thing in state.held}
+
+    def reason(self, verb: str, words: list[tuple[str, str | None]]) -> Reason | None:
+        """As `reason`; words: type and number, None where there is none, of each thing named."""
+        for at, (kind, number) in enumerate(words, 1):
+            if number is None:
+                if at == len(words) and verb in _AT_PLACES and not self._has_such_places(kind):
+                    return "invalid receptacle", f"There is no place called {kind} in this room."
+                wanted = f"Say which {kind} is meant: things have a number, as in {kind} 1."
+                return "missing index", wanted
+        names = [f"{kind} {number}" for kind, number in words]
+        if verb in _AT_PLACES:
+            return self._at_place(verb, names[-1], names[0])
+        if verb == "use":
+            return self._use(names[0])
+        return self._slice(*names) if verb == "slice" else self._examine(names[0])
+
+    def _at_place(self, verb: str, place: str, thing: str) -> Reason | None:
+        """For all that is done at a place; `thing` is what it is done with."""
+        world = self._world
+        if place not in self._places:
+            return "invalid receptacle", f"There is no place called {place} in this room."
+        if verb == "go":
+            return None
+        target = self._ids[place]
+        if verb in _APPLIED and not world.types[target] & self._appliances(verb):
+            return "invalid appliance", f"The {place} is not made for {_APPLIED[verb]}."
+        if verb in ("open", "close") and not world.holds("openable", target):
+            return "invalid receptacle", f"The {place} has nothing to open or close."
+        if world.location[target] != self._state.here:
+            return "wrong location", f"You are not at the {place}."
+        closed = world.holds("openable", target) and target not in self._state.opened
+        if verb in ("take", "put", "move") and closed:
+            return "closed receptacle", f"The {place} is closed."
+        if verb == "take":
+            return self._hands_full()
+        if verb in ("open", "close"):
+            return None
+        if thing not in self._held:
+            return "not in inventory", f"You are not holding the {thing}."
+        if verb in ("put", "move") and not world.fits(self._ids[thing], target):
+            return "invalid receptacle", f"The {place} does not take the {thing}."
+        return None
+
+    def _hands_full(self) -> Reason | None:
+        if not self._held:
+            return None
+        held = " and the ".join(sorted(self._held))
+        return "inventory limit", f"You can hold one object at a time, and you hold the {held}."
+
+    def _use(self, name: str) -> Reason | None:
+        if name not in self._held | self._places | self._visible():
+            return "wrong location", f"You see no {name} where you are."
+        if not self._world.holds("toggleable", self._ids[name]):
+            return "invalid appliance", f"The {name} cannot be switched on or off."
+        return None
+
+    def _slice(self, name: str, knife: str) -> Reason | None:
+        if knife not in self._held:
+            return "not in inventory", f"You are not holding the {knife}."
+        if not self._world.types[self._ids[knife]] & self._world.rules.knives:
+            return "invalid appliance", f"The {knife} is not made for slicing."
+        if name not in self._visible():
+            return "wrong location", f"You see no {name} where you are."
+        return None
+
+    def _examine(self, name: str) -> Reason | None:
+        if name in self._places:
+            if self._world.location[self._ids[name]] != self._state.here:
+                return "wrong location", f"You are not at the {name}."
+            return None
+        if name not in self._held:
+            return "not in inventory", f"You are not holding the {name}."
+        return None
+
+    def _visible(self) -> set[str]:
+        """The objects in what is open, or cannot be closed, where the agent is."""
+        world, state = self._world, self._state
+        return {
+            world.names[thing]
+            for number, place in enumerate(world.receptacles)
+            if world.location[place] == state.here
+            and (not world.holds("openable", place) or place in state.opened)
+            for thing in state.inside[number]
+        }
+
+    def _has_such_places(self, kind: str) -> bool:
+        return any(place.split()[0] == kind for place in self._places)
+
+    def _appliances(self, verb: str) -> frozenset[str]:
+        rules = self._world.rules
+        return {"clean": rules.cleaners, "heat": rules.heaters, "cool": rules.coolers}[verb]

@@ -1,0 +1,296 @@
+"""AutoPlan's optimisation (Ouyang & Li, arXiv 2305.15064, §3): one plan for a kind of task.
+
+X_0 is empty. In each iteration a batch of training tasks is attempted with X_i, each attempt is
+reflected on (summary, flaw, revision), and the plan is rewritten to X_{i+1}.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import traceback
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from ldm import records
+from ldm.agents import Resources
+from ldm.agents.autoplan import BUDGET, SAID, AutoPlanAgent, AutoPlanOptions
+from ldm.agents.autoplan.plans import Experience, Iteration, Reflection
+from ldm.agents.transcript import View, ask, told
+from ldm.episode import Environment, run_episode
+from ldm.errors import LdmError, RunStopped
+from ldm.llm import LLM, Message, Scoped
+from ldm.prompts import render, shortened
+from ldm.runs import Run, carry_out, writing
+from ldm.types import Card, Task, Trajectory, Usage, stable_seed
+
+ITERATIONS = "iterations.jsonl"
+#: Lines and characters of a plan that are kept: one that rambles would fill every prompt.
+MOST_STEPS, LONGEST = 15, 2000
+
+_TAG = re.compile(r"</?[a-z-]+>")
+_LISTED = re.compile(r"\s*(?:\*\*)?(?:step\s*)?\d+\s*[.):]|\s*[-*•]\s+\S", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoPlanSettings:
+    """How a plan is optimised.
+
+    iterations: I. batch: B, tasks an iteration. pool: training tasks that batches are drawn from.
+    reflection: "summary" leaves out flaw and revision (the paper's Fig. 3). steps: of an attempt.
+    temperature, top_p: of its replies. words: tokens of each part of a reflection at most.
+    length: tokens of a plan at most.
+    """
+
+    iterations: int = 3
+    batch: int = 4
+    pool: int = 24
+    reflection: Literal["summary", "full"] = "full"
+    steps: int = BUDGET
+    temperature: float = 1.0
+    top_p: float = 0.9
+    words: int = 160
+    length: int = 400
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "batch", "pool", "steps", "words", "length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is 1 or more")
+        if self.batch > self.pool:
+            raise ValueError("a batch cannot be larger than the pool that it is drawn from")
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What attempts are made with. llm: acts. planner: reflects and writes the plan."""
+
+    env: Environment
+    llm: LLM
+    planner: LLM
+
+
+class Wiring(Hashable, Protocol):
+    """Builds a workplace, in whichever thread needs it."""
+
+    def __call__(self) -> Workplace: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    index: int
+    iteration: int
+    task: Task
+    plan: str
+
+
+def draw(pool: Sequence[Task], settings: AutoPlanSettings, seed: int, iteration: int) -> list[Task]:
+    """The batch of an iteration: it depends on the tasks' ids, the seed and the number alone."""
+    rng = random.Random(stable_seed("autoplan batch", seed, iteration))
+    return rng.sample(sorted(pool, key=lambda task: task.id), settings.batch)
+
+
+def optimise(  # noqa: PLR0913 - said by name in every call
+    run: Run,
+    wiring: Wiring,
+    pool: Sequence[Task],
+    settings: AutoPlanSettings,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    on_result: Callable[[Experience], None] = lambda _: None,
+) -> tuple[str, list[Iteration]]:
+    """The plan X_I and how it came about, now or in an earlier attempt at the same run.
+
+    on_result: called with every experience, recorded ones first.
+    Raises LdmError where another process works on the run or every attempt of an iteration failed,
+    Interrupted, RunStopped, and whatever LdmError the wiring raises.
+    """
+    path = run.directory / ITERATIONS
+    with run.lock():
+        if path.is_file():
+            *iterations, last = records.read(path, Iteration)
+            for one in (e for iteration in iterations for e in iteration.experiences):
+                on_result(one)
+            return last.plan, iterations
+        plan, iterations = "", []
+        items: list[_Item] = []
+        place = wiring()
+        try:
+            for number in range(settings.iterations):
+                begun = len(items)
+                items += [
+                    _Item(begun + at, number, task, plan)
+                    for at, task in enumerate(draw(pool, settings, seed, number))
+                ]
+                found = carry_out(
+                    run,
+                    _Collecting(wiring, settings, seed),
+                    items,
+                    Experience,
+                    workers=workers,
+                    threads=True,
+                    on_result=lambda one, new=begun: on_result(one) if one.index >= new else None,  # type: ignore[misc]
+                )
+                batch = tuple(found[begun:])
+                _check(batch, number)
+                improved = _improved(place, plan, batch, settings, (seed, number))
+                iterations.append(Iteration(plan, batch, kept=not improved))
+                plan = improved or plan
+        finally:
+            place.env.close()
+        with writing(path):
+            # The last line holds X_I; it has no experiences.
+            records.write(path, [*iterations, Iteration(plan, ())])
+        run.discard_parts()
+    return plan, iterations
+
+
+def _check(batch: Sequence[Experience], number: int) -> None:
+    broken = [one for one in batch if one.result.error]
+    if len(broken) == len(batch):
+        raise LdmError(
+            f"Every attempt of iteration {number + 1} failed: "
+            f"{broken[0].result.error.strip().splitlines()[-1]}",
+            "Mend that and start again.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Collecting:
+    wiring: Wiring
+    settings: AutoPlanSettings
+    seed: int
+
+    def __call__(self) -> _Collector:
+        return _Collector(self.wiring(), self.settings, self.seed)
+
+
+class _Collector:
+    """Attempts tasks and reflects on it; the worker of an optimisation."""
+
+    def __init__(self, place: Workplace, settings: AutoPlanSettings, seed: int) -> None:
+        self._place = place
+        self._settings = settings
+        self._seed = seed
+
+    def __call__(self, item: _Item) -> Experience:
+        settings, place = self._settings, self._place
+        options = AutoPlanOptions(
+            plan=item.plan,
+            budget=settings.steps,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+        )
+        seed = stable_seed(self._seed, "iteration", item.iteration)
+        agent = AutoPlanAgent(options, Resources(llm=place.llm, planner=place.planner, seed=seed))
+        result, trajectories = run_episode(place.env, agent, item.task)
+        if result.error or not trajectories:
+            return Experience(item.index, result)
+        (note,) = (note for note in result.notes if note.kind == SAID)
+        spent: list[Usage] = []
+        llm = Scoped(place.planner, lambda: (seed, item.task.id, "reflection"), spent.append)
+        found = Experience(item.index, result, trajectories[-1], tuple(note.data["said"]))
+        try:
+            reflection = reflect(llm, place.env.card, item.plan, trajectories[-1], settings)
+        except RunStopped:
+            raise
+        except Exception:  # one broken reflection must not lose the others (design §8)
+            return replace(found, result=replace(result, error=traceback.format_exc()))
+        return replace(found, reflection=reflection, usage=sum(spent, Usage()))
+
+    def close(self) -> None:
+        self._place.env.close()
+
+
+def reflect(
+    llm: LLM, card: Card, plan: str, attempt: Trajectory, settings: AutoPlanSettings
+) -> Reflection:
+    """What the model makes of an attempt: a summary and, fully, flaw and revision of the plan.
+
+    Raises what a model call raises.
+    """
+    view = View(0, AutoPlanOptions().observation)
+    follow: list[Message] = []
+
+    def prompt(view: View) -> list[Message]:
+        transcript = told(attempt.opening, attempt.steps, width=view.width, skipped=view.skipped)
+        first = render(
+            "agents/autoplan/summary",
+            card=card,
+            plan=plan,
+            task=attempt.task.goal,
+            transcript=transcript,
+            success=attempt.success,
+            steps=len(attempt.steps),
+        )
+        return [*first, *follow]
+
+    said: list[str] = []
+    for part in ("summary", "flaw", "revision")[: 1 if settings.reflection == "summary" else 3]:
+        if said:
+            follow.append(Message("assistant", said[-1] or "…"))
+            follow += render(f"agents/autoplan/{part}")
+        completion, view = ask(llm, prompt, view, len(attempt.steps), max_tokens=settings.words)
+        said.append(shortened(completion.text.strip(), LONGEST))
+    return Reflection(*said)
+
+
+def _improved(
+    place: Workplace,
+    plan: str,
+    batch: Sequence[Experience],
+    settings: AutoPlanSettings,
+    scope: tuple[int, int],
+) -> str:
+    """The plan rewritten after a batch; "" where the model gave none."""
+    whole = [one for one in batch if one.trajectory is not None and not one.result.error]
+    card = place.env.card
+
+    def prompt(view: View) -> list[Message]:
+        attempts = [
+            {"success": one.result.success, "text": shortened(_told(one), view.width)}
+            for one in whole
+        ]
+        about = card.kinds.get(whole[0].result.task.kind, "")
+        return render(
+            "agents/autoplan/update", card=card, plan=plan, about=about, attempts=attempts
+        )
+
+    llm = Scoped(place.planner, lambda: (*scope, "update"))
+    completion, _ = ask(llm, prompt, View(0, LONGEST), 0, max_tokens=settings.length)
+    return cleaned(completion.text)
+
+
+def _told(one: Experience) -> str:
+    """An attempt as the update is told of it: the task and what was reflected."""
+    reflection = one.reflection
+    parts = [
+        f"Task: {one.result.task.goal}",
+        f"What happened: {reflection.summary}",
+        f"What was wrong: {reflection.flaw}" if reflection.flaw else "",
+        f"What to change: {reflection.revision}" if reflection.revision else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def cleaned(text: str) -> str:
+    """The plan in a model's reply: its list without what stands around it, "" where it is empty.
+
+    A reply without a list is taken as it is.
+    """
+    lines = [
+        line.rstrip()
+        for line in re.sub(r"```\w*", "", text).splitlines()
+        if line.strip() and not _TAG.fullmatch(line.strip())
+    ]
+    first = next((at for at, line in enumerate(lines) if _LISTED.match(line)), None)
+    if first is not None:
+        kept: list[str] = []
+        for line in lines[first:]:
+            if not _LISTED.match(line) and not line.startswith((" ", "\t")):
+                break
+            if line not in kept:
+                kept.append(line)
+        lines = kept[:MOST_STEPS]
+    return shortened("\n".join(lines).strip(), LONGEST)

@@ -1,0 +1,67 @@
+"""Ideal models for ADaPT: they know which tasks they can do, and how to divide the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ldm.agents import Resources
+from ldm.agents.adapt import AdaptAgent, AdaptOptions
+from ldm.agents.adapt.tree import Node, tree_of
+from ldm.episode import Environment, run_episode
+from ldm.llm import Message
+from ldm.types import EpisodeResult, Task, Trajectory
+from tests.agents.scripted import Scripted
+
+
+def block(tag: str, text: str) -> str:
+    found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
+    return str(found[-1]) if found else ""
+
+
+@dataclass
+class Ideal:
+    """can: task → the actions that do it, for executors; a task that is not in it fails at once.
+
+    plans: task → the planner's reply. sees: task → what a judge replies. prompts: all user parts.
+    """
+
+    can: Mapping[str, Sequence[str]]
+    plans: Mapping[str, str] = field(default_factory=dict)
+    sees: Mapping[str, str] = field(default_factory=dict)
+
+    def model(self) -> Scripted:
+        """The model for all roles."""
+        return Scripted(lambda messages, sampling: self.reply(messages))
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        system, asked = messages[0].content, messages[-1].content
+        task = block("task", asked)
+        if "You divide a task" in system:
+            return self.plans.get(task, "I would not know how.")
+        if "You look at a page" in system:
+            return self.sees.get(task, "nothing\ntask failed")
+        actions = self.can.get(task)
+        if actions is None:
+            return "Act: task failed"
+        done = len(re.findall("^Act: ", block("so-far", asked), re.MULTILINE))
+        return f"Act: {actions[done]}" if done < len(actions) else "Act: task completed"
+
+
+def played(
+    env: Environment, task: Task, llm: Scripted, planner: Scripted | None = None, **options: Any
+) -> tuple[EpisodeResult, Node, Trajectory]:
+    """An episode with its tree and its only trial."""
+    agent = AdaptAgent(AdaptOptions(**options), Resources(llm=llm, planner=planner or llm))
+    result, (trial,) = run_episode(env, agent, task)
+    assert result.error == "", result.error
+    tree = tree_of(result)
+    assert tree is not None
+    return result, tree, trial
+
+
+def outline(node: Node) -> list[tuple[int, str, str]]:
+    """(k, task, how its executor ended) of all nodes."""
+    return [(found.k, found.task, found.executor) for found in node.walk()]

@@ -1,0 +1,259 @@
+"""ADaPT's recursion: depths, And and Or, budgets, strengths, two models, and the record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ldm import records
+from ldm.agents import Resources
+from ldm.agents.adapt import AdaptAgent, AdaptOptions
+from ldm.agents.adapt.tree import Node, judged, lines, mean_k_max, tree_of
+from ldm.envs.alfworld import ALFWorld
+from ldm.envs.webshop import WebShop
+from ldm.episode import run_episode
+from ldm.types import EpisodeResult
+from tests.agents.adapt.ideal import Ideal, block, outline, played
+from tests.agents.scripted import always, in_turn
+from tests.toy import ToyEnv, expert
+
+ENV = ToyEnv()
+TASK = ENV.tasks("test")[0]
+GOAL = TASK.goal
+WAY = list(expert(TASK))
+
+
+def plan(order: str, *steps: str) -> str:
+    numbered = [f"Step {number}: {step}" for number, step in enumerate(steps, 1)]
+    return "\n".join([*numbered, f"Execution Order: {order}"])
+
+
+def tried(ideal: Ideal, **options: Any) -> list[str]:
+    """The tasks that executors were given, in their order."""
+    _, tree, _ = played(ENV, TASK, ideal.model(), **options)
+    return [node.task for node in tree.walk()]
+
+
+class TestTheRecursion:
+    def test_a_task_that_can_be_done_is_not_divided(self) -> None:
+        result, tree, trial = played(ENV, TASK, Ideal({GOAL: WAY}).model())
+        assert result.success
+        assert outline(tree) == [(1, GOAL, "ended")]
+        assert [step.action for step in trial.steps] == WAY
+
+    @pytest.mark.parametrize("d_max", [1, 2, 3, 4])
+    def test_goes_no_deeper_than_d_max(self, d_max: int) -> None:
+        plans = {GOAL: plan("Step 1", "a"), "a": plan("1", "b"), "b": plan("1", "c")}
+        ideal = Ideal({}, {**plans, "c": plan("1", "d")})
+        _, tree, _ = played(ENV, TASK, ideal.model(), d_max=d_max)
+        assert [node.k for node in tree.walk()] == list(range(1, d_max + 1))
+        assert tree.k_max == d_max
+        assert tree.success is False
+
+    def test_the_planner_is_not_asked_where_no_depth_is_left(self) -> None:
+        llm = always("Act: task failed")
+        played(ENV, TASK, llm, d_max=1)
+        assert len(llm.asked) == 1
+
+    def test_an_executor_that_spends_its_steps_has_failed(self) -> None:
+        llm = always("Act: go to sink")
+        result, tree, trial = played(ENV, TASK, llm, d_max=1, executor_steps=4)
+        assert outline(tree) == [(1, GOAL, "budget")]
+        assert (tree.steps, len(trial.steps), result.end) == (4, 4, "gave_up")
+
+    def test_without_a_plan_the_task_has_failed(self) -> None:
+        _, tree, _ = played(ENV, TASK, Ideal({}, {GOAL: "I cannot."}).model())
+        assert (tree.success, tree.flaw, tree.children) == (False, "there are no steps", [])
+
+    def test_a_plan_with_an_unusable_order_is_followed_step_by_step_and_says_so(self) -> None:
+        ideal = Ideal({"a": ["go to sink"]}, {GOAL: plan("as above", "a", "b", "c")})
+        _, tree, _ = played(ENV, TASK, ideal.model(), d_max=2)
+        assert tree.logic == "Step 1 AND Step 2 AND Step 3"
+        assert tree.flaw == "unusable order: as above"
+        assert [child.success for child in tree.children] == [True, False]
+
+    @pytest.mark.parametrize(
+        ("order", "able", "expected", "success"),
+        [
+            ("1 AND 2 AND 3", "abc", "abc", True),
+            ("1 AND 2 AND 3", "ac", "ab", False),
+            ("1 OR 2 OR 3", "b", "ab", True),
+            ("1 OR 2 OR 3", "a", "a", True),
+            ("1 OR 2 OR 3", "", "abc", False),
+            ("(1 OR 2) AND 3", "ac", "ac", True),
+            ("(1 OR 2) AND 3", "bc", "abc", True),
+            ("(1 OR 2) AND 3", "c", "ab", False),
+            ("(1 AND 2) OR 3", "ac", "abc", True),
+            ("(1 AND 2) OR 3", "c", "ac", True),
+            ("(1 AND 2) OR 3", "ab", "ab", True),
+        ],
+    )
+    def test_and_stops_at_a_failure_and_or_at_a_success(
+        self, order: str, able: str, expected: str, success: bool
+    ) -> None:
+        can = {letter: ["go to sink"] for letter in able}
+        _, tree, _ = played(
+            ENV, TASK, Ideal(can, {GOAL: plan(order, "a", "b", "c")}).model(), d_max=2
+        )
+        assert "".join(child.task for child in tree.children) == expected
+        assert tree.success is success
+        assert {child.k for child in tree.children} == {2}  # groups cost no depth
+
+
+class TestWhatIsHandedOn:
+    def test_the_last_action_that_worked_and_the_same_to_all_alternatives(self) -> None:
+        can = {
+            "a": ["go to shelf 1", "go to nowhere"],
+            "d": ["go to sink"],
+            "e": ["go to shelf 2"],
+        }
+        order = "1 AND (2 OR 3 OR 4) AND 5"
+        ideal = Ideal(can, {GOAL: plan(order, "a", "b", "c", "d", "e")})
+        llm = ideal.model()
+        played(ENV, TASK, llm, d_max=2)
+        executors = [p for p in llm.prompts if "<so-far>" in p]
+        told = {block("task", p): block("before", p) for p in executors}
+        assert told == {
+            GOAL: "",
+            "a": "",
+            "b": "go to shelf 1",
+            "c": "go to shelf 1",
+            "d": "go to shelf 1",
+            "e": "go to sink",
+        }
+
+
+class TestLimits:
+    def test_calls_of_a_task_are_counted_over_both_models(self) -> None:
+        plans = {GOAL: plan("1 AND 2", "a", "b")}
+        llm, planner = Ideal({"a": ["go to sink"] * 9}).model(), Ideal({}, plans).model()
+        result, tree, trial = played(ENV, TASK, llm, planner, max_calls=5)
+        assert (len(llm.asked), len(planner.asked)) == (4, 1)
+        assert result.usage.calls == 5
+        assert result.end == "budget"
+        assert outline(tree) == [(1, GOAL, "failed"), (2, "a", "stopped")]
+        assert len(trial.steps) == 3
+        (note,) = [note for note in result.notes if note.kind == "adapt"]
+        assert note.data["calls"] == 5
+
+    def test_the_steps_of_a_trial_have_no_limit_unless_one_is_set(self) -> None:
+        agent = AdaptAgent(AdaptOptions(), Resources())
+        assert agent.budget("toy") > 10_000
+        assert AdaptAgent(AdaptOptions(budget=7), Resources()).budget("toy") == 7
+
+    @pytest.mark.parametrize(
+        ("env", "d_max", "steps"), [("alfworld", 3, 20), ("webshop", 3, 15), ("textcraft", 4, 20)]
+    )
+    def test_are_those_of_the_paper(self, env: str, d_max: int, steps: int) -> None:
+        found = AdaptOptions().limits(env)
+        assert (found.d_max, found.steps) == (d_max, steps)
+
+    @pytest.mark.parametrize("name", ["d_max", "executor_steps", "max_calls", "plan"])
+    def test_are_one_or_more(self, name: str) -> None:
+        with pytest.raises(ValueError, match=name):
+            AdaptOptions(**{name: 0})  # type: ignore[arg-type]
+
+
+class TestStrengths:
+    def prompt(self, strength: Any) -> str:
+        env = ALFWorld()
+        llm = always("Act: task failed")
+        played(env, env.tasks("demo_test")[0], llm, d_max=1, strength=strength)
+        return llm.prompts[0]
+
+    @pytest.mark.parametrize(
+        ("strength", "examples", "skills"), [("task", 2, 0), ("hybrid", 1, 1), ("skills", 0, 1)]
+    )
+    def test_show_demonstrations_or_skills(self, strength: Any, examples: int, skills: int) -> None:
+        prompt = self.prompt(strength)
+        assert (prompt.count("<example>"), prompt.count("<skills>")) == (examples, skills)
+
+    def test_what_is_shown_may_not_be_evaluated(self) -> None:
+        sources = {
+            name: len(frozenset(AdaptAgent.sources(AdaptOptions(strength=name), "alfworld")))
+            for name in ("task", "hybrid", "skills")
+        }
+        assert sources["task"] > 0
+        assert sources["skills"] == 0
+
+
+class TestJudging:
+    @pytest.mark.parametrize(
+        ("reply", "ending"),
+        [
+            ("LA19BEE62A\ntask completed", "completed"),
+            ("None of them fits.\nTask failed.", "failed"),
+            ("task completed? No: task failed", "failed"),
+            ("It is red.", "failed"),
+            ("", "failed"),
+        ],
+    )
+    def test_a_look_decides_and_takes_one_step(self, reply: str, ending: str) -> None:
+        env = WebShop()
+        task = env.tasks("demo_test")[0]
+        plans = {task.goal: plan("1", "Match: is it red?")}
+        ideal = Ideal({}, plans, {"Match: is it red?": reply})
+        result, tree, trial = played(env, task, ideal.model(), d_max=2)
+        (child,) = tree.children
+        assert (child.mode, child.executor, child.steps) == ("judge", ending, 1)
+        assert result.env_steps == 0
+        assert len(trial.steps) == 1
+
+
+class TestTheRecord:
+    def result(self, can: dict[str, list[str]], **options: Any) -> EpisodeResult:
+        ideal = Ideal(can, {GOAL: plan("(1 OR 2) AND 3", "a", "b", "c")})
+        return played(ENV, TASK, ideal.model(), d_max=2, **options)[0]
+
+    def test_holds_the_tree_and_survives_being_written(self) -> None:
+        result = self.result({"a": ["go to sink"], "c": WAY})
+        again = records.loads(records.dumps(result), EpisodeResult)
+        tree = tree_of(again)
+        assert tree is not None
+        assert outline(tree) == [(1, GOAL, "failed"), (2, "a", "completed"), (2, "c", "ended")]
+        assert json.loads(json.dumps(tree.as_data())) == tree.as_data()
+        assert tree.done
+
+    def test_can_be_told_in_words(self) -> None:
+        tree = tree_of(self.result({"a": ["go to sink"]}))
+        assert tree is not None
+        told = "\n".join(lines(tree))
+        assert f"{GOAL}  [k=1, executor says failed" in told
+        assert "plan: (Step 1 OR Step 2) AND Step 3" in told
+        assert "    Step 1: a  [k=2, executor says completed (1 steps)]" in told
+        assert "    Step 2: b  [not tried]" in told
+
+    def test_compares_what_was_said_with_what_is_true(self) -> None:
+        results = [
+            self.result({GOAL: WAY}),  # the environment ends it
+            self.result({GOAL: ["go to sink"]}),  # said to be done, but it is not
+            self.result({}),  # said to have failed
+            self.result({"a": ["go to sink"] * 9}, max_calls=4),
+        ]
+        found = {one.said: (one.episodes, one.right) for one in judged(results)}
+        assert found == {"success": (1, 0), "failure": (1, 0), "ended": (1, 1), "stopped": (1, 0)}
+        assert mean_k_max(results) == pytest.approx((1 + 1 + 2 + 2) / 4)
+
+    def test_is_there_also_where_the_model_fails(self) -> None:
+        llm = in_turn(["Act: go to sink"])
+        agent = AdaptAgent(AdaptOptions(), Resources(llm=llm, planner=llm))
+        llm._room = 10
+        result, _ = run_episode(ENV, agent, TASK)
+        assert "ContextTooLong" in result.error
+        assert tree_of(result) == Node(GOAL)
+
+    def test_of_another_agent_has_none(self) -> None:
+        result = self.result({})
+        other = records.loads(records.dumps(result).replace('"adapt"', '"other"'), EpisodeResult)
+        assert tree_of(other) is None
+        assert judged([other]) == []
+        assert mean_k_max([other]) is None
+
+
+def test_the_tree_depends_on_nothing_but_the_replies() -> None:
+    ideal = Ideal({"a": ["go to sink"]}, {GOAL: plan("1 AND 2", "a", "b")})
+    first, second = (played(ENV, TASK, ideal.model())[1] for _ in range(2))
+    assert first == second
+    assert tried(ideal, d_max=2) == [GOAL, "a", "b"]

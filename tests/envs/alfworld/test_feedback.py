@@ -1,0 +1,335 @@
+"""Fine-grained feedback (AutoPlan's Table 6): each kind on real games, and true in every case."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
+from ldm.envs.alfworld.dialect import translate
+from ldm.envs.alfworld.fast import World
+from ldm.envs.alfworld.feedback import KINDS, reason
+from ldm.envs.alfworld.games import Game, Skipped, own_games, read_game, scan_split
+from ldm.envs.alfworld.texts import NOTHING
+from ldm.errors import LdmError
+from ldm.records import Problem
+from tests.contract import EnvironmentContract
+
+VERBS = (
+    "take",
+    "put",
+    "open",
+    "close",
+    "clean",
+    "heat",
+    "cool",
+    "go to",
+    "use",
+    "slice",
+    "examine",
+)
+
+
+class TestWithFineFeedback(EnvironmentContract):
+    name = "alfworld"
+    split = "demo_test"
+    tasks = 2
+    options: ClassVar[dict[str, Any]] = {"feedback": "fine"}
+
+
+class Scene:
+    """A game with feedback, played by commands."""
+
+    def __init__(self, game: Game) -> None:
+        self.world = World(game)
+        self.state = self.world.start
+
+    def do(self, *commands: str) -> str:
+        """The answer to the last of some admissible commands."""
+        for command in commands:
+            answer, self.state = self.world.carry_out(
+                self.world.commands(self.state)[command], self.state
+            )
+        return answer
+
+    def why(self, command: str) -> tuple[str, str] | None:
+        return reason(self.world, self.state, command)
+
+    def kind(self, command: str) -> str:
+        found = self.why(command)
+        return found[0] if found else ""
+
+
+@pytest.fixture
+def kitchen() -> Scene:
+    """Our own household 40: an apple to heat; a mug, a spoon and a lettuce on countertop 1."""
+    return Scene(next(game for game in own_games("demo_test") if "-40/" in game.id))
+
+
+@pytest.mark.parametrize(
+    ("before", "command", "kind", "sentence"),
+    [
+        ([], "take mug from countertop 1", "missing index", "Say which mug is meant"),
+        ([], "go to fridge", "missing index", "as in fridge 1."),
+        ([], "heat the mug 1 with the microwave", "missing index", "Say which microwave"),
+        ([], "use desklamp", "missing index", "Say which desklamp"),
+        ([], "take mug 1 from countertop 1", "wrong location", "not at the countertop 1."),
+        ([], "put mug 1 in/on countertop 1", "wrong location", "not at the countertop 1."),
+        ([], "open fridge 1", "wrong location", "not at the fridge 1."),
+        ([], "heat mug 1 with microwave 1", "wrong location", "not at the microwave 1."),
+        ([], "examine fridge 1", "wrong location", "not at the fridge 1."),
+        ([], "use desklamp 1", "wrong location", "You see no desklamp 1 where you are."),
+        ([], "go to toaster 1", "invalid receptacle", "no place called toaster 1 in this room."),
+        ([], "go to kitchen", "invalid receptacle", "no place called kitchen in this room."),
+        ([], "take egg 1 from mug 1", "invalid receptacle", "no place called mug 1"),
+        (["go to countertop 1"], "open countertop 1", "invalid receptacle", "nothing to open"),
+        (
+            ["go to countertop 1", "take mug 1 from countertop 1", "go to stoveburner 1"],
+            "move mug 1 to stoveburner 1",
+            "invalid receptacle",
+            "The stoveburner 1 does not take the mug 1.",
+        ),
+        (["go to fridge 1"], "take egg 1 from fridge 1", "closed receptacle", "The fridge 1 is"),
+        (["go to fridge 1"], "put egg 1 in fridge 1", "closed receptacle", "fridge 1 is closed."),
+        (
+            ["go to countertop 1", "take mug 1 from countertop 1"],
+            "take spoon 1 from countertop 1",
+            "inventory limit",
+            "and you hold the mug 1.",
+        ),
+        (["go to countertop 1"], "move mug 1 to countertop 1", "not in inventory", "not holding"),
+        (
+            ["go to microwave 1"],
+            "heat apple 1 with microwave 1",
+            "not in inventory",
+            "the apple 1.",
+        ),
+        ([], "examine mug 1", "not in inventory", "not holding the mug 1."),
+        ([], "slice lettuce 1 with butterknife 1", "not in inventory", "the butterknife 1."),
+        ([], "heat apple 1 with stoveburner 1", "invalid appliance", "not made for heating."),
+        ([], "clean apple 1 with fridge 1", "invalid appliance", "not made for cleaning."),
+        ([], "cool apple 1 with microwave 1", "invalid appliance", "not made for cooling."),
+        ([], "use microwave 1", "invalid appliance", "cannot be switched on or off."),
+        (
+            ["go to countertop 1", "take spoon 1 from countertop 1"],
+            "slice lettuce 1 with spoon 1",
+            "invalid appliance",
+            "not made for slicing.",
+        ),
+    ],
+)
+def test_each_kind_in_our_own_kitchen(
+    kitchen: Scene, before: list[str], command: str, kind: str, sentence: str
+) -> None:
+    if before:
+        kitchen.do(*before)
+    found = kitchen.why(command)
+    assert found is not None
+    assert found[0] == kind
+    assert sentence in found[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "command"),
+    [
+        ([], "frobnicate"),
+        ([], ""),
+        ([], "take mug 1"),
+        (["go to countertop 1"], "go to countertop 1"),
+        (["go to countertop 1"], "take egg 9 from countertop 1"),
+        (["go to fridge 1", "open fridge 1"], "open fridge 1"),
+        (["go to fridge 1"], "close fridge 1"),
+        (["go to countertop 1", "take spoon 1 from countertop 1", "go to microwave 1"],
+         "heat spoon 1 with microwave 1"),
+    ],
+)  # fmt: skip
+def test_a_reason_that_is_none_of_the_seven_remains_unsaid(
+    kitchen: Scene, before: list[str], command: str
+) -> None:
+    if before:
+        kitchen.do(*before)
+    assert kitchen.why(command) is None
+
+
+def test_an_official_toaster_does_not_heat(shared_data: Path) -> None:
+    scene = Scene(official(shared_data, "pick_heat_then_place_in_recep-Apple-None-DiningTable-26"))
+    found = scene.why("heat apple 1 with toaster 1")
+    assert found == ("invalid appliance", "The toaster 1 is not made for heating.")
+    assert scene.kind("heat apple 1 with toaster") == "missing index"
+    scene.do("go to toaster 1")
+    assert scene.kind("heat apple 1 with toaster 1") == "invalid appliance"
+    assert scene.kind("put apple 1 in/on toaster 1") == "not in inventory"
+
+
+def official(shared_data: Path, name: str) -> Game:
+    root = shared_data / "alfworld" / "json_2.1.1"
+    (file,) = sorted((root / "valid_seen").glob(f"{name}/*/game.tw-pddl"))[:1]
+    game = read_game(file, file.parent.relative_to(root).as_posix())
+    assert isinstance(game, Game)
+    return game
+
+
+def test_what_is_said_is_true_in_our_own_games() -> None:
+    seen = Counter[str]()
+    for game in own_games("demo_test")[::6]:
+        seen.update(said_truly(game, steps=25))
+    assert set(seen) == set(KINDS)
+
+
+def test_what_is_said_is_true_in_official_games(shared_data: Path) -> None:
+    root = shared_data / "alfworld" / "json_2.1.1"
+    seen = Counter[str]()
+    for game in list(scan_split(root, "valid_seen"))[::20]:
+        assert not isinstance(game, Skipped | Problem)
+        seen.update(said_truly(game, steps=12))
+    assert set(seen) == set(KINDS)
+
+
+def said_truly(game: Game, steps: int) -> Iterator[str]:
+    """The kinds of feedback on a random walk, each checked against what the game itself shows."""
+    rng = random.Random(game.id)
+    scene = Scene(game)
+    things = [name for name in scene.world.names.values() if re.fullmatch(r"[a-z]+ \d+", name)]
+    for _ in range(steps):
+        possible = scene.world.commands(scene.state)
+        for _ in range(30):
+            here = sorted(names(scene.do("look").split("Next to it")[0])) or things
+            command = translate(some_command(rng, things, here), scene.world.rules.dialect)
+            found = scene.why(command)
+            if command in possible:
+                continue
+            if found:
+                check(scene, command, *found)
+                yield found[0]
+            else:
+                check_silence(scene, command)
+        wanted = [c for c in possible if c.split()[0] in ("take", "open", "put", "move")]
+        scene.do(rng.choice(sorted(wanted if wanted and rng.random() < 0.5 else possible)))
+
+
+def some_command(rng: random.Random, things: list[str], here: list[str]) -> str:
+    """A command about some of the game's things, now and then at the place where the agent is."""
+    verb = rng.choice(VERBS)
+    first, second = rng.choice(things), rng.choice(here if rng.random() < 0.3 else things)
+    if rng.random() < 0.1:
+        first = first.split()[0]
+    between = {"take": "from", "put": "in/on", "slice": "with"}.get(verb, "with")
+    two = verb in ("take", "put", "clean", "heat", "cool", "slice")
+    return f"{verb} {first} {between} {second}" if two else f"{verb} {first}"
+
+
+def names(text: str) -> set[str]:
+    return set(re.findall(r"\b[a-z]+ \d+\b", text))
+
+
+def check(scene: Scene, command: str, kind: str, sentence: str) -> None:
+    """That the game's own texts and commands bear out what was said."""
+    named = re.findall(r"\b[a-z]+ \d+\b", sentence)
+    facing = names(scene.do("look").split("Next to it")[0])
+    carried = scene.do("inventory")
+    places = scene.world.introduction.split("Your task is to")[0]
+    if kind == "missing index":
+        (wanted,) = re.findall(r"Say which (\w+) is", sentence)
+        assert re.search(rf"\b{wanted}(?! \d)", command)
+    elif sentence.startswith("You see no"):
+        for place in facing:
+            assert named[0] not in names(scene.do(f"examine {place}")) - {place}
+    elif kind == "wrong location":
+        assert named[0] in names(places)
+        assert named[0] not in facing
+    elif kind == "closed receptacle":
+        assert scene.do(f"examine {named[0]}") == f"The {named[0]} is closed."
+    elif kind == "inventory limit":
+        assert carried == f"You are carrying: a {named[0]}."
+    elif kind == "not in inventory":
+        assert named[0] not in names(carried)
+    elif "no place called" in sentence:
+        (absent,) = re.findall(r"called ([a-z]+(?: \d+)?) in", sentence)
+        assert not re.search(rf"\b{absent}\b", places)
+    else:
+        assert kind in ("invalid receptacle", "invalid appliance")
+        check_never_possible(scene, command, named)
+
+
+def check_never_possible(scene: Scene, command: str, named: list[str]) -> None:
+    """That being there, with what is closed open, would not help."""
+    before, (verb, *_) = scene.state, command.split()
+    place = re.findall(r"[a-z]+ \d+", command)[-1]
+    if f"go to {place}" in scene.world.commands(scene.state):
+        scene.do(f"go to {place}")
+    if f"open {place}" in scene.world.commands(scene.state) and verb != "open":
+        scene.do(f"open {place}")
+    possible = scene.world.commands(scene.state)
+    assert command not in possible
+    if verb in ("open", "close"):
+        assert not {f"open {place}", f"close {place}"} & set(possible)
+    if verb in ("clean", "heat", "cool"):
+        assert not [c for c in possible if c.startswith(verb) and c.endswith(f"with {place}")]
+    if verb in ("put", "move"):
+        assert named[-1] in names(scene.do("inventory"))
+        assert not [c for c in possible if c.startswith(("put", "move")) and c.endswith(place)]
+    scene.state = before
+
+
+def check_silence(scene: Scene, command: str) -> None:
+    """That none of the seven was passed over: another reason is plain."""
+    verb, *_ = command.split()
+    named = re.findall(r"[a-z]+ \d+", command)
+    if verb == "go":
+        assert named[0] in names(scene.do("look"))
+    elif verb == "take":
+        there = names(scene.do(f"examine {named[1]}")) - {named[1]}
+        fixed = [t for t in scene.world.names if not scene.world.holds("pickupable", t)]
+        assert named[0] not in there or named[0] in {scene.world.names[t] for t in fixed}
+    elif verb in ("open", "close"):
+        state = "open" if verb == "open" else "closed"
+        assert f"is {state}" in scene.do(f"examine {named[0]}")
+    elif verb in ("clean", "heat", "cool"):
+        assert named[0] in names(scene.do("inventory"))
+    else:
+        assert verb in ("use", "slice")
+
+
+class TestInTheEnvironment:
+    def env(self, **options: Any) -> ALFWorld:
+        return ALFWorld(ALFWorldOptions(**options))
+
+    def test_it_follows_the_plain_answer(self) -> None:
+        plain, fine = self.env(), self.env(feedback="fine")
+        task = fine.tasks("demo_test")[0]
+        for env in (plain, fine):
+            env.reset(task)
+        assert plain.step("go to toaster 1").observation == NOTHING
+        answer = fine.step("go to toaster 1")
+        assert answer.observation.startswith(f"{NOTHING} There is no place called toaster 1")
+        assert not answer.valid
+        assert fine.step("dance").observation == NOTHING
+
+    def test_it_understands_both_dialects(self) -> None:
+        fine = self.env(feedback="fine")
+        fine.reset(fine.tasks("demo_test")[0])
+        place = re.findall(r"[a-z]+ \d+", fine.reset(fine.tasks("demo_test")[0]).observation)[0]
+        said = [
+            fine.step(f"{form} {place}").observation
+            for form in ("put mug 1 in/on", "move mug 1 to")
+        ]
+        assert said[0] == said[1]
+        assert "You are not at" in said[0]
+
+    def test_it_is_part_of_the_protocol(self) -> None:
+        assert self.env().protocol()["feedback"] == "plain"
+        assert self.env(feedback="fine").protocol()["feedback"] == "fine"
+
+    @pytest.mark.parametrize(
+        "options", [{"feedback": "loud"}, {"feedback": "fine", "engine": "official"}]
+    )
+    def test_what_cannot_be_had_is_refused(self, options: dict[str, Any]) -> None:
+        with pytest.raises(LdmError) as caught:
+            self.env(**options)
+        assert caught.value.remedy

@@ -1,0 +1,215 @@
+"""AutoPlan's optimisation: a plan for heating is mended, recorded and taken up again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from ldm.agents.autoplan.plans import Experience
+from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
+from ldm.errors import LdmError
+from ldm.explore.autoplan import AutoPlanSettings, Workplace, cleaned, draw, optimise
+from ldm.llm import LLM
+from ldm.runs import Manifest, Run, create, open_run
+from ldm.types import Task
+from tests.agents.cook import cook
+from tests.agents.scripted import Scripted, always
+
+SETTINGS = AutoPlanSettings(iterations=2, batch=2, pool=6, steps=50)
+
+
+@dataclass(frozen=True)
+class Kitchen:
+    """Builds the workplace of the tests: ALFWorld with fine feedback and one model."""
+
+    llm: LLM
+    data: str | None = None
+    feedback: str = "fine"
+
+    def __call__(self) -> Workplace:
+        return Workplace(self.env(), self.llm, self.llm)
+
+    def env(self) -> ALFWorld:
+        return ALFWorld(ALFWorldOptions(data=self.data, feedback=self.feedback))  # type: ignore[arg-type]
+
+    def pool(self, split: str = "demo_train", size: int = 6) -> list[Task]:
+        return [task for task in self.env().tasks(split) if task.kind == "heat"][:size]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return create(tmp_path, ("autoplan",), Manifest("autoplan", {}, {}))
+
+
+class TestTheHeatPlan:
+    def check(self, kitchen: Kitchen, pool: list[Task], run: Run, steps: int = 50) -> None:
+        plan, history = optimise(run, kitchen, pool, replace(SETTINGS, iterations=3, steps=steps))
+        first, second, third = history
+        assert first.plan == ""
+        assert first.success == 0
+        assert "microwave" in second.plan
+        assert "toaster" not in second.plan
+        assert (second.success, third.success) == (1, 1)
+        assert plan == second.plan
+        assert [e.index for i in history for e in i.experiences] == list(range(6))
+        spoilt = first.experiences[0]
+        assert spoilt.reflection.flaw == "The toaster does not heat here."
+        assert any("toaster" in said for said in spoilt.said)
+
+    def test_is_mended_in_our_own_households(self, run: Run) -> None:
+        kitchen = Kitchen(cook())
+        self.check(kitchen, kitchen.pool(), run)
+
+    def test_is_mended_in_official_games_that_have_a_toaster(
+        self, run: Run, shared_data: Path
+    ) -> None:
+        kitchen = Kitchen(cook(), data=str(shared_data / "alfworld"))
+        env = kitchen.env()
+        tasks = [
+            task
+            for task in kitchen.pool("train", 30)
+            if "a toaster 1" in env.reset(task).observation
+        ]
+        self.check(kitchen, tasks[:6], run, steps=90)
+
+    def test_stays_as_it_is_without_a_word_on_why_nothing_happened(self, run: Run) -> None:
+        kitchen = Kitchen(cook(), feedback="plain")
+        plan, history = optimise(run, kitchen, kitchen.pool(), SETTINGS)
+        assert "toaster" in plan
+        assert [one.success for one in history] == [0, 0]
+
+    def test_stays_as_it_is_where_only_the_summary_is_reflected_on(self, run: Run) -> None:
+        kitchen = Kitchen(cook())
+        settings = replace(SETTINGS, reflection="summary")
+        plan, history = optimise(run, kitchen, kitchen.pool(), settings)
+        assert "toaster" in plan
+        reflection = history[0].experiences[0].reflection
+        assert reflection.summary
+        assert (reflection.flaw, reflection.revision) == ("", "")
+
+
+class TestExperiences:
+    def test_are_drawn_from_the_nucleus_and_differ_by_iteration(self, run: Run) -> None:
+        llm = cook()
+        kitchen = Kitchen(llm)
+        optimise(run, kitchen, kitchen.pool(size=2), replace(SETTINGS, pool=2))
+        warm = [s for _, s in llm.asked if s.temperature]
+        assert {(s.temperature, s.top_p) for s in warm} == {(1.0, 0.9)}
+        # In both iterations both tasks are played, and no two calls share a draw.
+        assert len({s.sample for s in warm}) == len(warm)
+
+    def test_hold_what_was_said_and_what_was_done(self, run: Run) -> None:
+        kitchen = Kitchen(cook())
+        _, history = optimise(run, kitchen, kitchen.pool(), SETTINGS)
+        one = history[1].experiences[0]
+        assert one.trajectory is not None
+        steps = one.trajectory.steps
+        assert len(one.said) == len(steps)
+        pairs = {
+            (said.split()[0], step.action.split()[0])
+            for said, step in zip(one.said, steps, strict=True)
+        }
+        assert ("try", "heat") in pairs
+        assert ("go", "go") in pairs
+
+    def test_do_not_depend_on_the_number_of_workers(self, tmp_path: Path) -> None:
+        found = []
+        for workers in (1, 3):
+            run = create(tmp_path, (str(workers),), Manifest("autoplan", {}, {}))
+            kitchen = Kitchen(cook())
+            settings = replace(SETTINGS, steps=12)
+            plan, history = optimise(run, kitchen, kitchen.pool(), settings, workers=workers)
+            found.append((plan, [[_timeless(e) for e in i.experiences] for i in history]))
+        assert found[0] == found[1]
+
+    def test_that_all_fail_stop_the_optimisation(self, run: Run) -> None:
+        llm = cook()
+        llm._room = 10
+        kitchen = Kitchen(llm)
+        with pytest.raises(LdmError, match="Every attempt of iteration 1 failed"):
+            optimise(run, kitchen, kitchen.pool(), SETTINGS)
+
+
+def _timeless(one: Experience) -> Experience:
+    return replace(one, result=replace(one.result, seconds=0.0))
+
+
+def test_batches_depend_on_seed_and_number_alone() -> None:
+    pool = Kitchen(cook()).pool(size=10)
+    assert draw(pool, SETTINGS, 0, 1) == draw(pool[::-1], SETTINGS, 0, 1)
+    drawn = [draw(pool, SETTINGS, seed, n) for seed in (0, 1) for n in (0, 1)]
+    assert all(len({task.id for task in batch}) == 2 for batch in drawn)
+    assert len({tuple(task.id for task in batch) for batch in drawn}) > 1
+
+
+class Killed(Exception):
+    pass
+
+
+class TestResuming:
+    def test_repeats_no_finished_attempt(self, run: Run) -> None:
+        kitchen = Kitchen(cook())
+        done: list[int] = []
+
+        def stop(one: Experience) -> None:
+            done.append(one.index)
+            if len(done) == 3:
+                raise Killed
+
+        with pytest.raises(Killed):
+            optimise(run, kitchen, kitchen.pool(), SETTINGS, on_result=stop)
+        again = cook()
+        seen: list[int] = []
+        plan, history = optimise(
+            open_run(str(run.directory), run.directory.parent),
+            Kitchen(again),
+            kitchen.pool(),
+            SETTINGS,
+            on_result=lambda one: seen.append(one.index),
+        )
+        assert seen == [0, 1, 2, 3]
+        assert [i.success for i in history] == [0, 1]
+        openings = {m[-1].content for m, s in again.asked if s.temperature}
+        played = {e.result.task.goal for e in history[1].experiences[1:]}
+        assert all(any(goal in prompt for goal in played) for prompt in openings)
+        assert "microwave" in plan
+
+    def test_of_a_finished_run_asks_nothing(self, run: Run) -> None:
+        kitchen = Kitchen(cook())
+        first = optimise(run, kitchen, kitchen.pool(), SETTINGS)
+        silent = Scripted(lambda messages, sampling: pytest.fail("it was asked"))
+        assert optimise(run, Kitchen(silent), kitchen.pool(), SETTINGS) == first
+
+
+class TestTheReplyToARequestForAPlan:
+    @pytest.mark.parametrize(
+        ("reply", "plan"),
+        [
+            ("Sure:\n1. a\n2. b\n\nGood luck", "1. a\n2. b"),
+            ("```\n- a\n- b\n```", "- a\n- b"),
+            ("<plan>\nStep 1: a\n  gently\nStep 2: b\n</plan>", "Step 1: a\n  gently\nStep 2: b"),
+            ("Go and heat it.", "Go and heat it."),
+            ("", ""),
+            (" \n\n", ""),
+            ("1. a\n" * 30, "1. a"),
+        ],
+    )  # fmt: skip
+    def test_is_cleaned(self, reply: str, plan: str) -> None:
+        assert cleaned(reply) == plan
+
+    def test_keeps_the_plan_where_it_is_empty(self, run: Run) -> None:
+        kitchen = Kitchen(always(""))
+        plan, history = optimise(run, kitchen, kitchen.pool(), replace(SETTINGS, iterations=1))
+        assert plan == ""
+        assert history[0].kept
+
+    def test_is_bounded(self) -> None:
+        assert len(cleaned("\n".join(f"{n}. {'go ' * 200}" for n in range(99)))) < 2100
+
+
+@pytest.mark.parametrize("wrong", [{"iterations": 0}, {"batch": 9, "pool": 8}, {"words": 0}])
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"more|larger"):
+        AutoPlanSettings(**wrong)  # type: ignore[arg-type]
