@@ -206,7 +206,6 @@ def test_an_agent_without_a_model_says_that_none_is_used(run: Run, surroundings:
     outcome = run(*toy, "--llm", "m", "--reasoner-llm", "r")
     assert outcome.code == 0
     assert "The agent random calls no language model: none is used." in outcome.err
-    assert "--reasoner-llm has no effect" in outcome.err
     (place,) = surroundings.glob("runs/*")
     assert "models" not in json.loads((place / "run.json").read_text())["arguments"]
     assert run(*toy, "--estimate").code == 1
