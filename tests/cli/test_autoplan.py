@@ -148,7 +148,8 @@ def test_it_replays_from_its_recording(run: Run, place: Path, server: FakeServer
 
 
 def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: FakeServer) -> None:
-    command = ("eval", "--env", "alfworld", "--agent", "random", "--split", "demo_train")
+    played = ("eval", "--env", "alfworld", "--agent", "random", "--split", "demo_train")
+    command = (*played, "--workers", "1")
     assert run(*command, "--kinds", "heat", "--limit", "16", "--set", "budget=2").code == 0
     outcome = run(*AUTOPLAN, "--iterations", "1")
     assert "16 heat tasks of demo_train were evaluated: left out." in outcome.err
