@@ -104,17 +104,6 @@ class NotedActionsForm(NotesForm):
     actions: tuple[WeighedForm, ...]
 
 
-@dataclass(frozen=True)
-class TypeForm:
-    name: Words
-    members: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class TypesForm:
-    types: tuple[TypeForm, ...]
-
-
 @cache
 def notes_after(first: int, last: int) -> type[Any]:
     """A form with one `StepForm` for each of the steps `first` to `last`: no more, no fewer."""
@@ -131,6 +120,38 @@ def numbered(items: int, upto: int) -> type[Any]:
         [(f"item_{place}", number) for place in range(1, items + 1)],
         frozen=True,
     )
+
+
+@cache
+def types_of(items: int, most: int) -> type[Any]:
+    """A form with 1 to `most` types (`types`), each with a `name` and `members` of `items` items.
+
+    A server that enforces it gives every type a member; of another one's reply, what is no number
+    of an item is left out, then types without any, then those beyond the last that is wanted.
+    """
+    number = Annotated[int, Field(ge=1, le=items)]
+    kind = make_dataclass(
+        f"TypeOf{items}",
+        [("name", Words), ("members", Annotated[tuple[number, ...], Field(min_length=1)])],
+        frozen=True,
+    )
+
+    def real(found: Any) -> Any:
+        if not isinstance(found, list):
+            return found
+        kept = []
+        for one in found:
+            if isinstance(one, dict) and isinstance(one.get("members"), list):
+                numbers = [n for n in one["members"] if isinstance(n, int) and 1 <= n <= items]
+                one = {**one, "members": numbers}
+                if not numbers:
+                    continue
+            kept.append(one)
+        return kept[:most]
+
+    several = tuple[kind, ...]  # type: ignore[valid-type] # made above
+    few = Annotated[several, BeforeValidator(real), Field(min_length=1, max_length=most)]
+    return make_dataclass(f"{most}TypesOf{items}", [("types", few)], frozen=True)
 
 
 def values(form: Any) -> list[Any]:

@@ -6,13 +6,14 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ldm.embed import Embedder
 from ldm.parallel import at_once
 from ldm.reasoner import Clustering, TypeView
-from ldm.reasoner.asking import Asker, TypesForm, fitting, numbered, values
+from ldm.reasoner.asking import Asker, fitting, numbered, types_of, values
 from ldm.types import stable_seed
 
 #: Items that the model makes types of at once; the others are classified.
@@ -97,25 +98,22 @@ class Sorter:
         """Names of types, and for each item its type, NOWHERE where it is not told."""
         most = max(2, min(MOST_TYPES, round(math.sqrt(len(items)))))
 
-        def ask(effort: float) -> TypesForm | None:
-            completion = self.asker.ask(
+        def ask(effort: float) -> Any:
+            return self.asker.ask(
                 "cluster",
-                TypesForm,
+                types_of(len(items), most),
                 200 + 8 * len(items),
                 what=self.what,
                 items=items,
                 fewest=2,
                 most=most,
                 length=int(SHOWN * effort),
-            )
-            found: TypesForm | None = completion.value
-            return found
+            ).value
 
         form = fitting(ask)
-        told = [] if form is None else _told(form, len(items), most)
-        if not told:
-            self.asker.useless()
+        if form is None:
             return [f"all {self.what}"], [0] * len(items)
+        told = _told(form.types)
         claims = [[label for label, (_, m) in enumerate(told) if i in m] for i in range(len(items))]
         return [name for name, _ in told], [c[0] if len(c) == 1 else NOWHERE for c in claims]
 
@@ -132,16 +130,13 @@ class Sorter:
         return views
 
 
-def _told(form: TypesForm, count: int, most: int) -> list[tuple[str, set[int]]]:
-    """The types of a reply that have a member: a unique name, and the indices of the members."""
+def _told(types: Sequence[Any]) -> list[tuple[str, set[int]]]:
+    """The types of a reply: a unique name, and the indices of the members."""
     told: dict[str, set[int]] = {}
-    for found in form.types:
-        members = {number - 1 for number in found.members if 1 <= number <= count}
-        if not members or len(told) >= most:
-            continue
+    for found in types:
         name = " ".join(found.name.split())[:NAME] or "unnamed"
         unique, number = name, 2
         while unique in told:
             unique, number = f"{name} ({number})", number + 1
-        told[unique] = members
+        told[unique] = {number - 1 for number in found.members}
     return list(told.items())

@@ -247,7 +247,7 @@ class TestTypes:
             if len(asked_for) == 1:
                 return {
                     "types": [
-                        {"name": "letters", "members": [1, 2, 99, 0, -1]},
+                        {"name": "letters", "members": [1, 2, 99, 0, -1, "x"]},
                         {"name": "parcels", "members": [2, 3]},
                     ]
                 }
