@@ -31,10 +31,11 @@ def _bounded(length: int) -> Any:
 
 
 #: A few words; a sentence or two; an action. Without a bound a small model goes on and on.
-Words = Annotated[str, _bounded(100), Field(max_length=100)]
-Sentences = Annotated[str, _bounded(240), Field(max_length=240)]
-Line = Annotated[str, _bounded(160), Field(max_length=160)]
-Few = Annotated[tuple[Words, ...], _bounded(6), Field(max_length=6)]
+#: The cutting comes last in each, which is first in time: so the schema says maxItems of lists.
+Words = Annotated[str, Field(max_length=100), _bounded(100)]
+Sentences = Annotated[str, Field(max_length=240), _bounded(240)]
+Line = Annotated[str, Field(max_length=160), _bounded(160)]
+Few = Annotated[tuple[Words, ...], Field(max_length=6), _bounded(6)]
 
 
 def assessed(complete: str, incomplete: str) -> str:
@@ -94,14 +95,18 @@ class WeighedForm:
     confidence: float
 
 
+#: More proposals than are asked for; what is beyond those is dropped later, by confidence.
+Weighed = Annotated[tuple[WeighedForm, ...], Field(min_length=1, max_length=10), _bounded(10)]
+
+
 @dataclass(frozen=True)
 class ActionsForm:
-    actions: tuple[WeighedForm, ...]
+    actions: Weighed
 
 
 @dataclass(frozen=True)
 class NotedActionsForm(NotesForm):
-    actions: tuple[WeighedForm, ...]
+    actions: Weighed
 
 
 @cache
@@ -150,7 +155,7 @@ def types_of(items: int, most: int) -> type[Any]:
         return kept[:most]
 
     several = tuple[kind, ...]  # type: ignore[valid-type] # made above
-    few = Annotated[several, BeforeValidator(real), Field(min_length=1, max_length=most)]
+    few = Annotated[several, Field(min_length=1, max_length=most), BeforeValidator(real)]
     return make_dataclass(f"{most}TypesOf{items}", [("types", few)], frozen=True)
 
 
@@ -195,10 +200,6 @@ class Asker:
         if completion.malformed:
             self.tally.add("malformed")
         return completion
-
-    def useless(self) -> None:
-        """Count a reply that has the form and yet answers nothing."""
-        self.tally.add("malformed")
 
 
 def fitting(ask: Callable[[float], T]) -> T:

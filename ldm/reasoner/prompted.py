@@ -197,8 +197,6 @@ class PromptedReasoner:
             action = self._meant(found.action, state)
             weights[action] = weights.get(action, 0.0) + max(0.0, found.confidence)
         if not weights:
-            if form is not None:
-                self._asker.useless()
             weights = {self._meant(salvaged(completion.text, "action"), state): 1.0}
         ranked = sorted(weights.items(), key=lambda item: -item[1])[:z]
         total = sum(weight for _, weight in ranked)

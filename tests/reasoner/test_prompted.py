@@ -12,7 +12,9 @@ import pytest
 
 from ldm import prompts
 from ldm.errors import ContextTooLong
+from ldm.llm.structured import form_of
 from ldm.reasoner import Notes, Process, State, TypeView
+from ldm.reasoner.asking import NotedActionsForm, SubGoalsForm, notes_after, types_of
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 from ldm.reasoner.sorting import CHUNK, SAMPLE
@@ -318,6 +320,38 @@ class TestTypes:
     def test_of_a_new_item_is_the_one_that_the_model_says(self) -> None:
         assert prompted(in_turn({"item_1": 2})).classify_goal("a letter", VIEWS) == 1
         assert prompted(in_turn("both")).classify_observation("a letter", VIEWS) == 0
+
+
+class TestForms:
+    """What a server is told, so that small models stop in time and miss nothing."""
+
+    def test_bound_every_text_and_list(self) -> None:
+        forms: list[Any] = [NotedActionsForm, SubGoalsForm, types_of(3, 2), notes_after(2, 4)]
+
+        def bounded(node: Any) -> bool:
+            if isinstance(node, list):
+                return all(map(bounded, node))
+            if not isinstance(node, dict):
+                return True
+            if node.get("type") == "string" and "maxLength" not in node:
+                return False
+            if node.get("type") == "array" and not {"minItems", "maxItems"} & set(node):
+                return False
+            return all(bounded(value) for value in node.values())
+
+        for form in forms:
+            assert bounded(form_of(form).schema), form_of(form).schema
+
+    def test_cut_what_is_too_long_instead_of_refusing_it(self) -> None:
+        answer = prompted(in_turn({**NOTED, "summary": "w" * 999, "action": "x"})).act(STATE, ())
+        assert answer.notes.summary == "w" * 240
+        many = {"sub_goals": [f"part {n}" for n in range(9)]}
+        assert "part 5" in prompted(in_turn(many)).recount(GOAL, STEPS[:1])[0].assessment
+
+    def test_of_types_leave_out_those_beyond_the_last(self) -> None:
+        reply: Reply = {"types": [{"name": f"{n}", "members": [n]} for n in (1, 2, 3, 4)]}
+        found = prompted(lambda q: reply if "equal size" in q else {"item_1": 1, "item_2": 1})
+        assert found.cluster_goals(["a", "b", "c", "d"]).names == ("1", "2")
 
 
 class TestDecisions:
