@@ -14,6 +14,7 @@ from ldm.embed import Embedder
 from ldm.parallel import at_once
 from ldm.reasoner import Clustering, TypeView
 from ldm.reasoner.asking import Asker, fitting, numbered, types_of, values
+from ldm.reasoner.clusters import cluster
 from ldm.types import stable_seed
 
 #: Items that the model makes types of at once; the others are classified.
@@ -43,6 +44,7 @@ class Sorter:
 
         Of more than SAMPLE items a seeded sample is clustered and the rest classified. What the
         model leaves out or names twice is asked for again once, and then goes to the nearest type.
+        Where it makes no types at all, they are those of `clusters.cluster`.
         """
         if len(items) <= 1:
             return Clustering(tuple(item[:NAME] for item in items), (0,) * len(items))
@@ -50,6 +52,8 @@ class Sorter:
         if len(items) > SAMPLE:
             sample = sorted(random.Random(stable_seed(*items)).sample(sample, SAMPLE))
         names, placed = self._types([items[i] for i in sample])
+        if not names:
+            return cluster(items, self.embedder.embed(items))
         assignment = [NOWHERE] * len(items)
         for i, label in zip(sample, placed, strict=True):
             assignment[i] = label
@@ -95,7 +99,7 @@ class Sorter:
         return [label for labels in found for label in labels]
 
     def _types(self, items: Sequence[str]) -> tuple[list[str], list[int]]:
-        """Names of types, and for each item its type, NOWHERE where it is not told."""
+        """Names of types, none where the reply is no use; each item's type, or NOWHERE."""
         most = max(2, min(MOST_TYPES, round(math.sqrt(len(items)))))
 
         def ask(effort: float) -> Any:
@@ -112,7 +116,7 @@ class Sorter:
 
         form = fitting(ask)
         if form is None:
-            return [f"all {self.what}"], [0] * len(items)
+            return [], []
         told = _told(form.types)
         claims = [[label for label, (_, m) in enumerate(told) if i in m] for i in range(len(items))]
         return [name for name, _ in told], [c[0] if len(c) == 1 else NOWHERE for c in claims]

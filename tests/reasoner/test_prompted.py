@@ -277,11 +277,12 @@ class TestTypes:
         "wrong",
         ["", "Ich weiß es nicht.", {"types": []}, {"types": [{"name": "x", "members": []}]}],
     )
-    def test_are_a_single_one_where_the_model_makes_none(self, wrong: Reply) -> None:
+    def test_are_the_aids_where_the_model_makes_none(self, wrong: Reply) -> None:
         reasoner = prompted(lambda _: wrong)
-        found = reasoner.cluster_goals(["a", "b", "c"])
-        assert found.assignment == (0, 0, 0)
-        assert reasoner.counts()["malformed"] >= 1
+        items = ["red letter", "blue letter", "red box", "blue box", "a parcel", "two parcels"] * 2
+        items = [f"{item} {n}" for n, item in enumerate(items)]
+        assert reasoner.cluster_goals(items) == AID.cluster_goals(items)
+        assert reasoner.counts()["malformed"] == 1
 
     def test_of_the_same_name_are_told_apart(self) -> None:
         reply: Reply = {"types": [{"name": "x", "members": [n]} for n in (1, 2)]}
