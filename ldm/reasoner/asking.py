@@ -21,6 +21,9 @@ CLOSE = 0.8
 #: What is tried where the model has no room: so much of the recalls and of every text.
 EFFORTS = (1.0, 0.5, 0.25)
 
+#: What stands between several actions; not in brackets, where words are searched for.
+_SEVERAL = re.compile(r"\s*;(?![^\[]*\])\s*| and then ")
+
 Match = Literal["exact", "normalised", "closest", "none", "free"]
 T = TypeVar("T")
 
@@ -32,8 +35,8 @@ def _bounded(length: int) -> Any:
 
 #: A few words; a sentence or two; an action. Without a bound a small model goes on and on.
 #: The cutting comes last in each, which is first in time: so the schema says maxItems of lists.
-Words = Annotated[str, Field(max_length=100), _bounded(100)]
-Sentences = Annotated[str, Field(max_length=240), _bounded(240)]
+Words = Annotated[str, Field(max_length=80), _bounded(80)]
+Sentences = Annotated[str, Field(max_length=160), _bounded(160)]
 Line = Annotated[str, Field(max_length=160), _bounded(160)]
 Few = Annotated[tuple[Words, ...], Field(max_length=6), _bounded(6)]
 
@@ -235,8 +238,10 @@ def matched(answer: str, admissible: Sequence[str] | None) -> tuple[str, Match]:
         return answer, "free"
     if answer in admissible:
         return answer, "exact"
-    said = normalised(answer)
     known = [normalised(action) for action in admissible]
+    said = normalised(answer)
+    if said not in known:  # of several actions the first
+        said = normalised(_SEVERAL.split(answer)[0])
     if said in known:
         return admissible[known.index(said)], "normalised"
     from rapidfuzz.distance import Levenshtein

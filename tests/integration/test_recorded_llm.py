@@ -71,7 +71,7 @@ def play(tmp_path: Path) -> list[dict[str, Any]]:
 
     with models(tmp_path) as served:
         resources = Resources(memory, reasoner_llm=served.get("reasoner"), ask=ask)
-        options = LdmOptions(decision="per-batch", budget=6, k=3)
+        options = LdmOptions(decision="per-batch", candidates="vote", budget=8, k=2)
         agent = LdmAgent(options, resources)
         played = [run_episode(env, agent, game) for game in games]
     env.close()

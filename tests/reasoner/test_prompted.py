@@ -345,7 +345,7 @@ class TestForms:
 
     def test_cut_what_is_too_long_instead_of_refusing_it(self) -> None:
         answer = prompted(in_turn({**NOTED, "summary": "w" * 999, "action": "x"})).act(STATE, ())
-        assert answer.notes.summary == "w" * 240
+        assert answer.notes.summary == "w" * 160
         many = {"sub_goals": [f"part {n}" for n in range(9)]}
         assert "part 5" in prompted(in_turn(many)).recount(GOAL, STEPS[:1])[0].assessment
 
@@ -369,6 +369,8 @@ class TestDecisions:
             ("take letter 1", "take letter 1", "exact"),
             (" Take the letter 1. ", "take letter 1", "normalised"),
             ('Action: "take letter 1"', "take letter 1", "normalised"),
+            ("take letter 1; go to desk 1", "take letter 1", "normalised"),
+            ("Take letter 1 and then post it", "take letter 1", "normalised"),
             ("take leter 1", "take letter 1", "closest"),
             ("burn everything", "burn everything", "none"),
             ("", "", "none"),
