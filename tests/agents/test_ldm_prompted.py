@@ -51,7 +51,7 @@ def follow(question: str) -> Reply:
     """Does the first candidate of the vote; of several attempts it takes the second."""
     if "Which attempt" in question:
         return {"item_1": 2}
-    found = re.search(r"^1\. (.+) \(\d+ %, \d+ examples\)$", question, re.MULTILINE)
+    found = re.search(r"^\d+ %, \d+ records: (.+)$", question, re.MULTILINE)
     action = found[1] if found else "wait"
     return {"complete": "", "incomplete": "all", "summary": f"then {action}", "action": action}
 

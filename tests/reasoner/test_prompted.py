@@ -369,6 +369,7 @@ class TestDecisions:
             ("take letter 1", "take letter 1", "exact"),
             (" Take the letter 1. ", "take letter 1", "normalised"),
             ('Action: "take letter 1"', "take letter 1", "normalised"),
+            ("12 %, 3 records: take letter 1", "take letter 1", "normalised"),
             ("take letter 1; go to desk 1", "take letter 1", "normalised"),
             ("Take letter 1 and then post it", "take letter 1", "normalised"),
             ("take leter 1", "take letter 1", "closest"),
@@ -443,9 +444,8 @@ class TestDecisions:
         reasoner.act(STATE, RECALLS)
         question = model(reasoner).asked[0][-1].content
         best = AID.weigh(STATE, RECALLS, 1)[0]
-        assert (
-            f"1. {best.action} ({round(100 * best.share)} %, {best.recalls} examples)" in question
-        )
+        share = round(100 * best.share)
+        assert f"{share} %, {best.recalls} records: {best.action}\n" in question
 
 
 class TestProposals:
