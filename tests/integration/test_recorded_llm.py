@@ -34,7 +34,7 @@ from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 
 RECORDING = CHECKOUT / "tests" / "recordings" / "per_batch.jsonl.gz"
-OUTCOME = CHECKOUT / "tests" / "recordings" / "per_batch_outcome.json"
+OUTCOME = CHECKOUT / "tests" / "recordings" / "per_batch_outcome.json.gz"
 EPISODES = CHECKOUT / "data" / "trajectories" / "alfworld" / "demo_train.jsonl"
 KINDS = ("look", "pick")
 EMBEDDER = BagOfWords()
@@ -54,6 +54,7 @@ def models(tmp_path: Path) -> Iterator[Models]:
         found.close()
     if name is not None:
         calls = (tmp_path / "llm.jsonl").read_bytes()
+        RECORDING.parent.mkdir(exist_ok=True)
         RECORDING.write_bytes(gzip.compress(calls, mtime=0))
 
 
@@ -87,13 +88,13 @@ def test_a_recorded_run_is_replayed_byte_for_byte(tmp_path: Path) -> None:
     found = play(tmp_path)
     text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if os.environ.get("LDM_RECORD"):
-        OUTCOME.write_text(text, encoding="utf-8")
+        OUTCOME.write_bytes(gzip.compress(text.encode(), mtime=0))
         pytest.skip("recorded anew: look at what has changed")
-    assert text == OUTCOME.read_text(encoding="utf-8")
+    assert text == gzip.decompress(OUTCOME.read_bytes()).decode()
 
 
 def test_each_game_had_a_process_a_batch_and_a_choice() -> None:
-    for game in json.loads(OUTCOME.read_text(encoding="utf-8")):
+    for game in json.loads(gzip.decompress(OUTCOME.read_bytes())):
         result = game["result"]
         notes = {note["kind"]: note["data"] for note in result["notes"]}
         assert result["error"] == ""
