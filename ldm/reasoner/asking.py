@@ -92,6 +92,14 @@ class NotedActionForm(NotesForm):
     action: Line
 
 
+@cache
+def choice_of(candidates: int, notes: bool) -> type[Any]:
+    """A form with the number of one of the `candidates`, as `choice`, with notes or without."""
+    number = Annotated[int, Field(ge=1, le=candidates)]
+    bases = (NotesForm,) if notes else ()
+    return make_dataclass(f"ChoiceOf{candidates}", [("choice", number)], bases=bases, frozen=True)
+
+
 @dataclass(frozen=True)
 class WeighedForm:
     action: Line

@@ -31,6 +31,7 @@ from ldm.reasoner.asking import (
     NotesForm,
     SummaryForm,
     assessed,
+    choice_of,
     fitting,
     matched,
     numbered,
@@ -47,13 +48,13 @@ Candidates = Literal["none", "vote"]
 #: Recalled tuples in a prompt, as in the paper.
 SHOWN = 5
 #: Actions of one's own that a decision shows, the latest ones.
-DONE = 20
+DONE = 12
 #: Characters of texts shown: of a step when the past is told, and in a decision.
 PAST_SHOWN = 400
 LENGTHS = {
     "recalled": 200,
     "so_far": 160,
-    "past": 300,
+    "past": 90,
     "present": 1500,
     "opening": 600,
     "step": 120,
@@ -181,16 +182,21 @@ class PromptedReasoner:
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """As `Reasoner.act`; one call also writes the notes on what has happened by now."""
-        completion = self._decide(state, recalls, 1)
+        candidates = self._candidates(state, recalls)
+        completion = self._decide(state, recalls, 1, candidates)
         form = completion.value
-        said = salvaged(completion.text, "action") if form is None else form.action
-        return Answer((Proposal(self._meant(said, state), 1.0),), _notes(form, state))
+        if candidates:
+            action = self._chosen(form, candidates)
+        else:
+            said = salvaged(completion.text, "action") if form is None else form.action
+            action = self._meant(said, state)
+        return Answer((Proposal(action, 1.0),), _notes(form, state))
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """As `Reasoner.propose`; equal actions are one, confidences are made to sum to 1."""
         if z == 1:
             return self.act(state, recalls)
-        completion = self._decide(state, recalls, z)
+        completion = self._decide(state, recalls, z, self._candidates(state, recalls))
         form = completion.value
         weights: dict[str, float] = {}
         for found in () if form is None else form.actions:
@@ -210,15 +216,15 @@ class PromptedReasoner:
         """The aid's answer: it carries each recalled action over to the present state."""
         return self._aid.agree(state, recalls)
 
-    def _decide(self, state: State, recalls: Sequence[Recall], z: int) -> Any:
+    def _decide(
+        self, state: State, recalls: Sequence[Recall], z: int, candidates: Sequence[Agreement]
+    ) -> Any:
         options = self._options
         form: type[Any] = NotedActionForm if options.notes else ActionForm
         if z > 1:
             form = NotedActionsForm if options.notes else ActionsForm
-        candidates = self._candidates(state, recalls) if options.candidates == "vote" else []
-        past = state.history.past
-        done = [action for _, action in past][-DONE:]
-        since = _since(state) if options.notes else []
+        elif candidates:
+            form = choice_of(len(candidates), options.notes)
 
         def ask(effort: float) -> Any:
             return self._asker.ask(
@@ -231,8 +237,7 @@ class PromptedReasoner:
                 recalls=[_example(r) for r in recalls[: round(options.shown * effort)]],
                 goal=state.goal,
                 so_far=_told(Notes(state.history.assessment, state.history.summary)),
-                done=done,
-                since=since,
+                done=_course(state.history.past),
                 observation=state.observation,
                 candidates=candidates,
                 admissible=() if candidates else state.admissible or (),
@@ -241,16 +246,16 @@ class PromptedReasoner:
 
         return fitting(ask)
 
-    def _candidates(self, state: State, recalls: Sequence[Recall]) -> list[dict[str, Any]]:
+    def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
         """What the aid would do: actions, the share of the votes each has, and who supports it."""
-        return [
-            {
-                "action": found.action,
-                "percent": round(100 * found.share),
-                "supporters": found.recalls,
-            }
-            for found in self._aid.weigh(state, recalls, NAMED)
-        ]
+        if self._options.candidates != "vote":
+            return ()
+        return self._aid.weigh(state, recalls, NAMED)
+
+    def _chosen(self, form: Any, candidates: Sequence[Agreement]) -> str:
+        """The candidate that the model names; the first where its reply is no use."""
+        self._asker.tally.add("matched none" if form is None else "matched choice")
+        return candidates[0 if form is None else form.choice - 1].action
 
     def _meant(self, answer: str, state: State) -> str:
         action, how = matched(answer, state.admissible)
@@ -304,15 +309,13 @@ def _told(notes: Notes) -> str:
     return "\n".join(text for text in (notes.assessment, notes.summary) if text)
 
 
-def _since(state: State) -> list[tuple[str, str]]:
-    """(action, what was seen after it) of the steps that the notes do not cover yet.
+def _course(past: Past) -> list[tuple[str, str]]:
+    """(action, what was seen after it) of the latest DONE steps.
 
-    The last one is left out: what was seen after it is the present observation.
+    After the last one it is the present observation, which the prompt has anyway: "" here.
     """
-    past = state.history.past
-    unsaid = past[state.noted :]
-    seen = [observation for observation, _ in past[state.noted + 1 :]]
-    return [(action, found) for (_, action), found in zip(unsaid, seen, strict=False) if found]
+    seen = [*(observation for observation, _ in past), ""][1:]
+    return list(zip((action for _, action in past), seen, strict=True))[-DONE:]
 
 
 def _example(recall: Recall) -> dict[str, str]:

@@ -412,13 +412,16 @@ class TestDecisions:
         assert answer.notes == Notes()
         assert "summary" not in model(reasoner).asked[0][0].content
 
-    def test_show_the_steps_that_the_notes_do_not_cover(self) -> None:
-        state = replace(STATE, history=History("", "", STEPS), noted=1)
+    def test_show_what_was_done_last_and_what_came_of_it(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "action": "x"}))
-        reasoner.act(state, ())
-        question = model(reasoner).asked[0][-1].content
-        assert 'After "go to drawer 2" you saw: In drawer 2' in question
-        assert "On desk 1 you see" not in question
+        reasoner.act(replace(STATE, history=History("", "", STEPS)), ())
+        done = model(reasoner).asked[0][-1].content.split("<done>")[1].split("</done>")[0]
+        assert [line for line in done.splitlines() if line] == [
+            "go to desk 1: On desk 1 you see: nothing.",
+            "go to drawer 2: In drawer 2 you see: letter 1.",
+            "take letter 1: You take letter 1.",
+            "go to letterbox 1",
+        ]
 
     def test_show_as_many_recalls_as_wanted_the_present_state_last(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "action": "x"}), shown=3)
@@ -438,14 +441,27 @@ class TestDecisions:
         with pytest.raises(ContextTooLong):
             prompted(lambda _: {}, room=10).act(STATE, long)
 
-    def test_with_candidates_show_what_the_recalls_vote_for(self) -> None:
-        reasoner = prompted(in_turn({**NOTED, "action": "go to drawer 2"}), candidates="vote")
+    def test_with_candidates_take_the_one_that_the_model_names(self) -> None:
+        reasoner = prompted(in_turn({**NOTED, "choice": 2}), candidates="vote")
         assert reasoner.recalls == AID.recalls
-        reasoner.act(STATE, RECALLS)
+        answer = reasoner.act(STATE, RECALLS)
         question = model(reasoner).asked[0][-1].content
-        best = AID.weigh(STATE, RECALLS, 1)[0]
+        best, second = AID.weigh(STATE, RECALLS, 2)
+        assert answer.action == second.action
+        assert answer.notes.summary == "Found letter 1."
+        assert reasoner.counts() == {"replies": 1, "matched choice": 1}
         share = round(100 * best.share)
-        assert f"{share} %, {best.recalls} records: {best.action}\n" in question
+        assert f"1. {best.action} ({share} %, {best.recalls} records)" in question
+
+    @pytest.mark.parametrize("wrong", [{**NOTED, "choice": 9}, {**NOTED, "action": "x"}, "", "two"])
+    def test_with_candidates_take_the_first_where_the_model_names_none(self, wrong: Reply) -> None:
+        reasoner = prompted(in_turn(wrong), candidates="vote")
+        assert reasoner.act(STATE, RECALLS).action == AID.weigh(STATE, RECALLS, 1)[0].action
+        assert reasoner.counts() == {"replies": 1, "malformed": 1, "matched none": 1}
+
+    def test_without_any_vote_are_free(self) -> None:
+        reasoner = prompted(in_turn({**NOTED, "action": "take letter 1"}), candidates="vote")
+        assert reasoner.act(STATE, ()).action == "take letter 1"
 
 
 class TestProposals:
