@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import output
 from ldm.cli.foretelling import SAMPLE, measured
-from ldm.cli.models import CONCURRENCY, ModelOptions, Models, say_accounts
+from ldm.cli.models import ModelOptions, serving
 from ldm.cli.wiring import Served, Wiring
-from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
+from ldm.errors import Interrupted, LdmError, WorkerDied
 
 if TYPE_CHECKING:
     from ldm.eval import EvaluationPlan, Report
@@ -38,7 +38,7 @@ class Arm:
 
     def hands(self, workers: int | None) -> int:
         """How many tasks are played at a time: one a core, or as many as may be waited for."""
-        usual = (self.models.concurrency or CONCURRENCY) if self.calls_models else cores()
+        usual = self.models.at_once if self.calls_models else cores()
         return usual if workers is None else max(1, workers)
 
 
@@ -63,38 +63,28 @@ def play(arm: Arm, workers: int | None) -> Report:
     except (Interrupted, WorkerDied):
         raise
     except LdmError:
-        _forget(arm)
+        forget(arm.run, fresh=arm.fresh)
         raise
     return report(arm.plan, arm.run, results)
 
 
 @contextmanager
 def _wired(arm: Arm) -> Iterator[tuple[Wiring | Served, bool]]:
-    """The wiring of an arm, and whether it works in threads of this process: where it has models.
-
-    What they cost is said in the end, however it ends.
-    """
+    """The wiring of an arm, and whether it works in threads: where it has models."""
     wiring = Wiring.of(arm.plan)
     if not arm.calls_models:
         yield wiring, False
         return
-    models = Models(arm.models, arm.run.directory)
-    try:
+    with serving(arm.models, arm.run.directory, " in this run") as models:
         yield Served(wiring, models), True
-    except RunStopped:
-        models.close(wait=True)
-        raise
-    finally:
-        models.close()
-        say_accounts(models.accounts(), " in this run")
 
 
-def _forget(arm: Arm) -> None:
-    """Remove a run in which nothing happened and no call was paid: its agent cannot be built."""
+def forget(run: Run, *, fresh: bool) -> None:
+    """Remove a run that this command made (`fresh`), if nothing happened and no call was paid."""
     from ldm.llm.recording import FILE
 
-    if arm.fresh and not arm.run.begun and not (arm.run.directory / FILE).exists():
-        arm.run.remove()
+    if fresh and not run.begun and not (run.directory / FILE).exists():
+        run.remove()
 
 
 def foretell(arm: Arm, workers: int | None) -> None:
@@ -102,7 +92,7 @@ def foretell(arm: Arm, workers: int | None) -> None:
     from ldm.eval import sample, select
 
     if not arm.calls_models:
-        _forget(arm)
+        forget(arm.run, fresh=arm.fresh)
         raise LdmError(f"The agent {arm.plan.agent} calls no model: it costs nothing.", "")
     chosen = select(arm.tasks, limit=min(SAMPLE, len(arm.tasks)))
     try:
@@ -112,7 +102,7 @@ def foretell(arm: Arm, workers: int | None) -> None:
     except (Interrupted, WorkerDied):
         raise
     except LdmError:
-        _forget(arm)
+        forget(arm.run, fresh=arm.fresh)
         raise
     usages = [result.usage for result in results]
     for line in measured(usages, len(arm.tasks), arm.models, "tasks"):

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import short
-from ldm.cli.choices import with_data, without_data
+from ldm.cli.arms import forget, short
+from ldm.cli.choices import said, with_data, without_data
 from ldm.cli.evaluate import DEFAULT_RUNS
 from ldm.cli.models import (
-    CONCURRENCY,
     CacheAt,
     Concurrency,
     LlmName,
@@ -30,7 +29,7 @@ from ldm.cli.models import (
     Timeout,
     connection,
     listed,
-    say_accounts,
+    serving,
 )
 from ldm.cli.wiring import Settings, build_environment, override, settings
 from ldm.errors import LdmError
@@ -159,7 +158,7 @@ def autoplan(  # noqa: PLR0913, PLR0917 - one parameter an option
         "reflection": reflection,
         "steps": steps,
     }
-    options = {**chosen, **{name: str(v) for name, v in named.items() if v is not None}}
+    options = {**chosen, **said(**named)}
     given = {"env": env, "kind": kind, "split": split, "out": out, "seed": seed}
     models = ModelOptions.given(
         llm=llm,
@@ -261,9 +260,7 @@ def _manifest(
     from ldm.runs import Manifest
 
     roles = models.roles()
-    names = {"llm": roles["llm"], "planner": roles["planner"]}
-    if not models.replay:
-        names["server"] = connection().shown
+    names = models.named({"llm": roles["llm"], "planner": roles["planner"]})
     used = {name: d for name, d in prompts.digests().items() if name.startswith("agents/autoplan")}
     return Manifest(
         command="autoplan",
@@ -324,11 +321,8 @@ def _optimise(
 ) -> tuple[str, list[Iteration]]:
     from ldm.errors import Interrupted, RunStopped
     from ldm.explore.autoplan import optimise
-    from ldm.llm.recording import FILE
 
     wanted = plan.settings()
-    models = Models(options, run.directory)
-    hands = max(1, workers or options.concurrency or CONCURRENCY)
     outcomes: list[bool] = []
 
     def shown(one: Experience) -> None:
@@ -337,28 +331,24 @@ def _optimise(
 
     try:
         total = wanted.iterations * wanted.batch
-        with output.progress(f"autoplan {plan.kind}", total) as advance:
+        with (
+            serving(options, run.directory, " in this run") as models,
+            output.progress(f"autoplan {plan.kind}", total) as advance,
+        ):
             return optimise(
                 run,
                 _Served(plan, models),
                 tasks,
                 wanted,
                 seed=plan.seed,
-                workers=hands,
+                workers=max(1, workers or options.at_once),
                 on_result=shown,
             )
-    except RunStopped:
-        models.close(wait=True)
-        raise
-    except Interrupted:
+    except (Interrupted, RunStopped):
         raise
     except LdmError:
-        if fresh and not run.begun and not (run.directory / FILE).exists():
-            run.remove()
+        forget(run, fresh=fresh)
         raise
-    finally:
-        models.close()
-        say_accounts(models.accounts(), " in this run")
 
 
 def _save(

@@ -21,17 +21,16 @@ from ldm.cli.models import (
     MaxTokens,
     MaxUsd,
     ModelOptions,
-    Models,
     PricesAt,
     ReasonerName,
     ReplayOf,
     Timeout,
     connection,
     counted,
-    say_accounts,
+    serving,
 )
 from ldm.cli.wiring import DEFAULT_MEMORY, card_of
-from ldm.errors import LdmError, RunStopped
+from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
@@ -141,7 +140,8 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
     options = FormationOptions(batch_size, batching.value, seed)
     model = load_embedder(embedder)
     reports = []
-    with _reasoning(asked, record or _calls(memory), formation) as reasoner_of:
+    calls = (record or _calls(memory)) if asked.configured else None
+    with _reasoning(asked, calls, formation) as reasoner_of:
         for name in sorted({t.task.env for t in chosen}):
             with output.stages() as on_progress:
                 built = build(
@@ -179,27 +179,23 @@ def _reasoning(
 
     if not asked.replay:
         output.say(f"{asked.roles()['reasoner']} at {connection().shown} forms the memory.")
-    models, made = Models(asked, record), list[PromptedReasoner]()
-    options = PromptedOptions(formation, concurrency=models.concurrency)
+    made: list[PromptedReasoner] = []
+    options = PromptedOptions(formation, concurrency=asked.at_once)
+    with serving(asked, record) as models:
 
-    def reasoner_of(env: str) -> Callable[[Embedder], Reasoner]:
-        def make(embedder: Embedder) -> Reasoner:
-            aid, llm = OfflineReasoner(embedder), models.get("reasoner")
-            made.append(PromptedReasoner(llm, card_of(env), aid, embedder, options))
-            return made[-1]
+        def reasoner_of(env: str) -> Callable[[Embedder], Reasoner]:
+            def make(embedder: Embedder) -> Reasoner:
+                aid, llm = OfflineReasoner(embedder), models.get("reasoner")
+                made.append(PromptedReasoner(llm, card_of(env), aid, embedder, options))
+                return made[-1]
 
-        return make
+            return make
 
-    try:
-        yield reasoner_of
-    except RunStopped:
-        models.close(wait=True)
-        raise
-    finally:
-        models.close()
-        say_accounts(models.accounts())
-        for reasoner in made:
-            output.say(f"Replies: {counted(reasoner.counts())}.")
+        try:
+            yield reasoner_of
+        finally:
+            for reasoner in made:
+                output.say(f"Replies: {counted(reasoner.counts())}.")
 
 
 def _calls(memory: str) -> Path | None:

@@ -352,11 +352,9 @@ def _manifest(
     prompts: dict[str, str] = {}
     wiring = Wiring.of(plan)
     if wiring.calls(models):
-        names |= _called(models.roles(), wiring.agent_class().needs)
+        names |= models.named(_called(models.roles(), wiring.agent_class().needs))
         arguments["models"] = asdict(models)
         prompts = digests()
-        if not models.replay:
-            names["server"] = connection().shown
     return Manifest(
         command="eval",
         arguments=arguments,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,10 +9,17 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from ldm.cli import output
-from ldm.cli.arms import cores, short
-from ldm.cli.models import CONCURRENCY, ModelOptions, Models, counted, say_accounts
-from ldm.cli.wiring import Knowledge, Settings, build_environment, load_knowledge, override
-from ldm.errors import LdmError, RunStopped
+from ldm.cli.arms import cores, forget, short
+from ldm.cli.models import ModelOptions, Models, counted, serving
+from ldm.cli.wiring import (
+    Knowledge,
+    Settings,
+    SharedKnowledge,
+    build_environment,
+    load_knowledge,
+    override,
+)
+from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
@@ -76,7 +82,7 @@ class RefinementPlan:
         reasoner: Reasoner = known.reasoner
         if models is not None:
             reasoner = known.ask(
-                models.get("reasoner"), env.card, policy_options.prompted(models.concurrency)
+                models.get("reasoner"), env.card, policy_options.prompted(models.options.at_once)
             )
         assert known.memory is not None  # noqa: S101 - a refinement has one
         policy = Policy(known.memory, reasoner, policy_options, self.seed)
@@ -96,18 +102,11 @@ class Served:
     def __init__(self, plan: RefinementPlan, models: Models) -> None:
         self._plan = plan
         self._models = models
+        self._knowledge = SharedKnowledge(plan)
         self._made: list[Reasoner] = []
-        self._knowledge: Knowledge | None = None
-        self._lock = threading.Lock()
 
     def __call__(self) -> Equipment:
-        """The equipment of one thread; memory and embedder are loaded by the first."""
-        with self._lock:
-            if self._knowledge is None:
-                env = self._plan.environment()
-                self._knowledge = self._plan.knowledge(env.card.name)
-                env.close()
-        made = self._plan(self._models, self._knowledge)
+        made = self._plan(self._models, self._knowledge())
         self._made.append(made.reasoner)
         return made
 
@@ -137,7 +136,7 @@ def carry_out(
         improved.append(any(tree.improved for tree in explored.trees))
         advance(f"improved {sum(improved)}")
 
-    usual = (models.concurrency or CONCURRENCY) if models.configured else cores()
+    usual = models.at_once if models.configured else cores()
     hands = usual if workers is None else max(1, workers)
     try:
         with (
@@ -148,8 +147,7 @@ def carry_out(
     except (Interrupted, WorkerDied):
         raise
     except LdmError:
-        if fresh and not run.begun:
-            run.remove()
+        forget(run, fresh=fresh)
         raise
 
 
@@ -161,18 +159,13 @@ def _wired(
     if not models.configured:
         yield plan, False
         return
-    made = Models(models, run.directory)
-    served = Served(plan, made)
-    try:
-        yield served, True
-    except RunStopped:
-        made.close(wait=True)
-        raise
-    finally:
-        made.close()
-        say_accounts(made.accounts(), " in this run")
-        if counts := served.replies():
-            output.say(f"Replies: {counted(counts)}.")
+    with serving(models, run.directory, " in this run") as made:
+        served = Served(plan, made)
+        try:
+            yield served, True
+        finally:
+            if counts := served.replies():
+                output.say(f"Replies: {counted(counts)}.")
 
 
 def enlarge(plan: RefinementPlan, explored: Sequence[Explored], models: ModelOptions) -> Generation:

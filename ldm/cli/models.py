@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldm.cli import output
-from ldm.errors import LdmError
+from ldm.errors import LdmError, RunStopped
 
 if TYPE_CHECKING:
     from ldm.llm import LLM
@@ -127,6 +128,15 @@ class ModelOptions:
         """Whether a model is named, or a recording names it."""
         return bool(self.llm or self.reasoner_llm or self.replay)
 
+    @property
+    def at_once(self) -> int:
+        """How many requests may be in flight."""
+        return self.concurrency or CONCURRENCY
+
+    def named(self, called: Mapping[str, str]) -> dict[str, str]:
+        """What run.json says of models: those of the roles `called`, and the server they are at."""
+        return dict(called) if self.replay else {**called, "server": connection().shown}
+
     def roles(self) -> dict[str, str]:
         """Role → model. Raises LdmError where a replayed recording does not say which."""
         llm = self.llm
@@ -149,6 +159,23 @@ class ModelOptions:
         }
 
 
+@contextmanager
+def serving(options: ModelOptions, directory: Path | None, where: str = "") -> Iterator[Models]:
+    """The models of one run, closed in the end; what they cost is said, however it ends.
+
+    directory: as for `Models`. where: what the cost is of, e.g. " in this run".
+    """
+    models = Models(options, directory)
+    try:
+        yield models
+    except RunStopped:
+        models.close(wait=True)
+        raise
+    finally:
+        models.close()
+        say_accounts(models.accounts(), where)
+
+
 class Models:
     """The models of one run, behind one client that is made when the first is asked for.
 
@@ -162,11 +189,6 @@ class Models:
         self._client: Client | None = None
         self._roles: dict[str, str] = {}
         self._lock = threading.Lock()
-
-    @property
-    def concurrency(self) -> int:
-        """How many requests may be in flight."""
-        return self.options.concurrency or CONCURRENCY
 
     def get(self, role: str) -> LLM:
         """The model of a role. Raises LdmError where the settings do not name it or its server."""
@@ -229,7 +251,7 @@ def make_client(options: ModelOptions, directory: Path | None) -> Client:
     from ldm.llm.meter import Limits, Meter, load_prices
     from ldm.llm.service import Service
 
-    concurrency = options.concurrency or CONCURRENCY
+    concurrency = options.at_once
     where = None if options.replay else connection(options.timeout)
     own = known = None
     if directory is not None:

@@ -166,7 +166,7 @@ def refine(  # noqa: PLR0913, PLR0917 - one parameter an option
         embedder=embedder,
         env_options=env_options,
         policy_options=policy_options,
-        options={name: str(value) for name, value in explore.items() if value is not None},
+        options=said(**explore),
     )
     models = ModelOptions.given(
         llm=llm,
@@ -349,9 +349,7 @@ def _manifest(
     names = {"embedder": plan.embedder}
     if models.configured:
         arguments["models"] = asdict(models)
-        names["reasoner"] = models.roles()["reasoner"]
-        if not models.replay:
-            names["server"] = connection().shown
+        names |= models.named({"reasoner": models.roles()["reasoner"]})
     return Manifest(
         command="refine",
         arguments=arguments,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Protocol, get_args, get_origin, get_type_hints
 
 from ldm.errors import LdmError
 
@@ -157,24 +157,43 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ldm"
 
 
+class Knowing(Protocol):
+    """A plan that knows its environment, and what to load for it."""
+
+    def environment(self) -> Environment: ...
+
+    def knowledge(self, env: str, /) -> Knowledge: ...
+
+
+class SharedKnowledge:
+    """What the threads of a process share: loaded by the first that asks."""
+
+    def __init__(self, plan: Knowing) -> None:
+        self._plan = plan
+        self._found: Knowledge | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Knowledge:
+        with self._lock:
+            if self._found is None:
+                env = self._plan.environment()
+                self._found = self._plan.knowledge(env.card.name)
+                env.close()
+            return self._found
+
+
 class Served:
     """A wiring with the models of this process, for agents that work in its threads."""
 
     def __init__(self, wiring: Wiring, models: Models) -> None:
         self._wiring = wiring
         self._models = models
-        self._knowledge: Knowledge | None = None
-        self._lock = threading.Lock()
+        self._knowledge = SharedKnowledge(wiring)
 
     def __call__(self) -> tuple[Environment, Agent]:
-        """Environment and agent for one thread; memory and embedder are loaded by the first."""
-        wiring = self._wiring
-        with self._lock:
-            if self._knowledge is None and "reasoner" in wiring.agent_class().needs:
-                env = wiring.environment()
-                self._knowledge = wiring.knowledge(env.card.name)
-                env.close()
-        return wiring(self._models, self._knowledge)
+        """Environment and agent for one thread."""
+        knows = "reasoner" in self._wiring.agent_class().needs
+        return self._wiring(self._models, self._knowledge() if knows else None)
 
 
 def card_of(env: str) -> Card:

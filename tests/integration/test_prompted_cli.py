@@ -84,6 +84,7 @@ class TestBuilding:
         assert "Paid for reasoner (scripted)" in outcome.err
         assert "0 malformed (0.0 %)" in outcome.err
         assert "one (" in outcome.out
+        assert "--record" not in outcome.err
         exported = run("memory", "export", "out.jsonl")
         assert exported.code == 0
         text = Path("out.jsonl").read_text()
@@ -222,6 +223,21 @@ class TestRefining:
         assert sum(server.outcomes.values()) == asked
         log = json.loads(run("memory", "log", "--json").out)
         assert log[1]["settings"]["reasoner"] == "scripted"
+
+    def test_with_the_limit_reached_at_the_first_goal_loses_no_paid_call(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        assert run("build-memory", "data").code == 0
+        stopped = run(*self.REFINE, "--dry-run", *MODEL, "--concurrency", "1", "--max-calls", "3")
+        assert stopped.code != 0
+        (first,) = (place / "runs").glob("refine-*")
+        paid = len(records.read(first / "llm.jsonl", Call))
+        assert paid >= 3
+        resumed = run("refine", "--resume", first, "--max-calls", "1000")
+        assert resumed.code == 0, resumed.err
+        calls = records.read(first / "llm.jsonl", Call)
+        assert len({call.key for call in calls}) == len(calls) > paid
+        assert len(calls) == server.outcomes["answered"]
 
 
 def explored(directory: Path) -> list[dict[str, Any]]:
