@@ -132,7 +132,7 @@ class Policy:
         state, recalls = self._seen(now, batches)
         agreed = self._reasoner.agree(state, recalls)
         if agreed.recalls >= AGREEING and agreed.share >= concentration:
-            return Decision((Proposal(agreed.action, 1.0),), recalls, _noted(state))
+            return Decision((Proposal(agreed.action, 1.0),), recalls, state.notes)
         return _decision(self._reasoner.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
@@ -181,11 +181,6 @@ class Policy:
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
     return Decision(answer.proposals, recalls, answer.notes)
-
-
-def _noted(state: State) -> Notes:
-    """The notes of a decision that the reasoner was not asked for: they stay as they were."""
-    return Notes(state.history.assessment, state.history.summary, state.noted)
 
 
 def _localized(recall: Recall, localize: Callable[[str], str]) -> Recall:

@@ -215,6 +215,7 @@ def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
     min_reward: Annotated[
         float, typer.Option(min=0, max=1, help="Leave out trajectories that scored less.")
     ] = 0.0,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many, kinds evenly.")] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="WebShop's product files, to rebuild pages; default: $WEBSHOP_DATA."),
@@ -232,13 +233,16 @@ def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm import conversations.jsonl --out data/trajectories/alfworld/expert.jsonl
       ldm import logs/ --out all.jsonl.gz --format alfworld-conversations --strict
       ldm import human_sessions/ --data webshop/ --out human.jsonl
-      ldm import react_episodes.jsonl --min-reward 1 --out agent.jsonl
+      ldm import react_episodes.jsonl --min-reward 1 --limit 20 --out agent.jsonl
     """
     from ldm import records
+    from ldm.eval.plan import even
 
     named = os.environ.get("WEBSHOP_DATA")
     found = _trajectories(files, format_name, strict, data or (Path(named) if named else None))
-    trajectories = [t for t in found if t.score >= min_reward]
+    worth = [t for t in found if t.score >= min_reward]
+    kept = even([(t.id, f"{t.task.env} {t.task.kind}") for t in worth], limit or len(worth))
+    trajectories = [worth[i] for i in kept]
     if not trajectories:
         raise LdmError(
             f"There is no trajectory in these files{_worth(min_reward)}.", f"{out} was not written."
@@ -259,8 +263,10 @@ def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
     rows = [(kind, str(number)) for kind, number in sorted(kinds.items())]
     output.print_table("", ("kind", "trajectories"), rows)
     output.say(f"{count} trajectories → {out}", error=False)
-    if len(found) > count:
-        output.say(f"{len(found) - count} left out: reward below {min_reward:g}.", error=False)
+    if len(found) > len(worth):
+        output.say(f"{len(found) - len(worth)} left out: reward below {min_reward:g}.", error=False)
+    if len(worth) > count:
+        output.say(f"{len(worth) - count} left out: --limit {limit}.", error=False)
     if blind:
         output.say(
             f"{blind} hold actions only: what was seen is not recorded, and the products are not in"

@@ -82,21 +82,23 @@ def select(
         raise LdmError("There is no task left.", "Choose another split, kind or task.")
     if limit is None or limit >= len(chosen):
         return tuple(chosen)
-    shares = {task.id for task in _even(chosen, limit, seed)}
-    return tuple(task for task in chosen if task.id in shares)
+    return tuple(chosen[i] for i in even([(t.id, t.kind) for t in chosen], limit, seed))
 
 
-def _even(tasks: Sequence[Task], limit: int, seed: int | None) -> list[Task]:
-    """`limit` tasks, dealt round the kinds like cards; within a kind in the order of a hash."""
-    hands: dict[str, list[Task]] = {}
+def even(items: Sequence[tuple[str, str]], limit: int, seed: int | None = None) -> list[int]:
+    """Which `limit` of items (id, kind) are an even share of each kind; their indices, ascending.
+
+    They are dealt round the kinds like cards; within a kind in the order of a hash of the ids.
+    """
+    hands: dict[str, list[int]] = {}
     salt = () if seed is None else (seed,)
-    for task in sorted(tasks, key=lambda task: stable_hash("limit", *salt, task.id)):
-        hands.setdefault(task.kind, []).append(task)
+    for i in sorted(range(len(items)), key=lambda i: stable_hash("limit", *salt, items[i][0])):
+        hands.setdefault(items[i][1], []).append(i)
     dealt = sorted(
-        ((place, kind, task) for kind, hand in hands.items() for place, task in enumerate(hand)),
+        ((place, kind, i) for kind, hand in hands.items() for place, i in enumerate(hand)),
         key=lambda card: card[:2],
     )
-    return [task for _, _, task in dealt[:limit]]
+    return sorted(i for _, _, i in dealt[:limit])
 
 
 def _known(what: str, asked: Sequence[str], known: set[str]) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 #: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
 DECIMALS = 6
-EXAMPLES = 3
 
 K = TypeVar("K")
 Fallback = Literal["", "goal type", "batch"]
@@ -76,7 +75,9 @@ class _Batch:
         by_cell = _grouped(formed, lambda i: (rows[i].goal_type, rows[i].observation_type))
         self.goal_types = _Types(
             [
-                _view(goal_type.name, [rows[i].tuple.goal for i in of], vectors[of, :dimension])
+                TypeView.of(
+                    goal_type.name, [rows[i].tuple.goal for i in of], vectors[of, :dimension]
+                )
                 for g, goal_type in enumerate(index.goal_types)
                 for of in [by_goal[g]]
             ]
@@ -84,7 +85,9 @@ class _Batch:
         self.observation_types = [
             _Types(
                 [
-                    _view(name, [rows[i].tuple.observation for i in of], vectors[of, dimension:])
+                    TypeView.of(
+                        name, [rows[i].tuple.observation for i in of], vectors[of, dimension:]
+                    )
                     for o, name in enumerate(goal_type.observation_types)
                     for of in [by_cell[g, o]]
                 ]
@@ -200,10 +203,3 @@ def _grouped(members: Sequence[int], key: Callable[[int], K]) -> dict[K, list[in
     for i in members:
         groups.setdefault(key(i), []).append(i)
     return groups
-
-
-def _view(name: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> TypeView:
-    centroid = vectors.mean(axis=0)
-    centroid /= max(float(np.linalg.norm(centroid)), 1e-12)
-    examples = tuple(dict.fromkeys(texts))[:EXAMPLES]
-    return TypeView(name, examples, centroid)

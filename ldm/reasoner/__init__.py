@@ -15,6 +15,8 @@ from ldm.types import History, Past, Proposal, Recall
 
 #: Characters of a past observation that a history keeps; all of it in ALFWorld.
 PAST_OBSERVATION = 1_000
+#: Members of a type that `classify_*` sees.
+EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,13 @@ class TypeView:
     name: str
     examples: tuple[str, ...]
     centroid: np.ndarray
+
+    @classmethod
+    def of(cls, name: str, texts: Sequence[str], vectors: np.ndarray) -> TypeView:
+        """The type with these members; vectors: (n, dimension), n of at least 1."""
+        centroid = vectors.mean(axis=0)
+        centroid /= max(float(np.linalg.norm(centroid)), 1e-12)
+        return cls(name, tuple(dict.fromkeys(texts))[:EXAMPLES], centroid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,11 @@ class State:
     observation: str
     admissible: tuple[str, ...] | None = None
     noted: int = 0
+
+    @property
+    def notes(self) -> Notes:
+        """What the history says in words; it stays so where nobody writes anything new."""
+        return Notes(self.history.assessment, self.history.summary, self.noted)
 
 
 @dataclass(frozen=True, slots=True)

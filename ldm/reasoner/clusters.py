@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ldm.reasoner import Clustering
+from ldm.reasoner import Clustering, TypeView
 from ldm.reasoner.situation import FUNCTION_WORDS, words
 
 if TYPE_CHECKING:
@@ -40,6 +40,14 @@ def cluster(texts: Sequence[str], vectors: NDArray[np.float32]) -> Clustering:
     order = {label: i for i, label in enumerate(dict.fromkeys(labels.tolist()))}
     assignment = tuple(order[label] for label in labels.tolist())
     return Clustering(_names(texts, assignment), assignment)
+
+
+def nearest(vector: NDArray[np.float32], types: Sequence[TypeView]) -> int:
+    """The index of the type whose centroid is nearest a (dimension,) vector, the first of equals.
+
+    Nearness is rounded, so that the last bits of a sum decide nothing.
+    """
+    return int(np.argmax(np.round(np.stack([view.centroid for view in types]) @ vector, 6)))
 
 
 def _names(texts: Sequence[str], assignment: Sequence[int]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from ldm.reasoner import (
     shortened,
 )
 from ldm.reasoner.analogy import Precedent, Weights
-from ldm.reasoner.clusters import cluster
+from ldm.reasoner.clusters import cluster, nearest
 from ldm.reasoner.situation import FUNCTION_WORDS, Situation, name_of
 from ldm.reasoner.voting import Poll
 from ldm.types import Past, Proposal, Recall
@@ -125,7 +125,7 @@ class OfflineReasoner:
         votes = self._poll(state, recalls).ranked() or [(_least_done(state), 0.0)]
         action, most = votes[0]
         confidence = most / sum(share for _, share in votes) if most else 0.0
-        return Answer((Proposal(action, confidence),), _kept(state))
+        return Answer((Proposal(action, confidence),), state.notes)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """The `z` alternatives with most votes; confidences are their shares of those votes."""
@@ -133,7 +133,7 @@ class OfflineReasoner:
         votes = (found or [(_least_done(state), 0.0)])[:z]
         total = sum(share for _, share in votes) or 1.0
         proposals = tuple(Proposal(action, share / total) for action, share in votes)
-        return Answer(proposals, _kept(state))
+        return Answer(proposals, state.notes)
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """Each recall comes to the action most like its own, and says so with its voice."""
@@ -166,9 +166,7 @@ class OfflineReasoner:
         return analogy.poll(present, state.admissible, precedents, self._weights)
 
     def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
-        vector = self._embedder.embed([text])[0]
-        nearness = np.round(np.stack([t.centroid for t in types]) @ vector, 6)
-        return int(np.argmax(nearness))
+        return nearest(self._embedder.embed([text])[0], types)
 
     def _precedent(self, recall: Recall) -> Precedent:
         """The recalled situation, read once per tuple: reading costs more than voting."""
@@ -198,10 +196,6 @@ class OfflineReasoner:
                 self._pages.clear()
             self._pages[key] = kept
         return replace(kept, similarity=recall.similarity)
-
-
-def _kept(state: State) -> Notes:
-    return Notes(state.history.assessment, state.history.summary, state.noted)
 
 
 def _least_done(state: State) -> str:

@@ -236,7 +236,7 @@ class PromptedReasoner:
                 z=z,
                 recalls=[_example(r) for r in recalls[: round(options.shown * effort)]],
                 goal=state.goal,
-                so_far=_told(Notes(state.history.assessment, state.history.summary)),
+                so_far=state.history.told,
                 done=_course(state.history.past),
                 observation=state.observation,
                 candidates=candidates,
@@ -305,10 +305,6 @@ def _cut(processes: Any, effort: float) -> Any:
     return [_cut(process, effort) for process in processes]
 
 
-def _told(notes: Notes) -> str:
-    return "\n".join(text for text in (notes.assessment, notes.summary) if text)
-
-
 def _course(past: Past) -> list[tuple[str, str]]:
     """(action, what was seen after it) of the latest DONE steps.
 
@@ -321,10 +317,9 @@ def _course(past: Past) -> list[tuple[str, str]]:
 def _example(recall: Recall) -> dict[str, str]:
     """A recalled tuple as a prompt shows it."""
     source = recall.tuple
-    notes = Notes(source.history.assessment, source.history.summary)
     return {
         "goal": source.goal,
-        "so_far": _told(notes).replace("\n", ". "),
+        "so_far": source.history.told.replace("\n", ". "),
         "observation": source.observation,
         "action": source.action,
     }
@@ -335,4 +330,4 @@ def _notes(form: Any, state: State) -> Notes:
     if isinstance(form, NotesForm):
         assessment = assessed(form.complete, form.incomplete)
         return Notes(assessment, form.summary.strip(), len(state.history.past))
-    return Notes(state.history.assessment, state.history.summary, state.noted)
+    return state.notes

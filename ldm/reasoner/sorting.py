@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ldm.embed import Embedder
 from ldm.parallel import at_once
 from ldm.reasoner import Clustering, TypeView
 from ldm.reasoner.asking import Asker, fitting, numbered, types_of, values
-from ldm.reasoner.clusters import cluster
+from ldm.reasoner.clusters import cluster, nearest
 from ldm.types import stable_seed
 
 #: Items that the model makes types of at once; the others are classified.
@@ -86,12 +84,9 @@ class Sorter:
             return [number - 1 for number in values(completion.value)]
 
         found = fitting(ask)
-        return found if found is not None else [self.nearest(item, types) for item in items]
-
-    def nearest(self, item: str, types: Sequence[TypeView]) -> int:
-        """The index of the type whose centroid is nearest, the first of equals."""
-        vector = self.embedder.embed([item])[0]
-        return int(np.argmax(np.round(np.stack([t.centroid for t in types]) @ vector, 6)))
+        if found is not None:
+            return found
+        return [nearest(self.embedder.embed([item])[0], types) for item in items]
 
     def _all(self, items: Sequence[str], types: Sequence[TypeView]) -> list[int]:
         chunks = [items[i : i + CHUNK] for i in range(0, len(items), CHUNK)]
@@ -128,9 +123,7 @@ class Sorter:
         views = []
         for label, name in enumerate(names):
             members = [items[i] for i, at in enumerate(assignment) if at == label]
-            centroid = self.embedder.embed(members or [name]).mean(axis=0)
-            centroid /= max(float(np.linalg.norm(centroid)), 1e-12)
-            views.append(TypeView(name, tuple(members[:3]), centroid))
+            views.append(TypeView.of(name, members, self.embedder.embed(members or [name])))
         return views
 
 

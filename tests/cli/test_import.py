@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,23 @@ def test_a_least_reward_leaves_others_out_and_says_so(run: Run, tmp_path: Path) 
     assert "agent.jsonl:4: not JSON" in done.err
     assert "1 left out: reward below 0.5" in done.out
     assert [t.score for t in records.read(tmp_path / "out.jsonl", Trajectory)] == [1.0, 0.5]
+
+
+def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(
+    run: Run, tmp_path: Path
+) -> None:
+    kinds = ["heat"] * 6 + ["cool"] * 3
+    shipped = records.read(SHIPPED, Trajectory)[: len(kinds)]
+    told = [replace(t, task=replace(t.task, kind=k)) for t, k in zip(shipped, kinds, strict=True)]
+    taken = []
+    for name, order in (("a", told), ("b", told[::-1])):
+        path = tmp_path / f"{name}.jsonl"
+        records.write(path, order)
+        done = run("import", path, "--limit", 4, "--out", tmp_path / f"{name}.out.jsonl")
+        assert "5 left out: --limit 4" in done.out
+        taken.append(records.read(tmp_path / f"{name}.out.jsonl", Trajectory))
+    assert sorted(t.task.kind for t in taken[0]) == ["cool", "cool", "heat", "heat"]
+    assert taken[1] == taken[0][::-1]
 
 
 def test_where_none_is_good_enough_nothing_is_written(run: Run, tmp_path: Path) -> None:
