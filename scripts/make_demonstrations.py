@@ -190,19 +190,21 @@ def _count(told: Trajectory, verb: str) -> int:
 
 
 def _crafting(told: Trajectory) -> Thoughts:
-    """Thoughts at the start, when all is fetched, and after each thing that was crafted."""
+    """Thoughts at the start, when all is fetched, and after each thing that was crafted.
+
+    The first one begins with the goal: where it began otherwise, a small model copied a later one.
+    """
     actions = [step.action for step in told.steps]
     made = [
         (number, made[1], made[2])
         for number, action in enumerate(actions)
         if (made := re.fullmatch(r"craft \d+ (.+?) using (.+)", action))
     ]
-    needs = [f"{item} needs {parts}" for _, item, parts in dict.fromkeys(reversed(made))]
-    fetched = [action.removeprefix("get ") for action in actions if action.startswith("get ")]
-    thoughts = {
-        0: f"By the recipes, {'; '.join(needs)}. "
-        f"No recipe makes {_and([f.partition(' ')[2] for f in fetched])}: that can be fetched."
-    }
+    needs = [
+        f"To craft {item}, I need {parts}." for _, item, parts in dict.fromkeys(reversed(made))
+    ]
+    fetched = [re.sub(r"^get \d+ ", "", a) for a in actions if a.startswith("get ")]
+    thoughts = {0: f"{' '.join(needs)} {_and(fetched).capitalize()} must be fetched first."}
     last = 0
     for number, item, _ in made:
         new = [re.sub(" using .*|(craft|get) ", "", a) for a in actions[last:number]]

@@ -6,18 +6,36 @@ import ipaddress
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldm.llm import Message
+
 CHECKOUT = Path(__file__).resolve().parent.parent
+
+Golden = Callable[[Path, Sequence[Message]], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-goldens` writes the recorded prompts anew, to be read before they are committed."""
     parser.addoption("--update-goldens", action="store_true", help="write recorded prompts anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compares what is sent to a model with a file, word for word; see `--update-goldens`."""
+
+    def compare(file: Path, messages: Sequence[Message]) -> None:
+        text = "\n\n".join(f"[{m.role}]\n{m.content}" for m in messages) + "\n"
+        if request.config.getoption("--update-goldens"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert text == file.read_text(encoding="utf-8")
+
+    return compare
 
 
 @pytest.fixture(scope="session", autouse=True)

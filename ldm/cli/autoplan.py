@@ -267,11 +267,11 @@ def _manifest(
         arguments={
             "plan": json.loads(records.dumps(plan)),
             "models": asdict(models),
-            "prompts": used,
         },
         protocol=protocol(env, plan.split, tasks),
         models=names,
         seeds={"seed": plan.seed},
+        prompts=used,
     )
 
 

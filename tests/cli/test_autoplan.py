@@ -67,7 +67,7 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
     manifest = json.loads((the_run(place) / "run.json").read_text())
     assert manifest["protocol"]["feedback"] == "fine"
     assert manifest["models"]["llm"] == "cook"
-    assert set(manifest["arguments"]["prompts"]) >= {"agents/autoplan/act"}
+    assert set(manifest["prompts"]) >= {"agents/autoplan/act"}
 
     command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
     several = (*command, "--kinds", "heat", "--limit", "3", "--set", "budget=50", "--llm", "cook")
