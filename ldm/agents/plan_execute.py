@@ -65,6 +65,7 @@ class PlanExecuteAgent(LoopAgent):
 
 
 def _outline(found: Trajectory) -> str:
-    """What a demonstration did, without what was seen: how a plan of such a task can look."""
+    """What a demonstration did, written as a plan is to be: a small model copies what it sees."""
     actions = [step.action for step in found.steps if step.action]
-    return "\n".join([f"Task: {found.task.goal}", *actions])
+    plan = " AND\n".join(f"{number}. {action}" for number, action in enumerate(actions, 1))
+    return f"Task: {found.task.goal}\nPlan:\n{plan}"

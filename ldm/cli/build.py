@@ -26,7 +26,6 @@ from ldm.cli.models import (
     ReplayOf,
     Timeout,
     connection,
-    counted,
     serving,
 )
 from ldm.cli.wiring import DEFAULT_MEMORY, card_of
@@ -175,6 +174,7 @@ def _reasoning(
         output.say("No language model is used: the offline reasoner forms the memory.")
         yield lambda _: OfflineReasoner
         return
+    from ldm.eval.report import told_replies
     from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 
     if not asked.replay:
@@ -195,7 +195,8 @@ def _reasoning(
             yield reasoner_of
         finally:
             for reasoner in made:
-                output.say(f"Replies: {counted(reasoner.counts())}.")
+                if replies := told_replies(reasoner.counts()):
+                    output.say(replies)
 
 
 def _calls(memory: str) -> Path | None:

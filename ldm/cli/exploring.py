@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ldm.cli import output
 from ldm.cli.arms import cores, forget, short
-from ldm.cli.models import ModelOptions, Models, counted, serving
+from ldm.cli.models import ModelOptions, Models, serving
 from ldm.cli.wiring import (
     Knowledge,
     Settings,
@@ -159,13 +159,15 @@ def _wired(
     if not models.configured:
         yield plan, False
         return
+    from ldm.eval.report import told_replies
+
     with serving(models, run.directory, " in this run") as made:
         served = Served(plan, made)
         try:
             yield served, True
         finally:
-            if counts := served.replies():
-                output.say(f"Replies: {counted(counts)}.")
+            if replies := told_replies(served.replies()):
+                output.say(replies)
 
 
 def enlarge(plan: RefinementPlan, explored: Sequence[Explored], models: ModelOptions) -> Generation:

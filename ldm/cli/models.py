@@ -291,15 +291,3 @@ def say_accounts(accounts: list[Account], where: str = "") -> None:
             f"{usage.prompt_tokens} prompt tokens ({usage.cached_tokens} cached), "
             f"{usage.completion_tokens} completion tokens, {price}."
         )
-
-
-def counted(counts: Mapping[str, int]) -> str:
-    """What became of replies, in words; counts: as `Reasoner.counts` has them."""
-    replies, malformed = counts.get("replies", 0), counts.get("malformed", 0)
-    share = f" ({100 * malformed / replies:.1f} %)" if replies else ""
-    told = [f"{replies} replies", f"{malformed} malformed{share}"]
-    matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
-    if matched:
-        how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())
-        told.append(f"actions matched: {how}")
-    return "; ".join(told)

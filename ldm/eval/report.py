@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -134,8 +134,7 @@ def lines(report: Report) -> list[str]:
             f"{interval[1]:.3f}); success is a score of 1."
         )
     said += recursion(report)
-    replies = _replies(report.results)
-    if replies is not None:
+    if replies := told_replies(_replies(report.results)):
         said.append(replies)
     broken = [result for result in report.results if result.error]
     if broken:
@@ -164,18 +163,23 @@ def recursion(report: Report) -> list[str]:
     ]
 
 
-def _replies(results: Sequence[EpisodeResult]) -> str | None:
+def _replies(results: Sequence[EpisodeResult]) -> Counter[str]:
     """What became of a model's replies, where the agent counted them (notes "replies")."""
     counts: Counter[str] = Counter()
     for note in (note for result in results for note in result.notes if note.kind == "replies"):
         counts.update({k: v for k, v in note.data.items() if isinstance(v, int)})
-    if not counts["replies"]:
-        return None
-    share = 100 * counts["malformed"] / counts["replies"]
-    told = [f"Of {counts['replies']} replies {counts['malformed']} ({share:.1f} %) were malformed"]
-    if counts["loose"]:
+    return counts
+
+
+def told_replies(counts: Mapping[str, int]) -> str:
+    """What became of replies in words, "" where there was none; counts: see `Reasoner.counts`."""
+    replies, malformed = counts.get("replies", 0), counts.get("malformed", 0)
+    if not replies:
+        return ""
+    told = [f"Of {replies} replies {malformed} ({100 * malformed / replies:.1f} %) were malformed"]
+    if counts.get("loose"):
         told.append(f"{counts['loose']} were understood though not of the form asked for")
-    if counts["dropped"]:
+    if counts.get("dropped"):
         told.append(f"{counts['dropped']} further actions in the same reply were dropped")
     matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
     if matched:

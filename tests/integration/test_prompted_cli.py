@@ -82,7 +82,7 @@ class TestBuilding:
         assert outcome.code == 0, outcome.err
         assert "scripted at http" in outcome.err
         assert "Paid for reasoner (scripted)" in outcome.err
-        assert "0 malformed (0.0 %)" in outcome.err
+        assert "replies 0 (0.0 %) were malformed" in outcome.err
         assert "one (" in outcome.out
         assert "--record" not in outcome.err
         exported = run("memory", "export", "out.jsonl")
@@ -201,7 +201,7 @@ class TestRefining:
         outcome = run(*self.REFINE, "--dry-run", *MODEL, "--concurrency", "2")
         assert outcome.code == 0, outcome.err
         assert "scripted at http" in outcome.err
-        assert "Replies: " in outcome.err
+        assert "were malformed" in outcome.err
         (first,) = (place / "runs").glob("refine-*")
         no_server(monkeypatch)
         again = run(*self.REFINE, "--dry-run", "--replay", first, "--runs", "again")
