@@ -146,7 +146,8 @@ class Policy:
             notes = self._reasoner.notes(now.goal, past, now.observation, now.kept)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
             noted = notes.steps
-        return State(now.goal, history, now.observation, now.admissible, noted)
+        opening = now.past[0][0] if now.past and mode == "full" else ""
+        return State(now.goal, history, now.observation, now.admissible, noted, opening)
 
     def _seen(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self.state(now)

@@ -66,6 +66,8 @@ class State:
 
     admissible: the actions that are possible now, None where unknown or not shown.
     noted: how many of the past steps the history's assessment and summary cover.
+    opening: what was seen first, all of it, since it often says what no later observation repeats
+    (TextCraft's recipes); "" at the first step, and where the past is not to be seen.
     """
 
     goal: str
@@ -73,6 +75,7 @@ class State:
     observation: str
     admissible: tuple[str, ...] | None = None
     noted: int = 0
+    opening: str = ""
 
     @property
     def notes(self) -> Notes:

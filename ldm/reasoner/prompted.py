@@ -55,7 +55,8 @@ LENGTHS = {
     "recalled": 200,
     "so_far": 160,
     "past": 90,
-    "present": 1500,
+    "start": 2000,
+    "present": 2000,
     "opening": 600,
     "step": 120,
 }
@@ -236,6 +237,7 @@ class PromptedReasoner:
                 z=z,
                 recalls=[_example(r) for r in recalls[: round(options.shown * effort)]],
                 goal=state.goal,
+                opening=state.opening,
                 so_far=state.history.told,
                 done=_course(state.history.past),
                 observation=state.observation,

@@ -152,7 +152,11 @@ def test_history_says_what_the_model_sees_and_writes(
     player, model = agent(memory, follow, history=history, budget=3)
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
-    system, question = (message.content for message in model.asked[-1])
+    first, (system, question) = (
+        [message.content for message in model.asked[number]] for number in (0, -1)
+    )
+    assert ("<start>" in question) == (notes and actions)
+    assert "<start>" not in first[-1]  # it is what is seen now
     assert ("<notes-so-far>" in question) == notes
     assert ("summary:" in system) == notes
     assert ("<done>" in question) == actions
