@@ -147,7 +147,7 @@ class Policy:
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
             noted = notes.steps
         opening = now.past[0][0] if now.past and mode == "full" else ""
-        return State(now.goal, history, now.observation, now.admissible, noted, opening)
+        return State(now.goal, history, now.observation, now.admissible, len(past), noted, opening)
 
     def _seen(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self.state(now)

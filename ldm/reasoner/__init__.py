@@ -65,7 +65,8 @@ class State:
     """What a decision is made from: goal g, history h_τ, observation o_τ.
 
     admissible: the actions that are possible now, None where unknown or not shown.
-    noted: how many of the past steps the history's assessment and summary cover.
+    steps: how many steps were taken. noted: how many of them the history's assessment and summary
+    cover.
     opening: what was seen first, all of it, since it often says what no later observation repeats
     (TextCraft's recipes); "" at the first step, and where the past is not to be seen.
     """
@@ -74,6 +75,7 @@ class State:
     history: History
     observation: str
     admissible: tuple[str, ...] | None = None
+    steps: int = 0
     noted: int = 0
     opening: str = ""
 

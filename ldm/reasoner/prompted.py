@@ -182,7 +182,11 @@ class PromptedReasoner:
         return kept
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """As `Reasoner.act`; one call also writes the notes on what has happened by now."""
+        """As `Reasoner.act`; one call also writes the notes on what has happened by now.
+
+        At the first step that is nothing: a small model asked for notes there told how it had done
+        the whole task, and believed it from then on.
+        """
         candidates = self._candidates(state, recalls)
         completion = self._decide(state, recalls, 1, candidates)
         form = completion.value
@@ -221,18 +225,20 @@ class PromptedReasoner:
         self, state: State, recalls: Sequence[Recall], z: int, candidates: Sequence[Agreement]
     ) -> Any:
         options = self._options
-        form: type[Any] = NotedActionForm if options.notes else ActionForm
+        noting = options.notes and state.steps > 0
+        form: type[Any] = NotedActionForm if noting else ActionForm
         if z > 1:
-            form = NotedActionsForm if options.notes else ActionsForm
+            form = NotedActionsForm if noting else ActionsForm
         elif candidates:
-            form = choice_of(len(candidates), options.notes)
+            form = choice_of(len(candidates), noting)
 
         def ask(effort: float) -> Any:
             return self._asker.ask(
                 "act",
                 form,
-                (NOTES_TOKENS if options.notes else 0) + ACTION_TOKENS * z,
+                (NOTES_TOKENS if noting else 0) + ACTION_TOKENS * z,
                 card=self._card,
+                noting=noting,
                 notes=options.notes,
                 z=z,
                 recalls=[_example(r) for r in recalls[: round(options.shown * effort)]],
@@ -331,5 +337,5 @@ def _notes(form: Any, state: State) -> Notes:
     """The notes of a reply; where it has none, those that the state came with."""
     if isinstance(form, NotesForm):
         assessment = assessed(form.complete, form.incomplete)
-        return Notes(assessment, form.summary.strip(), len(state.history.past))
+        return Notes(assessment, form.summary.strip(), state.steps)
     return state.notes

@@ -134,7 +134,7 @@ def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> Non
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
     seen = [re.findall(r"note \d+", asked[-1].content) for asked in model.asked]
-    assert seen == [[], ["note 0"], ["note 1"], ["note 2"]]
+    assert seen == [[], [], ["note 1"], ["note 2"]]  # nothing to note at the first step
 
 
 @pytest.mark.parametrize(

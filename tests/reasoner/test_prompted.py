@@ -73,6 +73,7 @@ STATE = State(
     History("complete: nothing; to do: post it", "Went to desk 1.", STEPS[:2]),
     "In drawer 2 you see: letter 1.",
     ("go to desk 1", "go to drawer 2", "take letter 1"),
+    steps=2,
     noted=1,
     opening=STEPS[0][0],
 )
@@ -112,6 +113,12 @@ class TestPrompts:
         reasoner = prompted(lambda _: {}, candidates="vote")
         reasoner.act(STATE, RECALLS)
         golden(GOLDEN / "act_vote.txt", model(reasoner).asked[0])
+
+    def test_at_the_first_step_is_this(self, golden: Golden) -> None:
+        reasoner = prompted(lambda _: {**NOTED, "action": "x"})
+        first = replace(STATE, history=History(), steps=0, noted=0, opening="")
+        assert reasoner.act(first, RECALLS[:1]).notes == Notes()
+        golden(GOLDEN / "act_first.txt", model(reasoner).asked[0])
 
     def test_without_history_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {}, notes=False)
