@@ -136,10 +136,17 @@ class Store:
     @_guarded
     def load(self, env: str, generation: int | None = None) -> Contents:
         """All tuples of `env` up to `generation` (None: the newest). Raises MemoryStoreError."""
-        for _ in range(READS):
-            if contents := self._read(env, generation):
-                return contents
-            # A writer that removes leftovers meanwhile shifts the pages that are read here.
+        from chromadb.errors import InternalError
+
+        for attempt in range(1, READS + 1):
+            # A writer that removes leftovers meanwhile shifts the pages that are read here, or
+            # takes a row away between its being listed and read, which Chroma calls internal.
+            try:
+                if contents := self._read(env, generation):
+                    return contents
+            except MemoryStoreError as error:
+                if not isinstance(error.__cause__, InternalError) or attempt == READS:
+                    raise
             time.sleep(PAUSE)
         raise MemoryStoreError(
             f"The memory of {env} in {self.location} is damaged: it does not hold the tuples and"

@@ -79,6 +79,7 @@ class TestTheReport:
     def test_where_no_episode_counts_the_exit_status_says_so(self, run: Run) -> None:
         outcome = run("eval", "--env", "tests.toy:EchoEnv", "--agent", "random", "--json")
         assert outcome.code == 1
+        assert outcome.out, outcome.err
         assert json.loads(outcome.out)["success_rate"] is None
         assert "Every episode ended in an error" in outcome.err
 

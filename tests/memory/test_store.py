@@ -15,6 +15,7 @@ from typing import Any
 import chromadb
 import pytest
 from chromadb.config import Settings
+from chromadb.errors import InternalError
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, environments, generations, inspect, store
@@ -163,6 +164,26 @@ class TestWriting:
     def test_readers_read_while_somebody_writes(self, copy: Path) -> None:
         with writing(str(copy)), reading(str(copy)) as read:
             assert read.environments() == ("toy",)
+
+    @pytest.mark.parametrize("failures", [1, store.READS])
+    def test_a_row_that_goes_while_it_is_read_is_no_damage(
+        self, copy: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+    ) -> None:
+        left = iter(range(failures))
+        get = chromadb.Collection.get
+
+        def failing(self: Any, *args: Any, **options: Any) -> Any:
+            if "offset" in options and next(left, None) is not None:
+                raise InternalError("Error finding id")
+            return get(self, *args, **options)
+
+        whole = inspect(str(copy), "toy").rows
+        monkeypatch.setattr(chromadb.Collection, "get", failing)
+        if failures < store.READS:
+            assert inspect(str(copy), "toy").rows == whole
+        else:
+            with pytest.raises(MemoryStoreError, match="Error finding id"):
+                inspect(str(copy), "toy")
 
     def test_more_rows_than_one_write_or_one_read_takes(self, tmp_path: Path) -> None:
         def long(number: int) -> Trajectory:
