@@ -139,15 +139,14 @@ class Policy:
         """What the reasoner sees of the present: goal, history as configured, observation."""
         past, mode = shortened(now.past), self._options.history
         if mode == "none":
-            history, noted = History(), 0
+            history = History()
         elif mode == "actions":
-            history, noted = History(past=tuple(("", action) for _, action in past)), 0
+            history = History(past=tuple(("", action) for _, action in past))
         else:
             notes = self._reasoner.notes(now.goal, past, now.observation, now.kept)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
-            noted = notes.steps
         opening = now.past[0][0] if now.past and mode == "full" else ""
-        return State(now.goal, history, now.observation, now.admissible, len(past), noted, opening)
+        return State(now.goal, history, now.observation, now.admissible, len(past), opening)
 
     def _seen(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self.state(now)

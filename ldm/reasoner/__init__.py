@@ -52,12 +52,11 @@ class Notes:
     """What a reasoner holds of the past in words: the part of h_τ that it writes itself.
 
     assessment: the sub-goals, each complete or not. summary: what was searched, found, done
-    (Eq. 6). steps: how many of the past steps they cover.
+    (Eq. 6).
     """
 
     assessment: str = ""
     summary: str = ""
-    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,7 @@ class State:
     """What a decision is made from: goal g, history h_τ, observation o_τ.
 
     admissible: the actions that are possible now, None where unknown or not shown.
-    steps: how many steps were taken. noted: how many of them the history's assessment and summary
-    cover.
+    steps: how many steps were taken.
     opening: what was seen first, all of it, since it often says what no later observation repeats
     (TextCraft's recipes); "" at the first step, and where the past is not to be seen.
     """
@@ -76,13 +74,12 @@ class State:
     observation: str
     admissible: tuple[str, ...] | None = None
     steps: int = 0
-    noted: int = 0
     opening: str = ""
 
     @property
     def notes(self) -> Notes:
         """What the history says in words; it stays so where nobody writes anything new."""
-        return Notes(self.history.assessment, self.history.summary, self.noted)
+        return Notes(self.history.assessment, self.history.summary)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class OfflineReasoner:
     def notes(self, goal: str, past: Past, observation: str, kept: Notes) -> Notes:
         """Assessment and summary of the whole past; what was noted before is not needed."""
         assessment = self.assess(goal, past, observation)
-        return Notes(assessment, self.summarize(goal, past, observation), len(past))
+        return Notes(assessment, self.summarize(goal, past, observation))
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """Extractive: what was done with each thing that the goal names."""

@@ -128,7 +128,7 @@ class PromptedReasoner:
         for number in range(1, len(steps)):
             past, observation = steps[:number], steps[number][0]
             assessment = self.assess(goal, past, observation)
-            written.append(Notes(assessment, self.summarize(goal, past, observation), number))
+            written.append(Notes(assessment, self.summarize(goal, past, observation)))
         return tuple(written)
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
@@ -337,5 +337,5 @@ def _notes(form: Any, state: State) -> Notes:
     """The notes of a reply; where it has none, those that the state came with."""
     if isinstance(form, NotesForm):
         assessment = assessed(form.complete, form.incomplete)
-        return Notes(assessment, form.summary.strip(), state.steps)
+        return Notes(assessment, form.summary.strip())
     return state.notes

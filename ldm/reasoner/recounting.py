@@ -79,8 +79,8 @@ class Recounter:
         form = fitting(ask)
         if form is not None:
             return [
-                Notes(_assessment(sub_goals, after.complete), after.summary.strip(), number)
-                for number, after in zip(wanted, values(form), strict=True)
+                Notes(_assessment(sub_goals, after.complete), after.summary.strip())
+                for after in values(form)
             ]
         if len(wanted) == 1:
             number = wanted[0]

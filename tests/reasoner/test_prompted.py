@@ -74,7 +74,6 @@ STATE = State(
     "In drawer 2 you see: letter 1.",
     ("go to desk 1", "go to drawer 2", "take letter 1"),
     steps=2,
-    noted=1,
     opening=STEPS[0][0],
 )
 NOTED = {"complete": "letter found", "incomplete": "post it", "summary": "Found letter 1."}
@@ -116,13 +115,13 @@ class TestPrompts:
 
     def test_at_the_first_step_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {**NOTED, "action": "x"})
-        first = replace(STATE, history=History(), steps=0, noted=0, opening="")
+        first = replace(STATE, history=History(), steps=0, opening="")
         assert reasoner.act(first, RECALLS[:1]).notes == Notes()
         golden(GOLDEN / "act_first.txt", model(reasoner).asked[0])
 
     def test_without_history_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {}, notes=False)
-        reasoner.act(replace(STATE, history=History(), noted=0, opening=""), RECALLS[:1])
+        reasoner.act(replace(STATE, history=History(), opening=""), RECALLS[:1])
         golden(GOLDEN / "act_bare.txt", model(reasoner).asked[0])
 
     def test_all_have_a_golden_file(self) -> None:
@@ -141,7 +140,6 @@ def answer_notes(question: str) -> Reply:
 class TestRecounting:
     def test_gives_every_step_the_notes_on_those_before_it(self) -> None:
         found = prompted(answer_notes).recount(GOAL, STEPS)
-        assert [notes.steps for notes in found] == [0, 1, 2, 3]
         assert [notes.summary for notes in found] == ["", "until 1", "until 2", "until 3"]
         assert found[0].assessment == "to do: find a letter; stamp it; post it"
         assert found[3].assessment == "complete: find a letter; stamp it; to do: post it"
@@ -156,7 +154,8 @@ class TestRecounting:
         steps = tuple((f"seen {n}", f"do {n}") for n in range(1, length + 1))
         reasoner = prompted(answer_notes)
         found = reasoner.recount(GOAL, steps)
-        assert [notes.steps for notes in found] == list(range(length))
+        assert [notes.summary for notes in found[1:]] == [f"until {n}" for n in range(1, length)]
+        assert len(found) == length
         questions = [asked[-1].content for asked in model(reasoner).asked[1:]]
         assert [n for question in questions for n in steps_wanted(question)] == list(
             range(1, length)
@@ -361,9 +360,7 @@ class TestDecisions:
     def test_carry_the_notes_on(self) -> None:
         answer = prompted(in_turn({**NOTED, "action": "take letter 1"})).act(STATE, RECALLS)
         assert answer.action == "take letter 1"
-        assert answer.notes == Notes(
-            "complete: letter found; to do: post it", "Found letter 1.", len(STATE.history.past)
-        )
+        assert answer.notes == Notes("complete: letter found; to do: post it", "Found letter 1.")
 
     @pytest.mark.parametrize(
         ("said", "action", "how"),
@@ -409,7 +406,7 @@ class TestDecisions:
 
     def test_ask_for_no_notes_where_no_history_is_used(self) -> None:
         reasoner = prompted(in_turn({"action": "take letter 1"}), notes=False)
-        answer = reasoner.act(replace(STATE, history=History(), noted=0, opening=""), RECALLS)
+        answer = reasoner.act(replace(STATE, history=History(), opening=""), RECALLS)
         assert answer.notes == Notes()
         assert "summary" not in model(reasoner).asked[0][0].content
 
