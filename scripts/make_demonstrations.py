@@ -2,13 +2,15 @@
 
     python scripts/make_demonstrations.py
 
-Reads data/trajectories/, writes ldm/agents/demonstrations/ENV.jsonl. Of each kind the shortest
-episodes are taken in which something had to be searched, chosen or crafted first. The thoughts, by
-rules, are think steps that say what was found, what is held and what comes next.
+Reads data/trajectories/, writes ldm/agents/demonstrations/ENV.jsonl and ENV.plans.json. Of each
+kind the shortest episodes are taken in which something had to be searched, chosen or crafted first.
+The thoughts, by rules, are think steps that say what was found, what is held and what comes next;
+the plans, by rules too, say how the task divides into sub-tasks.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,10 +30,13 @@ PUBLISHED = frozenset({"ender_eye"})
 
 def main() -> None:
     """Write the file of every environment."""
-    for env, (file, pick, think) in SOURCES.items():
+    for env, (file, pick, think, divide) in SOURCES.items():
         told = records.read(TRAJECTORIES / env / file, Trajectory)
         found = [_thoughtful(one, think(one)) for one in pick(told)]
         records.write(SHIPPED / f"{env}.jsonl", found)
+        plans = {one.task.id: divide(one) for one in found}
+        text = json.dumps(plans, indent=1, ensure_ascii=False) + "\n"
+        (SHIPPED / f"{env}.plans.json").write_text(text, encoding="utf-8")
         for one in found:
             print(f"{env} {one.task.kind}: {one.task.goal} ({len(one.steps)} steps)")
 
@@ -109,6 +114,42 @@ def _household(told: Trajectory) -> Thoughts:
     return thoughts
 
 
+def _tidying(told: Trajectory) -> str:
+    """Finding in two kinds of places, as alternatives, then the rest."""
+    goal = told.task.goal.rstrip(". ")
+    thing, before = _taken(told), _before_taking(told)
+    gone = [action.split()[2] for action in before if action.startswith("go to ")]
+    places = list(dict.fromkeys(reversed(gone)))[:2][::-1]  # it was found at the last one
+    finding, rest = (
+        [f"find {_a(thing)} at {_a(place)} and take it" for place in places],
+        list[str](),
+    )
+    if len(places) == 1:
+        finding, rest = [f"find {_a(thing)}"], [f"take the {thing}"]
+    for action in [step.action for step in told.steps[len(before) + 1 :]]:
+        if changed := re.fullmatch(r"(heat|clean|cool) .+ with (\D+) \d+", action):
+            rest.append(f"{changed[1]} the {thing} with {_a(changed[2])}")
+        elif put := re.fullmatch(r"(?:move|put) .+ (?:to|in/on) (\D+) \d+", action):
+            rest.append(f"put the {thing} at {_a(put[1])}")
+        elif action.startswith("take "):
+            rest.append(f"find another {thing} and take it")
+        elif action.startswith("use "):
+            rest.append(f"with the {thing} in hand use the {action.split()[1]}")
+    need = ", ".join([f"I have to find {_a(thing)}", *rest])
+    thought = f"To {goal}, {need}. It may be at {' or '.join(map(_a, places))}."
+    return _plan(thought, finding, rest)
+
+
+def _plan(thought: str, either: Sequence[str], rest: Sequence[str]) -> str:
+    """A plan as ADaPT's planner writes it: one of `either`, then all of `rest`."""
+    numbers = [f"Step {number}" for number in range(1, len(either) + len(rest) + 1)]
+    lines = [f"{number}: {step}" for number, step in zip(numbers, [*either, *rest], strict=True)]
+    ways, after = numbers[: len(either)], numbers[len(either) :]
+    first = f"({' OR '.join(ways)})" if len(ways) > 1 else ways[0]
+    order = f"Execution Order: {' AND '.join([first, *after])}"
+    return "\n".join([f"Think: {thought}", *lines, order])
+
+
 def _start(told: Trajectory, thing: str) -> str:
     return (
         f"The task is to {told.task.goal.rstrip('. ')}. First: find {_a(thing)}. "
@@ -171,6 +212,22 @@ def _and(values: Sequence[str]) -> str:
     return " and ".join(values)
 
 
+def _buying(told: Trajectory) -> str:
+    """Search, look, compare, buy: the skills of the shop, in the words of the instruction."""
+    actions = [step.action for step in told.steps if step.action]
+    chosen = [s.action[6:-1] for s in told.steps if s.observation.startswith("You have clicked")]
+    wanted = told.task.goal.removeprefix("Show me ").rstrip(".")
+    steps = [
+        f"find products with the words: {actions[0][7:-1]}",
+        f"shortlist products of the results that may be {wanted}",
+        "open the first product of the shortlist",
+        f"match the product with what is asked for: {wanted}",
+        f"choose {_and(chosen)}, and buy the product",
+    ]
+    thought = "The product has to be found, compared with what is asked for, and bought as asked."
+    return _plan(thought, steps[:1], steps[1:])
+
+
 def _textcraft(told: Sequence[Trajectory]) -> Iterator[Trajectory]:
     """Two crafts of depth 2 for which several things are fetched; for one, two must be crafted.
 
@@ -213,11 +270,19 @@ def _crafting(told: Trajectory) -> Thoughts:
     return thoughts
 
 
+def _recipe(told: Trajectory) -> str:
+    """What is fetched and crafted, in order, behind the thought that works it out."""
+    actions = [s.action for s in told.steps if s.action and s.action != "inventory"]
+    return _plan(told.steps[0].thought, actions[:1], actions[1:])
+
+
 Pick = Callable[[Sequence[Trajectory]], "Iterator[Trajectory] | list[Trajectory]"]
-SOURCES: dict[str, tuple[str, Pick, Callable[[Trajectory], Thoughts]]] = {
-    "alfworld": ("demo_train.jsonl", _alfworld, _household),
-    "textcraft": ("train.jsonl.gz", _textcraft, _crafting),
-    "webshop": ("demo_train.jsonl.gz", _webshop, _shopping),
+Think = Callable[[Trajectory], Thoughts]
+Divide = Callable[[Trajectory], str]
+SOURCES: dict[str, tuple[str, Pick, Think, Divide]] = {
+    "alfworld": ("demo_train.jsonl", _alfworld, _household, _tidying),
+    "textcraft": ("train.jsonl.gz", _textcraft, _crafting, _recipe),
+    "webshop": ("demo_train.jsonl.gz", _webshop, _shopping, _buying),
 }
 
 

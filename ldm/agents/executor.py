@@ -34,7 +34,8 @@ class LoopOptions:
 
     budget: steps of a trial, thoughts included; None for 60, and on WebShop 45.
     shots: demonstrations that a prompt shows, those of the task's kind first.
-    demonstrations: a file of trajectories in place of the shipped ones.
+    demonstrations: a file of trajectories in place of the shipped ones; `agents.demonstrations`
+    says what may lie beside it.
     admissible: show the actions that are possible, where the environment lists them; the papers
     show none. reply: tokens of a reply at most. observation: characters of one that are shown.
     """

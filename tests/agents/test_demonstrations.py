@@ -10,6 +10,7 @@ import pytest
 
 from ldm import records
 from ldm.agents import demonstrations
+from ldm.agents.adapt.logic import parse_plan, written
 from ldm.envs import load_env
 from ldm.errors import LdmError, LeakageError
 from ldm.eval import check_leakage
@@ -50,6 +51,27 @@ def test_they_think_before_they_begin_and_as_they_go(name: str) -> None:
         assert len(thoughts) >= 3
         assert all(thought.endswith(".") for thought in thoughts)
         assert not any(step.thought for step in one.steps if step.action)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_all_have_a_plan_that_reads_as_it_is_meant(name: str) -> None:
+    plans = demonstrations.plans(name)
+    found = demonstrations.load(name)
+    assert list(plans) == [one.task.id for one in found]
+    for text in plans.values():
+        plan = parse_plan(text)
+        assert plan.flaw == ""
+        assert list(plan.steps) == list(range(1, len(plan.steps) + 1))
+        assert 3 <= len(plan.steps) <= 5
+        assert text.splitlines()[0].startswith("Think: ")
+        assert text.splitlines()[-1] == f"Execution Order: {written(plan.logic)}"  # type: ignore[arg-type]
+
+
+def test_plans_of_a_household_offer_two_places_where_two_kinds_were_searched() -> None:
+    plans = demonstrations.plans("alfworld")
+    orders = [text.splitlines()[-1].split(": ")[1] for text in plans.values()]
+    assert sum("(Step 1 OR Step 2) AND" in order for order in orders) == 8
+    assert sum("OR" not in order for order in orders) == 4
 
 
 @pytest.mark.parametrize("name", ENVS)
@@ -109,6 +131,21 @@ class TestOnesOwn:
 
     def test_an_environment_without_any_has_none(self) -> None:
         assert demonstrations.load("toy") == ()
+
+    def test_its_plans_lie_beside_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "own.jsonl"
+        assert demonstrations.plans("toy", str(file)) == {}
+        (tmp_path / "own.plans.json").write_text('{"a": "Step 1: b"}')
+        assert demonstrations.plans("toy", str(file)) == {"a": "Step 1: b"}
+
+    @pytest.mark.parametrize("text", ["[1]", '{"a": 1}', "{", "\udcff"])
+    def test_plans_that_are_none_are_an_error_with_the_file(
+        self, tmp_path: Path, text: str
+    ) -> None:
+        file = tmp_path / "own.plans.json"
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(LdmError, match=r"own\.plans\.json"):
+            demonstrations.plans("toy", str(tmp_path / "own.jsonl"))
 
     def test_a_file_that_does_not_fit_is_named(self, tmp_path: Path) -> None:
         missing = tmp_path / "none.jsonl"

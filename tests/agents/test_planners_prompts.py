@@ -91,11 +91,11 @@ def update() -> list[Message]:
     return list(llm.asked[0][0])
 
 
-def of_adapt(env: str, number: int) -> Callable[[], list[Message]]:
+def of_adapt(env: str, number: int, shots: int = 0) -> Callable[[], list[Message]]:
     def found() -> list[Message]:
         first = "Act: look" if env == "alfworld" else "Act: task failed"
         replies = [first, "Act: task failed"] if env == "alfworld" else [first]
-        llm = asked("adapt", env, [*replies, SUBTASKS[env]], shots=0, d_max=2)
+        llm = asked("adapt", env, [*replies, SUBTASKS[env]], shots=shots, d_max=2)
         return list(llm.asked[number][0])
 
     return found
@@ -109,6 +109,7 @@ CASES: dict[str, Callable[[], list[Message]]] = {
     "autoplan_update": update,
     "adapt_plan_alfworld": of_adapt("alfworld", 2),
     "adapt_executor_alfworld": of_adapt("alfworld", 3),
+    "adapt_plan_textcraft": of_adapt("textcraft", 1, shots=2),
     "adapt_plan_webshop": of_adapt("webshop", 1),
     "adapt_judge_webshop": of_adapt("webshop", 2),
     "adapt_executor_textcraft": of_adapt("textcraft", 2),

@@ -6,7 +6,7 @@ sub-task to the next, `tree` is what goes into the record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -81,12 +81,6 @@ class AdaptAgent(LoopAgent):
     }
     options: AdaptOptions
 
-    @staticmethod
-    def sources(options: LoopOptions, env: str) -> Iterable[str]:
-        """Sources of what its prompts show."""
-        shots = options.shown if isinstance(options, AdaptOptions) else options.shots
-        return demonstrations.sources(env, options.demonstrations, shots)
-
     def solve(self, episode: Episode) -> None:
         """One trial. The tree goes into the record, however it ends."""
         options, made = self.options, list[int]()
@@ -95,14 +89,17 @@ class AdaptAgent(LoopAgent):
             for role in ("llm", "planner")
         )
         with episode.trial():
+            shown = examples(episode, options)
+            plans = demonstrations.plans(episode.env_name, options.demonstrations)
             controller = Controller(
                 episode,
                 llm,
                 planner,
                 options,
                 options.limits(episode.env_name),
-                examples(episode, options)[: options.shown],
+                shown[: options.shown],
                 () if options.strength == "task" else episode.card.skills,
+                tuple((one, plans[one.task.id]) for one in shown if one.task.id in plans),
             )
             try:
                 controller.solve()

@@ -68,7 +68,8 @@ class Limits:
 class Controller:
     """Carries out one task in a running trial.
 
-    demonstrations, skills: what executors are shown. root: the tree that grows meanwhile.
+    demonstrations, skills: what executors are shown. divided: demonstrations with plans for their
+    tasks, which the planner is shown. root: the tree that grows meanwhile.
     """
 
     episode: Episode
@@ -78,6 +79,7 @@ class Controller:
     limits: Limits
     demonstrations: tuple[Trajectory, ...] = ()
     skills: tuple[str, ...] = ()
+    divided: tuple[tuple[Trajectory, str], ...] = ()
     failed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -184,14 +186,26 @@ class Controller:
             return render(
                 "agents/adapt/plan",
                 card=self.episode.card,
+                examples=[
+                    _divided(one, plan, view.width)
+                    for one, plan in self.divided[: view.demonstrations]
+                ],
                 task=node.task,
                 hints=hints,
                 seen=told(handing.seen(self.episode, self.opening), (), width=view.width),
             )
 
-        return parse_plan(self._asked(self.planner, prompt, self.limits.plan))
+        return parse_plan(self._asked(self.planner, prompt, self.limits.plan, len(self.divided)))
 
-    def _asked(self, llm: LLM, prompt: Callable[[View], list[Message]], tokens: int) -> str:
-        widest = View(0, self.options.observation)
+    def _asked(
+        self, llm: LLM, prompt: Callable[[View], list[Message]], tokens: int, examples: int = 0
+    ) -> str:
+        widest = View(examples, self.options.observation)
         completion, _ = ask(llm, prompt, widest, 0, max_tokens=tokens)
         return completion.text.strip()
+
+
+def _divided(one: Trajectory, plan: str, width: int) -> str:
+    """A demonstration's task, what was seen at first, and a plan for it."""
+    seen = told(handing.without_goal(one.opening, one.task.goal), (), width=width)
+    return f"Task: {one.task.goal}\n{seen}\n{plan}"

@@ -29,10 +29,16 @@ def seen(episode: Episode, opening: str) -> str:
     now = episode.now.observation
     if episode.env_name == "webshop":
         return now
-    goal = episode.goal.casefold().rstrip(". ")
-    kept = [line for line in opening.splitlines() if goal not in line.casefold()]
+    kept = without_goal(opening, episode.goal)
     if now != opening and episode.env_name != "textcraft":  # there the inventory tells it all
-        kept.append(f"Now: {now}")
+        kept += f"\nNow: {now}"
+    return kept
+
+
+def without_goal(opening: str, goal: str) -> str:
+    """What was seen first without the lines that tell the goal, and without empty ones."""
+    said = goal.casefold().rstrip(". ")
+    kept = [line for line in opening.splitlines() if said not in line.casefold()]
     return "\n".join(line for line in kept if line.strip())
 
 

@@ -1,11 +1,14 @@
 """Demonstrations: the few recorded trajectories that prompts show (design §6).
 
-Those that ship are made by `scripts/make_demonstrations.py` from our own games, shop and recipes.
+Beside a file of them, NAME.jsonl, there may be one that says how their tasks divide into sub-tasks,
+NAME.plans.json: planners are shown that. Those that ship are made by
+`scripts/make_demonstrations.py` from our own games, shop and recipes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +19,8 @@ from ldm.types import Trajectory
 #: One file an environment: ENV.jsonl.
 SHIPPED = Path(__file__).parent
 
+_OBJECT = "It holds one JSON object: task id → plan (docs/architecture.md)."
+
 
 def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     """All demonstrations for an environment, in the order of their file; () where there are none.
@@ -23,10 +28,9 @@ def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     place: a file of Trajectory records that is used in place of the shipped ones.
     Raises LdmError where that file is missing, damaged or of other environments only.
     """
+    path = _path(env, place)
     if place is None:
-        path = SHIPPED / f"{env}.jsonl"
         return _read(path) if path.is_file() else ()
-    path = Path(place).expanduser()
     if not path.is_file():
         raise LdmError(
             f"There are no demonstrations at {path}.",
@@ -41,6 +45,16 @@ def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     return found
 
 
+def plans(env: str, place: str | None = None) -> Mapping[str, str]:
+    """Task id → how the task of that demonstration divides into sub-tasks, as planners write it.
+
+    {} where nobody wrote that down. place: as for `load`.
+    Raises LdmError where the file is no JSON object of texts.
+    """
+    path = _path(env, place).with_suffix(".plans.json")
+    return _plans(path) if path.is_file() else {}
+
+
 def chosen(found: Sequence[Trajectory], kind: str, shots: int) -> tuple[Trajectory, ...]:
     """Up to `shots` of them: those of the task kind `kind` first, then the others."""
     return tuple(sorted(found, key=lambda one: one.task.kind != kind)[:shots])
@@ -49,6 +63,21 @@ def chosen(found: Sequence[Trajectory], kind: str, shots: int) -> tuple[Trajecto
 def sources(env: str, place: str | None, shots: int) -> frozenset[str]:
     """What may not be evaluated by an agent that is shown demonstrations (design §7)."""
     return frozenset(one.task.leak_key for one in load(env, place)) if shots else frozenset()
+
+
+def _path(env: str, place: str | None) -> Path:
+    return SHIPPED / f"{env}.jsonl" if place is None else Path(place).expanduser()
+
+
+@lru_cache(maxsize=32)
+def _plans(path: Path) -> Mapping[str, str]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise LdmError(f"{path} cannot be read: {error}.", _OBJECT) from error
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        raise LdmError(f"{path} does not map task ids to texts.", _OBJECT)
+    return found
 
 
 @lru_cache(maxsize=32)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from ldm import records
-from ldm.agents import Resources
+from ldm.agents import Resources, demonstrations
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
 from ldm.agents.adapt.tree import Node, judged, lines, mean_k_max, tree_of
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.webshop import WebShop
 from ldm.episode import run_episode
+from ldm.errors import ContextTooLong
+from ldm.llm import Message, Sampling
 from ldm.types import EpisodeResult
 from tests.agents.adapt.ideal import Ideal, block, outline, played
-from tests.agents.scripted import always, in_turn
+from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert
 
 ENV = ToyEnv()
@@ -170,13 +173,40 @@ class TestStrengths:
         prompt = self.prompt(strength)
         assert (prompt.count("<example>"), prompt.count("<skills>")) == (examples, skills)
 
-    def test_what_is_shown_may_not_be_evaluated(self) -> None:
-        sources = {
-            name: len(frozenset(AdaptAgent.sources(AdaptOptions(strength=name), "alfworld")))
-            for name in ("task", "hybrid", "skills")
-        }
-        assert sources["task"] > 0
-        assert sources["skills"] == 0
+    def test_what_executors_or_the_planner_are_shown_may_not_be_evaluated(self) -> None:
+        for name in ("task", "hybrid", "skills"):
+            options = AdaptOptions(strength=name)
+            assert frozenset(AdaptAgent.sources(options, "alfworld"))
+        assert not frozenset(AdaptAgent.sources(AdaptOptions(shots=0), "alfworld"))
+
+
+class TestThePlanner:
+    def prompt(self, shots: int, room: int = 9) -> str:
+        """What the planner answers; it has room for so many examples."""
+
+        def reply(messages: Sequence[Message], _: Sampling) -> str:
+            if messages[-1].content.count("<example>") > room:
+                raise ContextTooLong("No room.", "Ask for less.")
+            return "Act: task failed"
+
+        env = ALFWorld()
+        planner = Scripted(reply)
+        task = env.tasks("demo_test")[0]
+        played(env, task, always("Act: task failed"), planner, d_max=2, shots=shots)
+        return planner.prompts[-1]
+
+    def test_is_shown_how_tasks_of_the_kind_were_divided(self) -> None:
+        for shots in (0, 1, 2):
+            assert self.prompt(shots).count("<example>") == shots
+        prompt = self.prompt(1)
+        kind = ALFWorld().tasks("demo_test")[0].kind
+        (shown,) = demonstrations.chosen(demonstrations.load("alfworld"), kind, 1)
+        assert f"Task: {shown.task.goal}\n" in prompt
+        assert prompt.count(shown.task.goal.rstrip(".")) == 2  # the task, and its plan's thought
+        assert demonstrations.plans("alfworld")[shown.task.id] in prompt
+
+    def test_is_shown_less_where_there_is_no_room(self) -> None:
+        assert [self.prompt(2, room).count("<example>") for room in (2, 1, 0)] == [2, 1, 0]
 
 
 class TestJudging:

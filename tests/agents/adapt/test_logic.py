@@ -267,6 +267,35 @@ def test_plans_as_models_write_them(text: str) -> None:
     assert parse_plan(str(plan)) == plan
 
 
+#: Replies of Qwen2.5-Coder-1.5B to this prompt, for crafts of depth 2.
+CRAFT = """\
+Think: To craft crimson door, I need 6 crimson planks. To craft crimson planks, I need 1 crimson stems. Crimson stems must be fetched first.
+Step 1: get 1 crimson stems
+Step 2: craft 6 crimson planks using 1 crimson stems
+Step 3: craft 3 crimson door using 6 crimson planks
+Execution Order: Step 1 AND Step 2 AND Step 3"""  # noqa: E501
+UNKNOWN = """\
+Step 1: get spruce planks
+Step 2: craft spruce stairs
+Execution Order: (Step 1 OR Step 2) AND Step 3"""
+CUT = """\
+1. get 6 spruce planks
+2. craft 4 spruce stairs using 6 spruce planks
+3. get 4 stick
+4. craft 1 spruce fence gate using 4 stick, 2 spruce planks
+5. get 2 stick
+6. craft 3 spruce fence using 2 stick, 4 spr"""
+
+
+def test_plans_of_a_small_model() -> None:
+    craft, unknown, cut = (parse_plan(text) for text in (CRAFT, UNKNOWN, CUT))
+    assert (craft.logic, craft.flaw) == (Group("and", (1, 2, 3)), "")
+    assert craft.steps[2] == "craft 6 crimson planks using 1 crimson stems"
+    assert unknown.logic == Group("or", (1, 2))
+    assert cut.logic == Group("and", (1, 2, 3, 4, 5, 6))
+    assert cut.flaw == "there is no execution order"
+
+
 def test_a_plan_without_a_usable_order_is_and_over_its_steps_and_says_so() -> None:
     for order in ("", "Execution Order: as listed", "Execution Order: Step 7 OR Step 8"):
         plan = parse_plan(f"Step 1: a\nStep 2: b\n{order}")
