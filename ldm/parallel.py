@@ -131,7 +131,8 @@ def _map_in_processes(
         # Stopping early is what Ctrl-C asks for; what was done is recorded all the same.
         warnings.filterwarnings("ignore", message=r"\d+ tasks ")
         pool = joblib.Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
-        results = pool(task(build, item) for item in items)
+        here = os.getcwd()
+        results = pool(task(build, item, here) for item in items)
         try:
             for result in results:
                 on_result(result)
@@ -206,7 +207,10 @@ def _built(build: Build[T, R]) -> Worker[T, R]:
     return worker
 
 
-def _work(build: Build[T, R], item: T) -> R:
+def _work(build: Build[T, R], item: T, place: str) -> R:
+    """`item` done in the directory `place`: a process outlives its pool, and its caller's chdir."""
+    if os.getcwd() != place:
+        os.chdir(place)
     worker: Worker[T, R] = _built(build)
     return worker(item)
 

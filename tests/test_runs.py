@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -190,6 +190,17 @@ class TestTheMap:
         assert len(built) == len(set(built)) <= 2
         assert {str(square.made_by) for square in found} <= set(built)
         assert str(os.getpid()) not in built
+
+    def test_processes_that_outlive_a_map_go_where_the_next_one_is(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("first", "second"):
+            (place := tmp_path / name).mkdir()
+            monkeypatch.chdir(place)
+            (place / "run").mkdir()
+            here = replace(run, directory=Path("run"))
+            assert values(carry_out(here, Squarer(), ITEMS, Square, workers=2)) == SQUARES
+            assert len(here.recorded(Square)) == 12
 
     def test_no_item_needs_no_worker(self, run: Run, tmp_path: Path) -> None:
         log = tmp_path / "built"
