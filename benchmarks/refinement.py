@@ -136,7 +136,7 @@ def told(directory: str) -> str:
 
 def paired(found: Difference) -> str:
     """A paired difference with McNemar's test."""
-    low, high = found.interval
+    low, high = found.interval or (found.mean, found.mean)
     return (
         f"{100 * found.mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f}), "
         f"{found.only_first}:{found.only_second}, p = {found.p_value:.2f}"

@@ -127,6 +127,11 @@ def lines(report: Report) -> list[str]:
     )
     reward = "sees rewards" if report.sees_reward else "does not see rewards"
     said = [f"{report.label}: {attempts}; it {reward}."]
+    if overall.success_rate in (0.0, 1.0):
+        said.append(
+            f"With {'no' if overall.success_rate == 0 else 'every'} success the interval is the "
+            "exact one (Clopper-Pearson): the bootstrap's would have no width."
+        )
     interval = score_interval(report)
     if interval is not None:
         said.append(
@@ -260,10 +265,13 @@ def _gain(first: Report, second: Report) -> str:
         found = difference(first.results, second.results)
     except LdmError as error:  # all episodes of one of them ended in an error
         return str(error)
-    low, high = found.interval
+    if found.interval is None:
+        between = "(the same for every task: no interval)"
+    else:
+        between = f"[{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
     return (
         f"{first.label} − {second.label}: {100 * found.mean:+.1f} points "
-        f"[{100 * low:+.1f}, {100 * high:+.1f}] on the same {found.tasks} tasks; "
+        f"{between} on the same {found.tasks} tasks; "
         f"{found.only_first} were solved by the first alone, {found.only_second} by the second "
         f"(McNemar's exact test: p = {found.p_value:.3f})."
     )

@@ -28,7 +28,7 @@ class Group:
     """Episodes taken together. Those that ended in an error count in `episodes` and `errors` only.
 
     success_rate, mean_score: in [0, 1]; None where no episode counts.
-    interval: 95 % percentile bootstrap interval of the success rate, over tasks.
+    interval: of the success rate over tasks, see `rate_interval`.
     mean_steps: environment actions an episode, over all its trials. invalid: of these, in total.
     trials, calls, tokens: trials, model calls and their tokens an episode, on average.
     seconds: wall time, in total. k_max: the mean greatest depth of ADaPT's recursion; None where
@@ -66,11 +66,12 @@ class Difference:
     """Success of the first minus that of the second agent, over `tasks` that both finished.
 
     only_first, only_second: tasks that one of them solved and the other did not. p_value: of
-    McNemar's exact test, that such tasks fall to either with the same chance.
+    McNemar's exact test, that such tasks fall to either with the same chance. interval: the 95 %
+    bootstrap interval; None where it has no width, since all tasks show the same difference.
     """
 
     mean: float
-    interval: Interval
+    interval: Interval | None
     tasks: int
     only_first: int
     only_second: int
@@ -95,6 +96,19 @@ def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interva
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
     return float(low), float(high)
+
+
+def rate_interval(successes: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
+    """The 95 % interval of the rate of `successes` (n,), n > 0, each 0 or 1.
+
+    The bootstrap's; where all are equal, and it would have no width, the exact one of Clopper and
+    Pearson: 0 of 6 gives (0, 0.459).
+    """
+    low, high = bootstrap(successes, seed=seed)
+    if low < high:
+        return low, high
+    bound = ((1 - LEVEL) / 2) ** (1 / len(successes))
+    return (bound, 1.0) if high == 1.0 else (0.0, 1 - bound)
 
 
 def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
@@ -161,7 +175,7 @@ def difference(
     first_only, second_only = int((gains > 0).sum()), int((gains < 0).sum())
     return Difference(
         mean=float(gains.mean()),
-        interval=bootstrap(gains, seed=seed),
+        interval=bootstrap(gains, seed=seed) if np.ptp(gains) else None,
         tasks=len(gains),
         only_first=first_only,
         only_second=second_only,
@@ -180,7 +194,9 @@ def mcnemar(only_first: int, only_second: int) -> float:
 def _group(table: pl.DataFrame, seed: int) -> Group:
     counted = table.filter(~table["failed"])
     means: Mapping[str, Any] = counted.mean().row(0, named=True)
-    interval = None if counted.is_empty() else bootstrap(counted["success"].to_numpy(), seed=seed)
+    interval = (
+        None if counted.is_empty() else rate_interval(counted["success"].to_numpy(), seed=seed)
+    )
     return Group(
         episodes=len(table),
         errors=len(table) - len(counted),

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from ldm.errors import LdmError
 from ldm.eval import bootstrap, difference, summarize
 from ldm.eval import statistics as module
+from ldm.eval.statistics import rate_interval
 from ldm.types import EpisodeResult, Task, Usage
 
 
@@ -62,6 +64,18 @@ class TestTheBootstrap:
         assert bootstrap(values) == pytest.approx(at_once, abs=0.01)
 
 
+class TestTheIntervalOfARate:
+    def test_is_the_bootstrap_s_where_tasks_differ(self) -> None:
+        some = [1.0, 0.0, 0.0, 1.0, 0.0]
+        assert rate_interval(some, seed=3) == bootstrap(some, seed=3)
+
+    @pytest.mark.parametrize("count", [1, 2, 6, 24, 1000])
+    def test_is_the_exact_one_where_all_are_equal(self, count: int) -> None:
+        for value in (0.0, 1.0):
+            exact = binomtest(round(value * count), count).proportion_ci(0.95, method="exact")
+            assert rate_interval([value] * count) == pytest.approx((exact.low, exact.high))
+
+
 class TestTheSummary:
     def test_rates_are_over_the_episodes_without_an_error(self) -> None:
         results = [
@@ -81,7 +95,7 @@ class TestTheSummary:
         assert summary.overall.seconds == 2.0
         assert list(summary.by_kind) == ["cool", "heat"]
         assert summary.by_kind["cool"].success_rate == 1.0
-        assert summary.by_kind["cool"].interval == (1.0, 1.0)
+        assert summary.by_kind["cool"].interval == pytest.approx((0.025, 1.0))
         assert summary.by_kind["heat"].success_rate == 0.5
 
     def test_where_nothing_counts_there_is_no_rate(self) -> None:
@@ -108,6 +122,7 @@ class TestDifferences:
         found = difference(first, second)
         assert found.mean == 0.5
         assert found.tasks == 10
+        assert found.interval is not None
         assert 0.1 <= found.interval[0] < 0.5 < found.interval[1] <= 0.9
 
     def test_leave_out_tasks_that_either_failed_to_finish(self) -> None:
@@ -115,6 +130,7 @@ class TestDifferences:
         second = [result(0, False), result(1, True), result(3, True)]
         found = difference(first, second)
         assert (found.mean, found.tasks) == (1.0, 1)
+        assert found.interval is None  # one task, or many that agree, show no spread
 
     def test_need_a_common_task(self) -> None:
         with pytest.raises(LdmError, match="No task"):
