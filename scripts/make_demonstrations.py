@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ldm import records
@@ -32,7 +33,7 @@ def main() -> None:
     """Write the file of every environment."""
     for env, (file, pick, think, divide) in SOURCES.items():
         told = records.read(TRAJECTORIES / env / file, Trajectory)
-        found = [_thoughtful(one, think(one)) for one in pick(told)]
+        found = [_thoughtful(one, think(one)) for one in map(_to_the_point, pick(told))]
         records.write(SHIPPED / f"{env}.jsonl", found)
         plans = {one.task.id: divide(one) for one in found}
         text = json.dumps(plans, indent=1, ensure_ascii=False) + "\n"
@@ -42,6 +43,15 @@ def main() -> None:
 
 
 Thoughts = dict[int, str]
+
+
+def _to_the_point(told: Trajectory) -> Trajectory:
+    """The trajectory without a look at the empty inventory at its start.
+
+    Where it began so, a small model looked there again and again, and then gave up.
+    """
+    steps = told.steps[1:] if told.steps[0].action == "inventory" else told.steps
+    return replace(told, steps=steps)
 
 
 def _thoughtful(told: Trajectory, thoughts: Thoughts) -> Trajectory:
