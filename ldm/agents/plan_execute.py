@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
-from ldm.agents.transcript import View, ask, told
+from ldm.agents.replies import THINK
+from ldm.agents.transcript import View, ask, outlined, told
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
 from ldm.prompts import render, shortened
@@ -54,7 +55,10 @@ class PlanExecuteAgent(LoopAgent):
             return render(
                 "agents/plan",
                 card=episode.card,
-                examples=[_outline(one) for one in shown[: view.demonstrations]],
+                examples=[
+                    outlined(one, _plan_of(one), width=view.width)
+                    for one in shown[: view.demonstrations]
+                ],
                 task=episode.goal,
                 opening=told(episode.now.observation, (), width=view.width),
             )
@@ -64,8 +68,9 @@ class PlanExecuteAgent(LoopAgent):
         return shortened(completion.text.strip(), LONGEST)
 
 
-def _outline(found: Trajectory) -> str:
-    """What a demonstration did, written as a plan is to be: a small model copies what it sees."""
+def _plan_of(found: Trajectory) -> str:
+    """What a demonstration thought first and did, written as a plan is to be."""
+    thought = next((step.thought for step in found.steps if step.thought), "")
     actions = [step.action for step in found.steps if step.action]
     plan = " AND\n".join(f"{number}. {action}" for number, action in enumerate(actions, 1))
-    return f"Task: {found.task.goal}\nPlan:\n{plan}"
+    return f"{THINK} {thought}\n{plan}" if thought else plan

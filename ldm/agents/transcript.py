@@ -69,6 +69,22 @@ def example(found: Trajectory, *, width: int, thoughts: bool) -> str:
     return f"Task: {found.task.goal}\n{text}"
 
 
+def outlined(found: Trajectory, plan: str, *, width: int) -> str:
+    """A demonstration for planners: its task, what there was at first, and a plan for it.
+
+    Without what there was a small model plans to use all that it sees (docs/results.md §13).
+    """
+    seen = told(without_goal(found.opening, found.task.goal), (), width=width)
+    return f"Task: {found.task.goal}\n{seen}\n{plan}"
+
+
+def without_goal(opening: str, goal: str) -> str:
+    """What was seen first without the lines that tell the goal, and without empty ones."""
+    said = goal.casefold().rstrip(". ")
+    kept = [line for line in opening.splitlines() if said not in line.casefold()]
+    return "\n".join(line for line in kept if line.strip())
+
+
 def localized(found: Trajectory, localize: Callable[[str], str]) -> Trajectory:
     """A demonstration in the words of the present task (`Environment.localize`)."""
     steps = tuple(

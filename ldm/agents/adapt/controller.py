@@ -17,7 +17,7 @@ from ldm.agents.adapt.logic import Logic, Plan, parse_plan
 from ldm.agents.adapt.tree import Node
 from ldm.agents.executor import Hint, LoopOptions, Work, run
 from ldm.agents.replies import COMPLETED, FAILED
-from ldm.agents.transcript import View, ask, told
+from ldm.agents.transcript import View, ask, outlined, told
 from ldm.episode import Episode, EpisodeOver
 from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
 from ldm.prompts import render, shortened
@@ -187,7 +187,7 @@ class Controller:
                 "agents/adapt/plan",
                 card=self.episode.card,
                 examples=[
-                    _divided(one, plan, view.width)
+                    outlined(one, plan, width=view.width)
                     for one, plan in self.divided[: view.demonstrations]
                 ],
                 task=node.task,
@@ -203,9 +203,3 @@ class Controller:
         widest = View(examples, self.options.observation)
         completion, _ = ask(llm, prompt, widest, 0, max_tokens=tokens)
         return completion.text.strip()
-
-
-def _divided(one: Trajectory, plan: str, width: int) -> str:
-    """A demonstration's task, what was seen at first, and a plan for it."""
-    seen = told(handing.without_goal(one.opening, one.task.goal), (), width=width)
-    return f"Task: {one.task.goal}\n{seen}\n{plan}"

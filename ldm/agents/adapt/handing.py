@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from ldm.agents.executor import Hint
+from ldm.agents.transcript import without_goal
 from ldm.episode import Episode
 from ldm.types import Step
 
@@ -33,13 +34,6 @@ def seen(episode: Episode, opening: str) -> str:
     if now != opening and episode.env_name != "textcraft":  # there the inventory tells it all
         kept += f"\nNow: {now}"
     return kept
-
-
-def without_goal(opening: str, goal: str) -> str:
-    """What was seen first without the lines that tell the goal, and without empty ones."""
-    said = goal.casefold().rstrip(". ")
-    kept = [line for line in opening.splitlines() if said not in line.casefold()]
-    return "\n".join(line for line in kept if line.strip())
 
 
 def to_executor(episode: Episode, carried: str) -> tuple[Hint, ...]:
