@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,7 +46,7 @@ class PlanExecuteAgent(LoopAgent):
             shown = examples(episode, self.options)
             plan = self._plan(episode, planner, shown)
             episode.note("plan", text=plan)
-            hints = (Hint("Your plan", "plan", plan),) if plan else ()
+            hints = (Hint("Your plan", "plan", _steps(plan)),) if plan else ()
             run(episode, llm, Work(episode.goal, shown, hints), self.options)
 
     def _plan(self, episode: Episode, planner: LLM, shown: tuple[Trajectory, ...]) -> str:
@@ -69,8 +70,20 @@ class PlanExecuteAgent(LoopAgent):
 
 
 def _plan_of(found: Trajectory) -> str:
-    """What a demonstration thought first and did, written as a plan is to be."""
+    """What a demonstration thought first and did, written as a plan is to be.
+
+    Without AND between the steps: a small model then writes it into its actions.
+    """
     thought = next((step.thought for step in found.steps if step.thought), "")
     actions = [step.action for step in found.steps if step.action]
-    plan = " AND\n".join(f"{number}. {action}" for number, action in enumerate(actions, 1))
+    plan = "\n".join(f"{number}. {action}" for number, action in enumerate(actions, 1))
     return f"{THINK} {thought}\n{plan}" if thought else plan
+
+
+def _steps(plan: str) -> str:
+    """A plan without the thought before it, which an executor would only repeat.
+
+    All of it where it is no list.
+    """
+    first = re.search(r"^\W*1[.):]", plan, re.MULTILINE)
+    return plan[first.start() :].strip() if first else plan

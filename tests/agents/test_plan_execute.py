@@ -35,6 +35,21 @@ def test_the_plan_is_a_note_and_the_executor_has_it_before_its_eyes() -> None:
     assert result.usage.calls == len(llm.asked) + 1
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (f"Think: 1 fruit is needed, of 2.\n{PLAN}", PLAN),
+        (f"Sure!\n\n**1.** look\n{PLAN}", f"**1.** look\n{PLAN}"),
+        ("Go to the shelf, then to the basket.", "Go to the shelf, then to the basket."),
+    ],
+)
+def test_the_executor_is_shown_the_steps_alone(written: str, shown: str) -> None:
+    llm = always("Act: go to sink")
+    result, _ = played(always(written), llm)
+    assert f"<plan>\n{shown}\n</plan>" in llm.prompts[0]
+    assert result.notes[0].data == {"text": written}
+
+
 def test_the_planner_is_asked_once_and_sees_goal_room_and_skills() -> None:
     planner = always(PLAN)
     result, _ = played(planner, always("Act: go to sink"))
