@@ -139,10 +139,8 @@ def _tidying(told: Trajectory) -> str:
     thing, before = _taken(told), _before_taking(told)
     gone = [action.split()[2] for action in before if action.startswith("go to ")]
     places = list(dict.fromkeys(reversed(gone)))[:2][::-1]  # it was found at the last one
-    finding, rest = (
-        [f"find {_a(thing)} at {_a(place)} and take it" for place in places],
-        list[str](),
-    )
+    finding = [f"find {_a(thing)} at {_a(place)} and take it" for place in places]
+    rest: list[str] = []
     if len(places) == 1:
         finding, rest = [f"find {_a(thing)}"], [f"take the {thing}"]
     for action in [step.action for step in told.steps[len(before) + 1 :]]:

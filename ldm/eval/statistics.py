@@ -104,11 +104,10 @@ def rate_interval(successes: Sequence[float] | np.ndarray, *, seed: int = 0) -> 
     The bootstrap's; where all are equal, and it would have no width, the exact one of Clopper and
     Pearson: 0 of 6 gives (0, 0.459).
     """
-    low, high = bootstrap(successes, seed=seed)
-    if low < high:
-        return low, high
+    if np.ptp(successes):
+        return bootstrap(successes, seed=seed)
     bound = ((1 - LEVEL) / 2) ** (1 / len(successes))
-    return (bound, 1.0) if high == 1.0 else (0.0, 1 - bound)
+    return (bound, 1.0) if successes[0] else (0.0, 1 - bound)
 
 
 def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:

@@ -80,7 +80,7 @@ class Recounter:
         if form is not None:
             return [
                 Notes(_assessment(sub_goals, after.complete), after.summary.strip())
-                for after in values(form)
+                for _, after in zip(wanted, values(form), strict=True)
             ]
         if len(wanted) == 1:
             number = wanted[0]

@@ -182,7 +182,7 @@ class TestStrengths:
 
 class TestThePlanner:
     def prompt(self, shots: int, room: int = 9) -> str:
-        """What the planner answers; it has room for so many examples."""
+        """What the planner was asked in the end; it has room for so many examples."""
 
         def reply(messages: Sequence[Message], _: Sampling) -> str:
             if messages[-1].content.count("<example>") > room:

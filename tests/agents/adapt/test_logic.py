@@ -267,7 +267,7 @@ def test_plans_as_models_write_them(text: str) -> None:
     assert parse_plan(str(plan)) == plan
 
 
-#: Replies of Qwen2.5-Coder-1.5B to this prompt, for crafts of depth 2.
+#: Replies of Qwen2.5-Coder-1.5B, verbatim, to prompts that were tried for crafts of depth 2.
 CRAFT = """\
 Think: To craft crimson door, I need 6 crimson planks. To craft crimson planks, I need 1 crimson stems. Crimson stems must be fetched first.
 Step 1: get 1 crimson stems
