@@ -41,7 +41,6 @@ class Memory:
         self.rows = contents.rows
         self._vectors = contents.vectors
         self._embedder = embedder
-        self._histories: dict[str, NDArray[np.float32]] = {}
         self.record.check_embedder(embedder.name)
 
     @classmethod
@@ -105,10 +104,10 @@ class Memory:
         if not history:
             return self._retriever.search(query, searched, k)
         found = self._retriever.search(query, searched, k * WIDER)
-        wanted = self._history_vector(history)
+        wanted = self._vector(history)
         weighed = []
         for recall in found:
-            likeness = float(self._history_vector(recall.tuple.history.told) @ wanted)
+            likeness = float(self._vector(recall.tuple.history.told) @ wanted)
             similarity = round((2 * recall.similarity + likeness) / 3, DECIMALS)
             weighed.append(replace(recall, similarity=similarity))
         scopes = list(dict.fromkeys(recall.fallback for recall in found))
@@ -135,10 +134,8 @@ class Memory:
         )
         return [self._retriever.recall(row, 0.0) for row in drawn]
 
-    def _history_vector(self, text: str) -> NDArray[np.float32]:
-        if text not in self._histories:
-            self._histories[text] = self._embedder.embed([text])[0]
-        return self._histories[text]
+    def _vector(self, text: str) -> NDArray[np.float32]:
+        return self._embedder.embed([text])[0]
 
     def _query(self, goal: str, observation: str, classifier: Reasoner | None) -> Query:
         # One by one: a text padded beside another gets a vector that differs in its last bits,
