@@ -13,7 +13,6 @@ import typer
 from ldm.cli import output
 from ldm.cli.arms import forget, short
 from ldm.cli.choices import said, with_data, without_data
-from ldm.cli.evaluate import DEFAULT_RUNS
 from ldm.cli.models import (
     CacheAt,
     Concurrency,
@@ -31,7 +30,7 @@ from ldm.cli.models import (
     listed,
     serving,
 )
-from ldm.cli.wiring import Settings, build_environment, override, settings
+from ldm.cli.wiring import DEFAULT_RUNS, Settings, build_environment, override, settings
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ from ldm.cli.choices import (
     with_data,
     without_data,
 )
-from ldm.cli.evaluate import DEFAULT_RUNS
 from ldm.cli.exploring import RefinementPlan, carry_out, enlarge
 from ldm.cli.models import (
     CacheAt,
@@ -43,7 +42,7 @@ from ldm.cli.models import (
     Timeout,
     connection,
 )
-from ldm.cli.wiring import DEFAULT_MEMORY, build_environment, override, settings
+from ldm.cli.wiring import DEFAULT_MEMORY, DEFAULT_RUNS, build_environment, override, settings
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.build import AsJson
-from ldm.cli.evaluate import DEFAULT_RUNS
+from ldm.cli.wiring import DEFAULT_RUNS
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ldm.types import Card
 
 DEFAULT_MEMORY = ".ldm/memory"
+DEFAULT_RUNS = Path("runs")
 ENV_PREFIX = "env."
 
 Settings = tuple[tuple[str, str], ...]

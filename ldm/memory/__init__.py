@@ -10,7 +10,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ldm.embed import Embedder
 from ldm.memory.building import Built, OnProgress, build
@@ -22,10 +21,6 @@ from ldm.memory.retrieval import DECIMALS, Query, Retriever
 from ldm.memory.store import Contents, reading
 from ldm.reasoner import Reasoner
 from ldm.types import Recall, StateActionTuple, stable_seed
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 #: How many times as many tuples are looked at where histories are compared, too.
 WIDER = 4
@@ -104,11 +99,12 @@ class Memory:
         if not history:
             return self._retriever.search(query, searched, k)
         found = self._retriever.search(query, searched, k * WIDER)
-        wanted = self._vector(history)
+        embed = self._embedder.embed
+        [wanted] = embed([history])
         weighed = []
         for recall in found:
-            likeness = float(self._vector(recall.tuple.history.told) @ wanted)
-            similarity = round((2 * recall.similarity + likeness) / 3, DECIMALS)
+            [told] = embed([recall.tuple.history.told])
+            similarity = round((2 * recall.similarity + float(told @ wanted)) / 3, DECIMALS)
             weighed.append(replace(recall, similarity=similarity))
         scopes = list(dict.fromkeys(recall.fallback for recall in found))
         weighed.sort(key=lambda r: (scopes.index(r.fallback), -r.similarity, r.tuple.id))
@@ -133,9 +129,6 @@ class Memory:
             range(len(self.rows)), min(k, len(self.rows))
         )
         return [self._retriever.recall(row, 0.0) for row in drawn]
-
-    def _vector(self, text: str) -> NDArray[np.float32]:
-        return self._embedder.embed([text])[0]
 
     def _query(self, goal: str, observation: str, classifier: Reasoner | None) -> Query:
         # One by one: a text padded beside another gets a vector that differs in its last bits,
