@@ -45,6 +45,11 @@ _FENCE = re.compile(r"```\w*")
 _MARK = re.compile(r"^(?:[>*\-•]+\s+|>+|\d+[.)]\s+)+")
 _AND_THEN = re.compile(r"\s*(?:;|,?\s+(?:and\s+)?then\b)\s*", re.I)
 _QUOTES = "\"'`“”‘’*"
+#: A verdict in other words than those asked for; nothing may follow, as in "… once I have the mug".
+_JUDGED = re.compile(
+    r"\W*(?:the |my )?(?:sub-?)?task[ _](?:is |was |has |has been )?(?:now )?"
+    r"(?:completed?|done|finished|(?P<failed>fail(?:ed)?))\W*"
+)
 _KEYS = {
     "think": ("thought", "think", "thoughts", "reasoning", "reason"),
     "act": ("action", "act", "command", "next_action", "answer"),
@@ -160,7 +165,11 @@ def _verdict(text: str) -> Verdict:
     said = text.casefold().strip(" .!")
     if said.startswith(COMPLETED):
         return "completed"
-    return "failed" if said.startswith(FAILED) else ""
+    if said.startswith(FAILED):
+        return "failed"
+    if found := _JUDGED.fullmatch(said):
+        return "failed" if found["failed"] else "completed"
+    return ""
 
 
 def _several(text: str, verbs: frozenset[str]) -> list[str]:

@@ -126,16 +126,17 @@ class Controller:
 
     def _attempt(self, node: Node, carried: str) -> tuple[bool, str]:
         """As `_adapt`, for the task's own executor."""
-        left = self.episode.steps_left
         first = node.task.split(maxsplit=1)[0].casefold() if node.task.strip() else ""
         node.mode = "judge" if first.strip(":*") in self.episode.card.judged else "loop"
+        work = None if node.mode == "judge" else self._work(node, carried)
         steps: tuple[Step, ...] = ()
         said = ""
+        left = self.episode.steps_left
         try:
-            if node.mode == "judge":
+            if work is None:
                 node.executor, said = self._judge(node)
             else:
-                outcome = run(self.episode, self.llm, self._work(node, carried), self.options)
+                outcome = run(self.episode, self.llm, work, self.options)
                 node.executor, steps = outcome.end, outcome.steps
         except EpisodeOver as over:
             node.executor = "ended" if over.end == "done" else "stopped"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 Operator = Literal["and", "or"]
@@ -16,7 +16,8 @@ Operator = Literal["and", "or"]
 #: A plan that mentions steps more often than that repeats itself and is not followed.
 MOST_MENTIONS = 40
 
-_OPENING, _CLOSING = "([{", ")]}"
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_EDGES = _OPENING | _CLOSING | {","}
 _TOKEN = re.compile(r"\d+|[^\W\d_]+|[()\[\]{},;+:=]|&+|\|+|->|→|-|–")
 _AND = frozenset({"and", "&", "&&"})
 _OR = frozenset({"or", "|", "||", "else"})
@@ -28,14 +29,17 @@ _STEP = frozenset({"sub", "step", "steps", "subtask", "subtasks", "task", "tasks
 _BESIDE = _AND | _OR | _RANGE | _NEXT | _STEP | {*_OPENING, *_CLOSING, ""}
 
 _STEP_LINE = re.compile(
-    r"[\s#>*\-]*(?:(?:sub-?task|step|task)\s*#?(?P<named>\d+)[*_]*\s?[:.)\-–]"
-    r"|(?P<bare>\d+)[.):])[\s*_]*(?P<text>\S.*)",
+    r"[\s#>*\-]*(?:(?:sub-?task|step|task)\s*#?(?P<named>\d+)[*_]*\s?(?:\([^()]*\)\s?)?[:.)\-–]"
+    r"|(?P<bare>\d+)[.):])[\s*_]*(?P<text>.*)",
     re.IGNORECASE,
 )
 _ORDER_LINE = re.compile(
-    r"[\s#>*\-]*(?:(?:execution|logic|logical)\b[^:=(\d]*|order\b[\s*_]*[:=])[\s*_]*[:=]?(?P<text>.*)",
+    r"[\s#>*\-]*(?:(?:the\s+)?(?:order\s+of\s+)?(?:execution|logic|logical)\b[^:=(\d]*"
+    r"|order\b[\s*_]*[:=])[\s*_]*[:=]?(?P<text>.*)",
     re.IGNORECASE,
 )
+#: Where an execution order begins behind the last step, in the same line.
+_ORDER_WITHIN = re.compile(r"(?<=\S)[ \t]+(?=[*_]*execution order\b[\s*_]*[:=])", re.IGNORECASE)
 _LOGIC_ALONE = re.compile(
     r"(?:[\s\d()\[\]{},;&|+*`.>-]|(?:and|or|then|steps?)(?![a-z]))+", re.IGNORECASE
 )
@@ -74,23 +78,35 @@ class Plan:
 def parse_plan(text: str) -> Plan:
     """The plan in a model's reply. Never raises.
 
-    A number that comes again is ignored, and so is everything behind the execution order.
+    A number that comes again is ignored, and so is everything behind the execution order. Where
+    some steps are named, as in "Step 1: …", a list with bare numbers is a part of a step or of a
+    thought, but for what goes on counting. An order that comes before the steps is read where none
+    comes behind them.
     """
+    lines = _ORDER_WITHIN.sub("\n", text).splitlines()
+    named = _named(lines)
     steps: dict[int, str] = {}
-    flaw = "there is no execution order"
-    lines = text.splitlines()
+    orders: list[str] = []
     for at, line in enumerate(lines):
-        if steps and (order := _ORDER_LINE.match(line)):
-            said = _continued(order["text"], lines[at + 1 :])
-            logic = parse_logic(said, steps)
-            if logic is not None:
+        if order := _ORDER_LINE.match(line):
+            orders.append(_continued(order["text"], lines[at + 1 :]))
+            if steps and (logic := parse_logic(orders[-1], steps)) is not None:
                 return Plan(steps, logic)
-            flaw = f"unusable order: {said.strip()[:200]}"
         elif step := _STEP_LINE.match(line):
             number = int((step["named"] or step["bare"])[:6])
-            steps.setdefault(number, step["text"].rstrip().rstrip("*_").rstrip())
+            listed = not named or (number not in named and steps and number == max(steps) + 1)
+            if step["named"] or listed:
+                said = step["text"] or _next_text(lines[at + 1 :])
+                if said.strip("*_ "):
+                    steps.setdefault(number, said.rstrip().rstrip("*_").rstrip())
     if not steps:
         return Plan({}, None, "there are no steps")
+    for said in reversed(orders):
+        if (logic := parse_logic(said, steps)) is not None:
+            return Plan(steps, logic)
+    flaw = "there is no execution order"
+    if orders:
+        flaw = f"unusable order: {orders[-1].strip()[:200]}"
     return Plan(steps, joined("and", *steps), flaw)
 
 
@@ -99,32 +115,41 @@ def parse_logic(text: str, known: Collection[int]) -> Logic | None:
 
     Any brackets will do; missing ones are supplied, superfluous ones ignored. Operators of one
     level are read from left to right, as the plan is carried out, so that "1 OR 2 AND 3" is
-    (1 OR 2) AND 3. Neighbours without an operator are joined by And. Numbers that are no step, and
-    words that are none of this, are left out.
+    (1 OR 2) AND 3. Neighbours without an operator are joined by And, unless it stands at the edge
+    of a bracket, "1 (OR 2)", or before one that it is meant for, "OR(1, 2)". Numbers that are no
+    step, and words that are none of this, are left out.
     """
     stack = [_Level()]
     mentions = 0
-    for found in _tokens(text):
+    called: Operator | None = None
+    tokens = list(_tokens(text))
+    for before, found, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
         level = stack[-1]
         if isinstance(found, int):
             if found in known:
                 mentions += 1
                 level.take(found)
+            else:
+                level.skip()
         elif found in _OPENING:
-            stack.append(_Level())
+            stack.append(_Level() if called is None else _Level(called, called=True))
+            called = None
         elif found in _CLOSING:
             if len(stack) > 1:
                 stack.pop()
-                stack[-1].take(level.value)
-        elif found == "or":
-            level.operator = "or"
-        else:
-            level.operator = "and"
+                stack[-1].absorb(level)
+        elif found in ("and", "or"):
+            operator: Operator = "or" if found == "or" else "and"
+            first = not level.begun
+            if after in _OPENING and (first or (level.called and before == ",")):
+                called = operator
+            if first or called is None:
+                level.put(operator)
         if mentions > MOST_MENTIONS:
             return None
     while len(stack) > 1:
         closed = stack.pop()
-        stack[-1].take(closed.value)
+        stack[-1].absorb(closed)
     return stack[0].value
 
 
@@ -149,15 +174,65 @@ def written(logic: Logic) -> str:
 
 @dataclass(slots=True)
 class _Level:
-    """A bracket that is open: what it holds so far, and the operator before what comes next."""
+    """A bracket that is open: what it holds so far, and operators that wait for a neighbour.
 
+    joiner: of neighbours without an operator; `called` where it stood before the bracket: OR(1, 2).
+    begun: whether any step was mentioned. leading: an operator before the first one. pending: one
+    behind the last.
+    """
+
+    joiner: Operator = "and"
+    called: bool = False
+    begun: bool = False
     value: Logic | None = None
-    operator: Operator = field(default="and")
+    leading: Operator | None = None
+    pending: Operator | None = None
 
-    def take(self, part: Logic | None) -> None:
-        if part is not None:
-            self.value = part if self.value is None else joined(self.operator, self.value, part)
-            self.operator = "and"
+    def put(self, operator: Operator) -> None:
+        if self.begun:
+            self.pending = operator
+        else:
+            self.leading = operator
+
+    def take(self, part: Logic) -> None:
+        operator = self.pending or self.joiner
+        self.value = part if self.value is None else joined(operator, self.value, part)
+        self.skip()
+
+    def skip(self) -> None:
+        """Pass over a step that there is not, with the operator before it."""
+        self.begun, self.pending = True, None
+
+    def absorb(self, inner: _Level) -> None:
+        """Take a bracket that ends; operators at its edges belong to what stands beside it."""
+        if inner.leading is not None and self.pending is None:
+            self.put(inner.leading)
+        if inner.value is not None:
+            self.take(inner.value)
+        elif inner.begun:
+            self.skip()
+        if inner.pending is not None:
+            self.put(inner.pending)
+
+
+def _named(lines: list[str]) -> set[int]:
+    """The numbers of the steps that are called so, "Step 1: …", up to the execution order."""
+    found: set[int] = set()
+    begun = False
+    for line in lines:
+        if begun and _ORDER_LINE.match(line):
+            break
+        if step := _STEP_LINE.match(line):
+            begun = True
+            if step["named"]:
+                found.add(int(step["named"][:6]))
+    return found
+
+
+def _next_text(following: list[str]) -> str:
+    """What stands in the line below a step's bare label; "" where that is something else."""
+    line = next((line for line in following if line.strip()), "")
+    return "" if _STEP_LINE.match(line) or _ORDER_LINE.match(line) else line.strip(" \t>*-")
 
 
 def _continued(order: str, following: list[str]) -> str:
@@ -175,7 +250,7 @@ def _continued(order: str, following: list[str]) -> str:
 
 
 def _tokens(text: str) -> Iterator[int | str]:
-    """Step numbers, brackets, "and" and "or"; a number among other words is no step's.
+    """Step numbers, brackets, commas, "and" and "or"; a number among other words is no step's.
 
     A range "1-3" or "1 to 3" is its numbers in their order.
     """
@@ -193,7 +268,7 @@ def _tokens(text: str) -> Iterator[int | str]:
             ranged = False
         elif token in _RANGE:
             ranged = before.isdecimal()
-        elif token in _OPENING or token in _CLOSING:
+        elif token in _EDGES:
             yield token
             ranged = False
         elif token in _AND or token in _OR:

@@ -22,7 +22,8 @@ class Node:
     """A task in the recursion.
 
     step: its number in the parent's plan, 0 of the root. k: its depth, from 1. mode: "judge" where
-    one look decided. executor, steps: how its own executor ended, after how many steps. success:
+    one look decided. executor, steps: how its own executor ended, after how many steps (what it was
+    told beforehand is not counted). success:
     what the controller made of it, its sub-tasks included; None where it was cut short. done:
     whether the environment's task had ended by then.
     """
@@ -53,9 +54,14 @@ class Node:
             yield from child.walk()
 
     @property
+    def ran(self) -> bool:
+        """Whether its executor did anything before the trial was over."""
+        return self.steps > 0 or self.executor not in ("", "stopped")
+
+    @property
     def k_max(self) -> int:
-        """The greatest depth at which an executor ran."""
-        return max(node.k for node in self.walk())
+        """The greatest depth at which an executor ran; 1 where none did."""
+        return max((node.k for node in self.walk() if node.ran), default=1)
 
     def as_data(self) -> dict[str, Any]:
         """JSON values, for a note."""
@@ -150,9 +156,3 @@ def judged(results: Sequence[EpisodeResult]) -> list[Judged]:
         counts.setdefault(over[root.success], []).append(result.success)
     order = ("success", "failure", "ended", "stopped")
     return [Judged(said, len(counts[said]), sum(counts[said])) for said in order if said in counts]
-
-
-def mean_k_max(results: Sequence[EpisodeResult]) -> float | None:
-    """The mean of k_max over the episodes that grew a tree; None without any."""
-    found = [root.k_max for result in results if (root := tree_of(result)) is not None]
-    return sum(found) / len(found) if found else None

@@ -17,7 +17,7 @@ from ldm.agents import Resources, replies
 from ldm.agents.autoplan import plans
 from ldm.agents.autoplan.formaliser import formalise
 from ldm.agents.transcript import View, ask, told
-from ldm.episode import Episode
+from ldm.episode import NO_ACTION, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render
@@ -143,7 +143,8 @@ class _Work:
     counts: Counter[str] = field(default_factory=Counter)
 
     def begin(self) -> None:
-        self.opening = self.episode.now.observation
+        # The last page with names on it, for the formaliser: a refusal has none.
+        self.page = self.opening = self.episode.now.observation
         self.view = View(0, self.options.observation)
         self.verbs = replies.verbs_of(self.episode.card)
 
@@ -169,12 +170,15 @@ class _Work:
             episode.think(reply.thought)
             return
         now = episode.now
-        formal = formalise(reply.action, episode.card, now.admissible, now.observation, self.llm)
+        formal = formalise(reply.action, episode.card, now.admissible, self.page, self.llm)
         self.counts[formal.how] += 1
-        answer = episode.act(formal.action, thought=reply.thought)
+        action = formal.action or NO_ACTION
+        answer = episode.act(action, thought=reply.thought)
         self.steps.append(
-            Step(formal.action, answer.observation, thought=reply.thought, valid=answer.valid)
+            Step(action, answer.observation, thought=reply.thought, valid=answer.valid)
         )
+        if answer.valid:
+            self.page = answer.observation
 
     def _prompt(self, view: View) -> list[Message]:
         transcript = told(self.opening, self.steps, width=view.width, skipped=view.skipped)

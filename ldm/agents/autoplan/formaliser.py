@@ -19,7 +19,7 @@ from ldm.types import Card
 
 How = Literal["possible", "form", "within", "model", "nothing"]
 
-#: Characters of the present observation that the model is shown: the names are in it.
+#: Characters of the last page that the model is shown: the names are in it.
 SEEN = 600
 #: Tokens of a formal action.
 LENGTH = 60
@@ -32,6 +32,8 @@ _LEAD = re.compile(
     r"(?:i(?:'ll| will| want to| should| would| need to| am going to)|let me|next,?)\s+",
     re.IGNORECASE,
 )
+_ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)", re.IGNORECASE)
+_TRAIL = re.compile(r"\s+(?:now|first|next|again|please)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,39 +49,55 @@ def formalise(
 ) -> Formal:
     """The action that `said` means; of several the first.
 
-    admissible: the actions that are possible now, None where they are not known. llm: asked where
-    nothing else tells. What fits no form is returned all the same: the environment refuses it.
+    admissible: the actions that are possible now, None where they are not known. observation: the
+    last one that names things. llm: asked where nothing else tells. What fits no form is returned
+    all the same: the environment refuses it.
     Raises what a model call raises.
     """
     plain = " ".join(_LEAD.sub("", said.strip(_QUOTES)).strip(_QUOTES).split())
     if not plain:
         return Formal("", "nothing")
     known = {action.casefold(): action for action in admissible or ()}
-    if plain.casefold() in known:
-        return Formal(known[plain.casefold()], "possible")
-    if _in_form(plain, card):
-        verb = re.match(r"\w+", plain)
-        small = verb[0].lower() if verb else ""
-        return Formal(small + plain[len(small) :], "form")
-    if (found := _within(plain, known)) is not None:
-        return Formal(found, "within")
+    if (formal := _without_model(plain, known, card)) is not None:
+        return formal
     messages = render(
         "agents/autoplan/formalise", card=card, seen=shortened(observation, SEEN), said=said
     )
     reply = llm.complete(messages, max_tokens=LENGTH, stop=("\n\n",))
     understood = read(reply.text, verbs_of(card))
     action = understood.action or plain
-    return Formal(known.get(action.casefold(), action), "model")
+    formal = _without_model(action, known, card)
+    return Formal(action if formal is None else formal.action, "model")
 
 
-def _in_form(text: str, card: Card) -> bool:
-    return any(form.fullmatch(text) for form in forms(card.actions))
+def _without_model(text: str, known: dict[str, str], card: Card) -> Formal | None:
+    """What `text` means where that can be told; None where it cannot. known: casefolded → action.
+
+    What is in brackets, as in search[the best pan], stays as it is.
+    """
+    bare = text if "[" in text else _TRAIL.sub("", _ARTICLE.sub("", text))
+    for words in (text, bare):
+        if words.casefold() in known:
+            return Formal(known[words.casefold()], "possible")
+    for words in (text, bare):
+        if (found := _within(words, known)) is not None:
+            return Formal(found, "within")
+    if any(form.fullmatch(bare) for form in forms(card.actions)):
+        verb = re.match(r"\w+", bare)
+        small = verb[0].lower() if verb else ""
+        return Formal(small + bare[len(small) :], "form")
+    return None
 
 
 def _within(text: str, known: dict[str, str]) -> str | None:
-    """The possible action that is mentioned first, the longest one of those; None without one."""
+    """The possible action that is mentioned first, the longest one of those; None without one.
+
+    Single words are not looked for: "look for the mug in fridge 1" does not mean "look".
+    """
     found = []
     for folded, action in known.items():
+        if folded.isalpha():
+            continue
         at = re.search(rf"(?<!\w){re.escape(folded)}(?!\w)", text.casefold())
         if at:
             found.append((at.start(), -len(folded), action))
