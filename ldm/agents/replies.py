@@ -42,6 +42,8 @@ _LABELS: tuple[tuple[Label, re.Pattern[str]], ...] = (
     ("seen", re.compile(r"(?:observation|obs|result)\s*\d*\s*:\s*", re.I)),
 )
 _FENCE = re.compile(r"```\w*")
+#: Before an action in the line of its thought: "Think: I need a mug. Act: go to desk 1".
+_INLINE = re.compile(r"(?<=\S)[ \t]+(?=Act(?:ion)?:)")
 _MARK = re.compile(r"^(?:[>*\-•]+\s+|>+|\d+[.)]\s+)+")
 _AND_THEN = re.compile(r"\s*(?:;|,?\s+(?:and\s+)?then\b)\s*", re.I)
 _QUOTES = "\"'`“”‘’*"
@@ -143,7 +145,8 @@ def _from_lines(text: str, verbs: frozenset[str], judged: bool) -> Reply:
 
 
 def _lines(text: str) -> list[str]:
-    lines = (_MARK.sub("", line.strip()) for line in _FENCE.sub("\n", text).splitlines())
+    text = _INLINE.sub("\n", _FENCE.sub("\n", text))
+    lines = (_MARK.sub("", line.strip()) for line in text.splitlines())
     return [line for line in (line.strip() for line in lines) if line.strip(_QUOTES)]
 
 

@@ -65,6 +65,7 @@ def test_other_dress_is_loose_and_hides_no_action(text: str) -> None:
         '{"thought": "a mug.", "action": "go to desk 1"}',
         "Act: Think: a mug.",
         "Reasoning: a\nmug.\ngo to desk 1",
+        "Think: a mug. Act: go to desk 1",
     ],
 )
 def test_a_thought_before_the_action_is_kept(text: str) -> None:
@@ -127,6 +128,11 @@ def test_brackets_belong_to_an_action_and_what_follows_does_not() -> None:
         ("task completed.", "completed"),
         ("Think: all is done.\nAct: Task completed!", "completed"),
         ("> task failed", "failed"),
+        ("Act: task complete", "completed"),
+        ("Act: The task is completed.", "completed"),
+        ("Act: [task_completed]", "completed"),
+        ("Act: the task has failed", "failed"),
+        ("Think: the task is done once I hold the mug\nAct: go to desk 1", ""),
         ("Think: task failed: there is no mug", "failed"),
         ('{"action": "task failed"}', "failed"),
         ("Act: go to desk 1\nAct: task completed", ""),

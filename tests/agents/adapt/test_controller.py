@@ -266,6 +266,13 @@ class TestTheRecord:
         assert found == {"success": (1, 0), "failure": (1, 0), "ended": (1, 1), "stopped": (1, 0)}
         assert [tree.k_max for r in results if (tree := tree_of(r))] == [1, 1, 2, 2]
 
+    def test_counts_no_depth_at_which_no_executor_ran(self) -> None:
+        result = self.result({}, max_calls=2)  # spent by the task's executor and the planner
+        tree = tree_of(result)
+        assert tree is not None
+        assert outline(tree) == [(1, GOAL, "failed"), (2, "a", "stopped")]
+        assert tree.k_max == 1
+
     def test_is_there_also_where_the_model_fails(self) -> None:
         llm = in_turn(["Act: go to sink"])
         agent = AdaptAgent(AdaptOptions(), Resources(llm=llm, planner=llm))

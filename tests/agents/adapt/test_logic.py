@@ -14,6 +14,7 @@ from ldm.agents.adapt.logic import (
     Group,
     Logic,
     Operator,
+    Plan,
     joined,
     parse_logic,
     parse_plan,
@@ -294,6 +295,42 @@ def test_plans_of_a_small_model() -> None:
     assert unknown.logic == Group("or", (1, 2))
     assert cut.logic == Group("and", (1, 2, 3, 4, 5, 6))
     assert cut.flaw == "there is no execution order"
+
+
+@pytest.mark.parametrize(
+    ("order", "meant"),
+    [
+        ("Step 1 (OR Step 2)", "Step 1 OR Step 2"),
+        ("(Step 1 OR) Step 2", "Step 1 OR Step 2"),
+        ("Step 1 (OR) Step 2", "Step 1 OR Step 2"),
+        ("Step 1 AND (Step 2) (OR Step 3)", "(Step 1 AND Step 2) OR Step 3"),
+        ("OR(Step 1, Step 2)", "Step 1 OR Step 2"),
+        ("AND(Step 1, OR(Step 2, Step 3))", "Step 1 AND (Step 2 OR Step 3)"),
+        ("OR(AND(1, 2), 3)", "(Step 1 AND Step 2) OR Step 3"),
+        ("Step 1, or (Step 2 and Step 3)", "Step 1 OR (Step 2 AND Step 3)"),
+        ("Step 1 OR (Step 8 AND) Step 2", "Step 1 AND Step 2"),
+    ],
+)
+def test_operators_at_the_edge_of_a_bracket_or_before_one(order: str, meant: str) -> None:
+    assert parse_logic(order, (1, 2, 3)) == parse_logic(meant, (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Think: I need:\n1. 4 logs\n2. 1 stick\nStep 1: a\nStep 2: b\nExecution Order: 1 OR 2",
+        "Step 1: a\n   1. look in it\n   2. look on it\nStep 2: b\nExecution Order: 1 OR 2",
+        "Step 1: a\n2. b\nExecution Order: 1 OR 2",
+        "Step 1: a\nStep 2 (if Step 1 fails): b\nExecution Order: Step 1 OR Step 2",
+        "Step 1:\n  a\nStep 2:\n  b\nExecution Order: Step 1 OR Step 2",
+        "Step 1: a\nStep 2: b\nOrder of execution: Step 1 OR Step 2",
+        "Step 1: a\nStep 2: b\nThe execution order is: Step 1 OR Step 2",
+        "Execution Order: Step 1 OR Step 2\nStep 1: a\nStep 2: b",
+        "Step 1: a\nStep 2: b **Execution Order:** Step 1 OR Step 2",
+    ],
+)
+def test_other_forms_of_a_plan(text: str) -> None:
+    assert parse_plan(text) == Plan({1: "a", 2: "b"}, Group("or", (1, 2)))
 
 
 def test_a_plan_without_a_usable_order_is_and_over_its_steps_and_says_so() -> None:

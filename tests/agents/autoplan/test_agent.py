@@ -10,7 +10,7 @@ import pytest
 from ldm.agents import Resources
 from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, understood
 from ldm.agents.autoplan.plans import PlanFile, path_of, read, write
-from ldm.episode import run_episode
+from ldm.episode import NO_ACTION, run_episode
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult, Trajectory
 from tests.agents.scripted import Scripted, always, in_turn
@@ -71,6 +71,21 @@ class TestPlaying:
         assert [s.action for s in trial.steps] == ["go to sink", ""]
         assert note.data["said"] == ["I will go to sink", ""]
         assert note.data["formalised"] == {"possible": 1}
+
+    def test_nothing_said_is_told_to_the_model_as_no_action(self) -> None:
+        llm = always("")
+        _, (trial,) = played(llm, budget=2)
+        assert [step.action for step in trial.steps] == [NO_ACTION] * 2
+        first, second = llm.prompts
+        assert NO_ACTION not in first
+        assert NO_ACTION in second
+
+    def test_the_formaliser_is_shown_the_last_page_that_names_things(self) -> None:
+        llm = in_turn(["Act: go to nowhere 1", "Act: bring it over there", "fly", "Act: look"])
+        played(llm, budget=2)
+        formalised = llm.prompts[2]
+        assert "bring it over there" in formalised
+        assert ToyEnv().reset(ToyEnv().tasks("test")[0]).observation[:40] in formalised
 
     def test_a_long_transcript_is_shortened_where_there_is_no_room(self) -> None:
         llm = always("Think: hm.\nAct: go to sink")

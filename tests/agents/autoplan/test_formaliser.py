@@ -28,12 +28,16 @@ def formal(
         ("Go To Desk 1.", "go to desk 1", "possible"),
         ('"open drawer 1"', "open drawer 1", "possible"),
         ("I will go to desk 1", "go to desk 1", "possible"),
+        ("take the mug 1 from the desk 1", "take mug 1 from desk 1", "possible"),
+        ("go to the desk 1 now", "go to desk 1", "possible"),
+        ("Go to desk 1 first, then look", "go to desk 1", "within"),
         ("(1) go to desk 11", "go to desk 11", "within"),
         ("take mug 1 from desk 1 and then go to desk 11", "take mug 1 from desk 1", "within"),
         ("I should now go to desk 11, of course", "go to desk 11", "within"),
         # In the grammar but not possible now: the environment answers.
         ("open fridge 1", "open fridge 1", "form"),
         ("Heat egg 1 with microwave 1", "heat egg 1 with microwave 1", "form"),
+        ("heat the egg 1 with the microwave 1", "heat egg 1 with microwave 1", "form"),
         ("put egg 1 in/on desk 1", "put egg 1 in/on desk 1", "form"),
         ("move egg 1 to desk 1", "move egg 1 to desk 1", "form"),
         ("", "", "nothing"),
@@ -76,7 +80,21 @@ def test_without_a_list_of_actions_the_grammar_tells() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", ["take mug 1 from desk 1", "Act: take mug 1 from desk 1", "Take mug 1 from desk 1."]
+    "said", ["look for the mug on desk 1", "take a look at desk 1", "check the look of it"]
+)
+def test_a_single_word_is_not_taken_for_an_action(said: str) -> None:
+    found, _ = formal(said, reply="go to desk 1")
+    assert found == Formal("go to desk 1", "model")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "take the mug 1 from desk 1",
+        "take mug 1 from desk 1",
+        "Act: take mug 1 from desk 1",
+        "Take mug 1 from desk 1.",
+    ],
 )
 def test_the_rest_is_put_to_the_model(reply: str) -> None:
     found, llm = formal("grab the mug off the desk", reply=reply)
