@@ -88,7 +88,7 @@ class EpisodeOver(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A finished trial: what was done, and why it ended. `open_end` marks one still running."""
+    """A finished trial: what was done, and why it ended."""
 
     trajectory: Trajectory
     end: End

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from ldm.agents import Resources, demonstrations, replies
@@ -35,7 +35,8 @@ class LoopOptions:
     budget: steps of a trial, thoughts included; None for 60, and on WebShop 45.
     shots: demonstrations that a prompt shows, those of the task's kind first.
     demonstrations: a file of trajectories in place of the shipped ones; `agents.demonstrations`
-    says what may lie beside it.
+    says what may lie beside it. demonstrations_digest: of that file when the run began; set by the
+    command line, so that no run mixes two.
     admissible: show the actions that are possible, where the environment lists them; the papers
     show none. reply: tokens of a reply at most. observation: characters of one that are shown.
     """
@@ -43,9 +44,10 @@ class LoopOptions:
     budget: int | None = None
     shots: int = 2
     demonstrations: str | None = None
+    demonstrations_digest: str | None = None
     admissible: bool = False
     reply: int = 120
-    observation: int = 2000
+    observation: int = 4000
 
     def __post_init__(self) -> None:
         if self.shots < 0:
@@ -73,7 +75,11 @@ class LoopAgent:
 
     @staticmethod
     def sources(options: LoopOptions, env: str) -> Iterable[str]:
-        """Sources of what its prompts show: they may not be evaluated (design §7)."""
+        """Sources of what its prompts show: they may not be evaluated (design §7).
+
+        Raises LdmError where the demonstrations are no longer those that the run began with.
+        """
+        demonstrations.check(options.demonstrations, options.demonstrations_digest)
         return demonstrations.sources(env, options.demonstrations, options.shots)
 
     def budget(self, env: str) -> int:
@@ -157,6 +163,8 @@ def run(episode: Episode, llm: LLM, work: Work, options: LoopOptions) -> Outcome
                 stop=STOP,
             )
             reply = replies.read(completion.text, loop.verbs, judged=work.judged)
+            if not (work.thinking or reply.action or reply.verdict):  # a thought is no action
+                reply = replace(reply, form="malformed")
             loop.counts[reply.form] += 1
             loop.counts["dropped"] += reply.dropped
             if reply.thought and work.thinking:

@@ -21,6 +21,8 @@ class RandomOptions:
 
 
 class RandomAgent:
+    """Draws an admissible action uniformly at random."""
+
     name = "random"
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ()

@@ -11,15 +11,17 @@ from ldm.cli import output
 from ldm.cli.foretelling import SAMPLE, measured
 from ldm.cli.models import ModelOptions, serving
 from ldm.cli.wiring import Served, Wiring
-from ldm.errors import Interrupted, LdmError, WorkerDied
+from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 
 if TYPE_CHECKING:
     from ldm.eval import EvaluationPlan, Report
     from ldm.runs import Run
-    from ldm.types import EpisodeResult, Task
+    from ldm.types import EpisodeResult, Task, Usage
 
 #: Tuples that are named, of those recalled only after refinement.
 SHOWN = 5
+#: What stops a run that can go on: it is kept.
+STOPPED = (Interrupted, WorkerDied, RunStopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,27 @@ class Arm:
         return usual if workers is None else max(1, workers)
 
 
-def play(arm: Arm, workers: int | None) -> Report:
+def play_all(arms: Sequence[Arm], workers: int | None) -> list[tuple[EvaluationPlan, Report]]:
+    """Play the runs one after the other; each one's plan and report.
+
+    An error that stops one says how to go on with all of them. Where nothing has happened in any,
+    those that this command made are removed.
+    """
+    played = []
+    for arm in arms:
+        try:
+            played.append((arm.plan, _play(arm, workers)))
+        except LdmError as error:
+            # The first run knows the others; one of the others would be resumed by itself.
+            whole = arms[0].run.resume_command
+            error.remedy = error.remedy.replace(arm.run.resume_command, whole)
+            if not isinstance(error, STOPPED):
+                forget_all(arms)
+            raise
+    return played
+
+
+def _play(arm: Arm, workers: int | None) -> Report:
     """Play all tasks of a run that are not recorded yet; its report."""
     from ldm.eval import evaluate
 
@@ -55,16 +77,10 @@ def play(arm: Arm, workers: int | None) -> Report:
 
     hands = arm.hands(workers)
     shown_as = f"{short(label(arm.plan))} on {short(arm.plan.env)}"
-    try:
-        with output.progress(shown_as, len(arm.tasks)) as advance, _wired(arm) as (wiring, threads):
-            results = evaluate(
-                arm.run, wiring, arm.tasks, workers=hands, threads=threads, on_result=shown
-            )
-    except (Interrupted, WorkerDied):
-        raise
-    except LdmError:
-        forget(arm.run, fresh=arm.fresh)
-        raise
+    with output.progress(shown_as, len(arm.tasks)) as advance, _wired(arm) as (wiring, threads):
+        results = evaluate(
+            arm.run, wiring, arm.tasks, workers=hands, threads=threads, on_result=shown
+        )
     return report(arm.plan, arm.run, results)
 
 
@@ -80,34 +96,60 @@ def _wired(arm: Arm) -> Iterator[tuple[Wiring | Served, bool]]:
 
 
 def forget(run: Run, *, fresh: bool) -> None:
-    """Remove a run that this command made (`fresh`), if nothing happened and no call was paid."""
-    from ldm.llm.recording import FILE
-
-    if fresh and not run.begun and not (run.directory / FILE).exists():
+    """Remove a run that this command made (`fresh`), if nothing happened in it."""
+    if fresh and untouched(run):
         run.remove()
 
 
-def foretell(arm: Arm, workers: int | None) -> None:
-    """Play a few tasks of the run and say what all of them will cost; the run can go on."""
+def forget_all(arms: Sequence[Arm]) -> None:
+    """As `forget`, for runs that name each other: all of them or none."""
+    if all(arm.fresh and untouched(arm.run) for arm in arms):
+        for arm in arms:
+            arm.run.remove()
+
+
+def untouched(run: Run) -> bool:
+    """Whether nothing happened in a run and no call was paid."""
+    from ldm.llm.recording import FILE
+
+    return not run.begun and not (run.directory / FILE).exists()
+
+
+def foretell_all(arms: Sequence[Arm], workers: int | None) -> None:
+    """Play a few tasks of each run that calls a model, and say what all will cost.
+
+    All runs can go on. Raises LdmError where none calls a model.
+    """
+    if not any(arm.calls_models for arm in arms):
+        forget_all(arms)
+        raise LdmError(f"The agent {arms[0].plan.agent} calls no model: it costs nothing.", "")
+    for arm in arms:
+        if not arm.calls_models:
+            output.say(f"{label(arm.plan)} calls no model: it costs nothing.", error=False)
+            continue
+        try:
+            usages = _sampled(arm, workers)
+        except LdmError as error:
+            if not isinstance(error, STOPPED):
+                forget_all(arms)
+            raise
+        if len(arms) > 1:
+            output.say(f"{label(arm.plan)}:", error=False)
+        for line in measured(usages, len(arm.tasks), arm.models, "tasks"):
+            output.say(line, error=False)
+    whole = arms[0].run.resume_command
+    output.say(f"Go on with `{whole}`; nothing is paid twice.", error=False)
+
+
+def _sampled(arm: Arm, workers: int | None) -> list[Usage]:
+    """What a few tasks of a run cost, once played."""
     from ldm.eval import sample, select
 
-    if not arm.calls_models:
-        forget(arm.run, fresh=arm.fresh)
-        raise LdmError(f"The agent {arm.plan.agent} calls no model: it costs nothing.", "")
     chosen = select(arm.tasks, limit=min(SAMPLE, len(arm.tasks)))
-    try:
-        with _wired(arm) as (wiring, threads):
-            hands = arm.hands(workers)
-            results = sample(arm.run, wiring, arm.tasks, chosen, workers=hands, threads=threads)
-    except (Interrupted, WorkerDied):
-        raise
-    except LdmError:
-        forget(arm.run, fresh=arm.fresh)
-        raise
-    usages = [result.usage for result in results]
-    for line in measured(usages, len(arm.tasks), arm.models, "tasks"):
-        output.say(line, error=False)
-    output.say(f"Go on with `{arm.run.resume_command}`; nothing is paid twice.", error=False)
+    with _wired(arm) as (wiring, threads):
+        hands = arm.hands(workers)
+        results = sample(arm.run, wiring, arm.tasks, chosen, workers=hands, threads=threads)
+    return [result.usage for result in results]
 
 
 def report(plan: EvaluationPlan, run: Run, results: Sequence[EpisodeResult]) -> Report:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import forget, short
+from ldm.cli.arms import STOPPED, forget, short
 from ldm.cli.choices import said, with_data, without_data
 from ldm.cli.models import (
     CacheAt,
@@ -318,7 +318,6 @@ def _optimise(
     *,
     fresh: bool,
 ) -> tuple[str, list[Iteration]]:
-    from ldm.errors import Interrupted, RunStopped
     from ldm.explore.autoplan import optimise
 
     wanted = plan.settings()
@@ -343,7 +342,7 @@ def _optimise(
                 workers=max(1, workers or options.at_once),
                 on_result=shown,
             )
-    except (Interrupted, RunStopped):
+    except STOPPED:
         raise
     except LdmError:
         forget(run, fresh=fresh)

@@ -90,7 +90,7 @@ def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
     for name, entry in entries.items():
         typer.echo(f"{name}" + (f": {entry['is']}" if entry.get("is") else ""))
         for key, value in entry.items():
-            if key != "is" and value not in ({}, [], ""):
+            if key != "is" and (key == "needs" or value not in ({}, [], "")):
                 typer.echo(f"  {key.replace('_', ' ')}: {_shown(value)}")
 
 
@@ -99,7 +99,7 @@ def _shown(value: Any) -> str:
         case dict():
             return ", ".join(f"{key}={item}" for key, item in value.items())
         case list():
-            return ", ".join(map(str, value))
+            return ", ".join(map(str, value)) or "nothing"
         case bool():
             return "yes" if value else "no"
     return str(value)

@@ -39,7 +39,8 @@ ShowAdmissible = Annotated[
     bool | None,
     typer.Option(
         "--show-admissible/--hide-admissible",
-        help="Whether the agent sees which actions are possible, where the environment says it.",
+        help="Whether the environment lists the possible actions. standard, react and the like "
+        "show them with --set admissible=true only.",
     ),
 ]
 
@@ -85,10 +86,10 @@ def listed_ids(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
 
 
-def stored_list(env: str, tasks: str | None) -> tuple[str, str] | None:
+def stored_list(env: str, tasks: str | None, split: str | None) -> tuple[str, str] | None:
     """(file, split) where --tasks names a published list, JSONL; else None.
 
-    Raises LdmError where `env` plays no such list.
+    Raises LdmError where `env` plays no such list, or where `split` is no split of it.
     """
     if tasks is None or not tasks.endswith(".jsonl"):
         return None
@@ -97,7 +98,13 @@ def stored_list(env: str, tasks: str | None) -> tuple[str, str] | None:
             f"{tasks} is a published list of tasks, which {env or 'no environment named'} plays.",
             f"Use --env {' or '.join(STORED)}; or name task ids: a,b or a text file.",
         )
-    return str(Path(tasks).expanduser().absolute()), STORED[env]
+    stored = STORED[env]
+    if split is not None and not split.startswith(stored):
+        raise LdmError(
+            f"{tasks} is a published list of tasks, but --split {split} is not played from it.",
+            f"Leave --split out, or give {stored} or a split of {env} that begins so.",
+        )
+    return str(Path(tasks).expanduser().absolute()), stored
 
 
 def memory_generations(text: str | None) -> list[int | None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import foretell, play, report, say_refined
+from ldm.cli.arms import foretell_all, play_all, report, say_refined
 from ldm.cli.choices import (
     CandidatesFrom,
     ClassifiedBy,
@@ -48,6 +48,7 @@ from ldm.cli.several import (
     labelled,
     one_each,
     optimised,
+    shown_examples,
     swept,
 )
 from ldm.cli.wiring import DEFAULT_MEMORY, DEFAULT_RUNS, settings
@@ -170,11 +171,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     env_options |= said(admissible=admissible)
     if data is not None:
         env_options["data"] = str(data.expanduser().absolute())
-    agent_options |= optimised(plans)
+    agent_options |= optimised(plans) | shown_examples(agent_options)
     if engine is not None:
         env_options["engine"] = engine
     played = env or (recorded_plan(resume, runs)[1].env if resume else "")
-    if (published := stored_list(played, tasks)) is not None:
+    if (published := stored_list(played, tasks, split)) is not None:
         env_options["tasks"], stored = published
         tasks, split = None, split or (None if resume else stored)
     newest, *earlier = memory_generations(generation)[::-1]
@@ -207,6 +208,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     )
     asked = {name: value for name, value in given.items() if value is not None}
     if resume is not None:
+        if sweep is not None:
+            raise LdmError(
+                "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
+            )
         groups = [resumed_all(resume, runs, (asked, models), control)]
     else:
         beside = Beside(control, tuple(earlier))
@@ -216,10 +221,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
             for plan in _plans(asked)
         ]
     if estimate:
-        for arm in (arm for group in groups for arm in group):
-            foretell(arm, workers)
+        for group in groups:
+            foretell_all(group, workers)
         return
-    finished = [labelled([(arm.plan, play(arm, workers)) for arm in group]) for group in groups]
+    finished = [labelled(play_all(group, workers)) for group in groups]
     _show(finished, as_json)
     for group in groups:
         say_refined(group, error=as_json)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from ldm.cli import output
-from ldm.cli.arms import cores, forget, short
+from ldm.cli.arms import STOPPED, cores, forget, short
 from ldm.cli.models import ModelOptions, Models, serving
 from ldm.cli.wiring import (
     Knowledge,
@@ -127,7 +127,6 @@ def carry_out(
     fresh: bool,
 ) -> list[Explored]:
     """Explore the goals that are not explored yet; what became of all. fresh: of a new run."""
-    from ldm.errors import Interrupted, WorkerDied
     from ldm.explore import refine as explore
 
     improved: list[bool] = []
@@ -144,7 +143,7 @@ def carry_out(
             _wired(plan, run, models) as (wiring, threads),
         ):
             return explore(run, wiring, chosen, workers=hands, threads=threads, on_result=shown)
-    except (Interrupted, WorkerDied):
+    except STOPPED:
         raise
     except LdmError:
         forget(run, fresh=fresh)

@@ -108,6 +108,14 @@ def check_examples(plan: EvaluationPlan, env: str, tasks: Sequence[Task]) -> Non
     if sources is None:
         return
     what = f"the demonstrations of {plan.agent}"
+    kinds = getattr(found, "kinds", None)  # of agents that know only some kinds of task
+    known = None if kinds is None else kinds(Wiring.of(plan).options(), env)
+    if known is not None and (lacking := sorted({task.kind for task in tasks} - known)):
+        raise LdmError(
+            f"There is no plan for {', '.join(lacking)} in {dict(plan.agent_options)['plans']}.",
+            f"Evaluate the others, --kinds {','.join(sorted(known))}, or make one with "
+            f"`ldm autoplan --env {env} --kind {lacking[0]}`.",
+        )
     remedy = (
         "Evaluate other tasks, show others with --set demonstrations=FILE, or none with "
         "--set shots=0."
@@ -126,6 +134,16 @@ def optimised(plans: Path | None) -> dict[str, str]:
 
     folder = plans.expanduser().absolute()
     return {"plans": str(folder), "digest": digest(folder)}
+
+
+def shown_examples(options: dict[str, str]) -> dict[str, str]:
+    """The agent option demonstrations=FILE as it is recorded: its full path, and its digest."""
+    if "demonstrations" not in options:
+        return {}
+    from ldm.agents.demonstrations import digest
+
+    path = Path(options["demonstrations"]).expanduser().absolute()
+    return {"demonstrations": str(path), "demonstrations_digest": digest(path)}
 
 
 def swept(plans: Sequence[EvaluationPlan], sweep: str | None) -> list[EvaluationPlan]:

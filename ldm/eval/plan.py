@@ -24,7 +24,7 @@ class EvaluationPlan:
     kinds, limit, tasks: which tasks, see `select`.
     memory: where the memory lies. generation: None is the newest. embedder: None is the memory's.
     memory_digest: of what the memory held, so that a resumed run does not mix two memories.
-    seed: of everything that is drawn, the bootstrap included.
+    seed: of everything that is drawn, the bootstrap of success rates included.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}

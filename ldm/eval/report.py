@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm import records
-from ldm.agents.adapt.tree import judged
+from ldm.agents.adapt.tree import judged, planned
 from ldm.errors import LdmError
 from ldm.eval.runner import TRAJECTORIES
 from ldm.eval.statistics import Group, Interval, Summary, bootstrap, difference
@@ -48,6 +48,7 @@ def as_json(report: Report) -> dict[str, Any]:
     if overall.k_max is not None:
         found["k_max"] = overall.k_max
         found["self_judged"] = [asdict(one) for one in judged(report.results)]
+        found["plans"], found["flawed_plans"] = planned(report.results)
         for kind, group in report.summary.by_kind.items():
             found["by_kind"][kind]["k_max"] = group.k_max
     return found
@@ -162,9 +163,11 @@ def recursion(report: Report) -> list[str]:
         if group.k_max is not None
     )
     parts = [_JUDGED[one.said].format(one.episodes, one.right) for one in judged(report.results)]
+    plans, flawed = planned(report.results)
     return [
         f"k_max, the greatest depth used, on average: {overall.k_max:.2f} ({kinds}).",
         f"Self-judged and true success: {'; '.join(parts)}.",
+        f"Plans: {plans}; {flawed} of them without a usable order (And over their steps, if any).",
     ]
 
 
@@ -202,24 +205,32 @@ def score_interval(report: Report) -> Interval | None:
 
 
 def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
-    """One object for an agent; "compared" holds those beside it, "control" its control alone."""
+    """One object for an agent; "compared" holds those beside it, "control" its control alone.
+
+    "differences" holds the paired difference of each two.
+    """
     first, *others = reports
     found = as_json(first)
-    control = [as_json(other) for other in others if "control=" in other.label]
+    control = [as_json(o) for o in others if o.label.startswith(f"{first.label} control=")]
     if control:
         found["control"] = control[0]
     if others:
-        found["compared"] = [_compared(first, other) for other in others]
+        found["compared"] = [
+            {**as_json(other), "difference": _difference(first, other)} for other in others
+        ]
+        found["differences"] = [
+            {"first": one.label, "second": other.label, "difference": _difference(one, other)}
+            for one, other in combinations(reports, 2)
+        ]
     return found
 
 
-def _compared(first: Report, second: Report) -> dict[str, Any]:
-    """The second report with the paired difference of the first to it, None where there is none."""
+def _difference(first: Report, second: Report) -> dict[str, Any] | None:
+    """The paired difference of the first to the second, None where there is none."""
     try:
-        pair: dict[str, Any] | None = asdict(difference(first.results, second.results))
+        return asdict(difference(first.results, second.results))
     except LdmError:
-        pair = None
-    return {**as_json(second), "difference": pair}
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +284,12 @@ def _gain(first: Report, second: Report) -> str:
         f"{first.label} − {second.label}: {100 * found.mean:+.1f} points "
         f"{between} on the same {found.tasks} tasks; "
         f"{found.only_first} were solved by the first alone, {found.only_second} by the second "
-        f"(McNemar's exact test: p = {found.p_value:.3f})."
+        f"(McNemar's exact test: p {_p(found.p_value)})."
     )
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 
 def percent(rate: float | None) -> str:

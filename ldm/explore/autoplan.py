@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import re
 import traceback
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -19,7 +20,7 @@ from ldm.agents.autoplan import BUDGET, SAID, AutoPlanAgent, AutoPlanOptions
 from ldm.agents.autoplan.plans import Experience, Iteration, Reflection
 from ldm.agents.transcript import View, ask, told
 from ldm.episode import Environment, run_episode
-from ldm.errors import LdmError, RunStopped
+from ldm.errors import Interrupted, LdmError, RunStopped
 from ldm.llm import LLM, Message, Scoped
 from ldm.prompts import render, shortened
 from ldm.runs import Run, carry_out, writing
@@ -134,7 +135,8 @@ def optimise(  # noqa: PLR0913 - said by name in every call
                 )
                 batch = tuple(found[begun:])
                 _check(batch, number)
-                improved = _improved(place, plan, batch, settings, (seed, number))
+                with _resumable(run):
+                    improved = _improved(place, plan, batch, settings, (seed, number))
                 iterations.append(Iteration(plan, batch, kept=not improved))
                 plan = improved or plan
         finally:
@@ -144,6 +146,21 @@ def optimise(  # noqa: PLR0913 - said by name in every call
             records.write(path, [*iterations, Iteration(plan, ())])
         run.discard_parts()
     return plan, iterations
+
+
+@contextmanager
+def _resumable(run: Run) -> Iterator[None]:
+    """What stops the rewriting of a plan says how to go on, as `carry_out` does for attempts."""
+    go_on = f"Go on with `{run.resume_command}`."
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            f"Stopped: what was done is recorded in {run.directory}.", go_on
+        ) from stop
+    except RunStopped as error:
+        message = f"{error.message} What was done is recorded in {run.directory}."
+        raise type(error)(message, f"{error.remedy} {go_on}") from error
 
 
 def _check(batch: Sequence[Experience], number: int) -> None:

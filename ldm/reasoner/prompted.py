@@ -55,8 +55,8 @@ LENGTHS = {
     "recalled": 200,
     "so_far": 160,
     "past": 90,
-    "start": 2000,
-    "present": 2000,
+    "start": 4000,
+    "present": 4000,
     "opening": 600,
     "step": 120,
 }

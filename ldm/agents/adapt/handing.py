@@ -15,8 +15,9 @@ from ldm.agents.transcript import without_goal
 from ldm.episode import Episode
 from ldm.types import Step
 
-#: A product's code on a page or in a click.
-_CODE = re.compile(r"\b(?=[A-Z]*\d)[A-Z0-9]{10}\b", re.IGNORECASE)
+#: A product's code, in words and clicked on: Amazon's begin with B and a digit, ours with L.
+_CODE = re.compile(r"\b(?:B\d[A-Z0-9]{8}|L[0-9A-F]{9})\b", re.IGNORECASE)
+_CLICKED = re.compile(rf"click\[({_CODE.pattern})\]", re.IGNORECASE)
 #: What asks without changing anything is no result of a sub-task.
 _ASKING = ("look", "inventory", "examine", "help")
 
@@ -69,8 +70,8 @@ def after(episode: Episode, steps: Sequence[Step], said: str, carried: str) -> s
     if episode.env_name == "textcraft":
         return ""
     if episode.env_name == "webshop":
-        texts = [said, *(step.action for step in reversed(steps) if step.valid)]
-        codes = next((found for text in texts if (found := _CODE.findall(text))), [])
+        clicks = (_CLICKED.fullmatch(step.action) for step in reversed(steps) if step.valid)
+        codes = _CODE.findall(said) or [found[1] for found in clicks if found][:1]
         return ", ".join(dict.fromkeys(code.upper() for code in codes)) or carried
     acted = (step.action for step in reversed(steps) if step.action and step.valid)
     return next((action for action in acted if not action.startswith(_ASKING)), carried)

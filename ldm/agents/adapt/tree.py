@@ -156,3 +156,10 @@ def judged(results: Sequence[EpisodeResult]) -> list[Judged]:
         counts.setdefault(over[root.success], []).append(result.success)
     order = ("success", "failure", "ended", "stopped")
     return [Judged(said, len(counts[said]), sum(counts[said])) for said in order if said in counts]
+
+
+def planned(results: Sequence[EpisodeResult]) -> tuple[int, int]:
+    """How many plans were made, and of how many the logic could not be read, or there was none."""
+    trees = [tree for result in results if (tree := tree_of(result)) is not None]
+    nodes = [node for tree in trees for node in tree.walk() if node.plan or node.flaw]
+    return len(nodes), sum(bool(node.flaw) for node in nodes)

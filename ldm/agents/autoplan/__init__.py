@@ -50,7 +50,7 @@ class AutoPlanOptions:
     temperature: float = 0.0
     top_p: float = 1.0
     reply: int = 160
-    observation: int = 2000
+    observation: int = 4000
 
     def __post_init__(self) -> None:
         if self.reply < 1 or self.observation < 1:
@@ -87,6 +87,13 @@ class AutoPlanAgent:
             )
         found = plans.in_folder(Path(options.plans), env)
         return frozenset(source for plan in found for source in plan.sources)
+
+    @staticmethod
+    def kinds(options: AutoPlanOptions, env: str) -> frozenset[str] | None:
+        """The kinds of task that there are plans for; None where no folder of plans is used."""
+        if options.plans is None or options.plan is not None:
+            return None
+        return frozenset(plan.kind for plan in plans.in_folder(Path(options.plans), env))
 
     def budget(self, env: str) -> int:
         """The steps of a trial, in any environment."""

@@ -1,7 +1,7 @@
 """Demonstrations: the few recorded trajectories that prompts show (design §6).
 
 Beside a file of them, NAME.jsonl, there may be one that says how their tasks divide into sub-tasks,
-NAME.plans.json: planners are shown that. Those that ship are made by
+NAME.plans.json: ADaPT's planner is shown that. Those that ship are made by
 `scripts/make_demonstrations.py` from our own games, shop and recipes.
 """
 
@@ -14,12 +14,33 @@ from pathlib import Path
 
 from ldm import records
 from ldm.errors import LdmError
-from ldm.types import Trajectory
+from ldm.types import Trajectory, stable_hash
 
 #: One file an environment: ENV.jsonl.
 SHIPPED = Path(__file__).parent
 
 _OBJECT = "It holds one JSON object: task id → plan (docs/architecture.md)."
+
+
+def digest(path: Path) -> str:
+    """Of a file of demonstrations and the plans beside it; LdmError where it cannot be read."""
+    plans_file = path.with_suffix(".plans.json")
+    try:
+        texts = [path.read_bytes(), plans_file.read_bytes() if plans_file.is_file() else b""]
+    except OSError as error:
+        raise LdmError(
+            f"The demonstrations {path} cannot be read: {error.strerror}.", "Name another file."
+        ) from error
+    return stable_hash([text.hex() for text in texts])
+
+
+def check(place: str | None, before: str | None) -> None:
+    """Raise LdmError where the file at `place` is another than the one with the digest `before`."""
+    if place is not None and before not in (None, digest(Path(place))):
+        raise LdmError(
+            f"The demonstrations in {place} have changed since the run began.",
+            "Start a new run, or put the former ones back.",
+        )
 
 
 def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:

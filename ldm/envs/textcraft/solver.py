@@ -1,4 +1,4 @@
-"""The fewest actions that craft a goal, by exact search over a listing of recipes.
+"""The fewest actions that craft a goal, by search over a listing of recipes; `plan` says how exact.
 
 It proves that a task can be solved, and in how many steps. No agent uses it; the expert that makes
 the shipped episodes (`expert.py`) takes its choices between recipes.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.textcraft.recipes import Book, name_of, words
+from ldm.envs.textcraft.recipes import Book, Recipe, name_of, words
 from ldm.envs.wrong import Wrong, line_object, text_in
 from ldm.errors import LdmError
 from ldm.records import Problem, numbered_lines
@@ -127,13 +127,14 @@ def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
     Raises LdmError where the file cannot be read.
     """
     seen: set[str] = set()
+    known = {str(recipe): recipe for recipe in book.all_recipes()}
     for number, text in numbered_lines(path):
         line = line_object(text, str(path), number)
         if isinstance(line, Problem):
             yield line
             continue
         try:
-            game = _stored(line, book)
+            game = _stored(line, book, known)
             if game.task.id in seen:
                 raise Wrong("id", f"{line['id']!r} is there twice")
         except Wrong as wrong:
@@ -143,12 +144,17 @@ def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
         yield game
 
 
-def _stored(line: Mapping[str, Any], book: Book) -> Game:
-    """The game in a line. Raises Wrong."""
+def _stored(line: Mapping[str, Any], book: Book, known: Mapping[str, Recipe]) -> Game:
+    """The game in a line; known: the recipes by their words. Raises Wrong."""
     name, goal, listing = (text_in(line, field) for field in ("id", "goal", "commands"))
     item = name_of(goal.removeprefix("craft ").removesuffix("."))
     if not goal.startswith("craft ") or item not in book.recipes:
         raise Wrong("goal", f"{goal!r} is no goal that a recipe makes")
     if not listing.startswith(f"{_HEADING}\n"):
         raise Wrong("commands", f"does not start with {_HEADING!r} and a new line")
+    shown = [text for text in listing.splitlines()[1:] if text.strip()]
+    if strange := next((text for text in shown if text not in known), None):
+        raise Wrong("commands", f"{strange!r} is no recipe of the game")
+    if all(known[text].item != item for text in shown):
+        raise Wrong("commands", f"holds no recipe for {item!r}")
     return Game(_task(STORED, name, item, goal, book), item, listing.rstrip("\n"))
