@@ -83,9 +83,10 @@ class TestSteps:
     def test_who_only_acts_is_not_heard_thinking(self) -> None:
         work = Work("goal", thinking=False)
         llm = in_turn(["Think: hm.\nAct: go to sink", "Think: hm."])
-        _, trial, _ = played(llm, work, budget=2)
+        result, trial, _ = played(llm, work, budget=2)
         assert [step.action for step in trial.steps] == ["go to sink", "hm."]
         assert "Think" not in llm.prompts[0]
+        assert replies_of(result)["malformed"] == 1
 
     def test_what_says_nothing_is_an_invalid_action_and_counted(self) -> None:
         result, trial, _ = played(always(""), budget=3)

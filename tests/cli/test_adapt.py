@@ -75,10 +75,12 @@ def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServe
     )
     judged = "Self-judged and true success: of 4 that the environment ended 4 are solved."
     assert judged in outcome.out
+    assert "Plans: 8; 0 of them without a usable order" in outcome.out
     found = json.loads(run(*ADAPT, "--set", "d_max=2", "--json").out)
     assert (found["success_rate"], found["k_max"]) == (0.0, 2.0)
     assert found["by_kind"]["wash"]["k_max"] == 2.0
     assert found["self_judged"] == [{"said": "failure", "episodes": 4, "right": 0}]
+    assert (found["plans"], found["flawed_plans"]) == (4, 0)
 
 
 def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, place: Path) -> None:
@@ -114,6 +116,13 @@ def test_a_sweep_that_makes_no_sense_is_refused(
     assert outcome.code == 1
     assert message in outcome.err
     assert not (place / "runs").exists()
+
+
+def test_a_sweep_is_not_added_to_a_recorded_run(run: Run, server: FakeServer) -> None:
+    recorded = json.loads(run(*ADAPT, "--json").out)["run"]
+    outcome = run("eval", "--resume", recorded, "--sweep", "d_max=1,2")
+    assert outcome.code == 1
+    assert "--sweep cannot be added" in outcome.err
 
 
 def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path) -> None:

@@ -95,6 +95,12 @@ def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer)
     outcome = run("eval", "--resume", evaluated)
     assert outcome.code == 1
     assert "have changed since the run began" in outcome.err
+    lacking = ("--kinds", "heat,cool,look", "--plans", "plans", "--llm", "cook")
+    outcome = run(*command, *lacking, "--runs", "others")
+    assert outcome.code == 1
+    assert "There is no plan for cool, look in" in outcome.err
+    assert "--kinds heat" in outcome.err
+    assert not (place / "others").exists()
     outcome = run(*several, "--plans", "nowhere")
     assert outcome.code == 1
     assert "There are no plans in" in outcome.err
@@ -130,6 +136,21 @@ def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
     again = run("autoplan", "--resume", the_run(place))
     assert again.code == 0
     assert len(server.bodies) == paid
+
+
+def test_one_that_is_stopped_while_the_plan_is_rewritten_says_how_to_go_on(
+    run: Run, place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(answer=reply)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    whole = run(*AUTOPLAN, "--iterations", "1", "--out", "whole", "--runs", "others")
+    assert whole.code == 0
+    calls = len(server.bodies)
+    stopped = run(*AUTOPLAN, "--iterations", "1", "--max-calls", str(calls - 1), "--workers", "1")
+    assert stopped.code == 1
+    assert "What was done is recorded in" in stopped.err
+    assert f"ldm autoplan --resume {Path('runs') / the_run(place).name}" in stopped.err
+    assert run("autoplan", "--resume", the_run(place), "--max-calls", "9999").code == 0
 
 
 def comparable(found: PlanFile) -> tuple[object, ...]:

@@ -17,7 +17,7 @@ from tests.agents.loop_contract import LOOP_AGENTS
 from tests.cli.conftest import Run
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
-from tests.toy import ToyEnv, expert
+from tests.toy import ToyEnv, expert, expert_trajectories
 
 __all__ = ["serve"]
 
@@ -80,6 +80,10 @@ def test_json_holds_what_each_took_and_the_difference(run: Run, server: FakeServ
     assert other["difference"]["only_second"] == 4
     assert other["calls"] > 1
     assert other["tokens"] > other["calls"]
+    assert found["differences"] == [
+        {"first": "react", "second": "plan_execute", "difference": other["difference"]}
+    ]
+    assert "control" not in found
     assert found["trials"] == 1.0
 
 
@@ -153,6 +157,62 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(
     assert outcome.code == 1
     assert said in outcome.err
     assert not Path("runs").exists()
+
+
+def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
+    run: Run, server: FakeServer
+) -> None:
+    options = ("--agent", "react,plan_execute", "--set", "plan=90")
+    stopped = run("eval", *TOY, *options, "--max-calls", "18")
+    assert stopped.code == 1
+    (first,) = (place for place in runs() if "react" in place.name)
+    assert f"ldm eval --resume {first}" in stopped.err
+    again = run("eval", "--resume", first, "--max-calls", "999")
+    assert again.code == 0, again.err
+    assert "Side by side" in again.out
+
+
+def test_a_model_that_cannot_be_reached_leaves_runs_that_go_on(
+    run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    stopped = run("eval", *TOY, "--agent", "random,react", "--workers", "1")
+    assert stopped.code == 1
+    (first,) = (place for place in runs() if "random" in place.name)
+    assert f"ldm eval --resume {first}" in stopped.err
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    again = run("eval", "--resume", first, "--workers", "1")
+    assert again.code == 0, again.err
+    assert "Side by side" in again.out
+
+
+def test_an_estimate_of_several_passes_over_those_that_cost_nothing(
+    run: Run, server: FakeServer
+) -> None:
+    for agents in ("random,react", "react,random"):
+        outcome = run("eval", *TOY, "--agent", agents, "--estimate", "--workers", "1")
+        assert outcome.code == 0, outcome.err
+        assert "random calls no model: it costs nothing." in outcome.out
+        assert "\nreact:\n" in f"\n{outcome.out}"
+        resumed = outcome.out.rpartition("--resume ")[2].partition("`")[0]
+        assert agents.partition(",")[0] in resumed
+        assert "Side by side" in run("eval", "--resume", resumed, "--workers", "1").out
+    alone = run("eval", *TOY, "--agent", "random", "--estimate", "--runs", "others")
+    assert alone.code == 1
+    assert "calls no model" in alone.err
+    assert not runs(Path("others"))
+
+
+def test_a_run_does_not_mix_two_sets_of_demonstrations(run: Run, server: FakeServer) -> None:
+    own = Path("mine.jsonl")
+    own.write_text(records.dumps(expert_trajectories()[0]) + "\n")
+    options = ("--agent", "react", "--set", "demonstrations=mine.jsonl")
+    recorded = json.loads(run("eval", *TOY, *options, "--json").out)["run"]
+    assert run("eval", "--resume", recorded).code == 0
+    own.write_text(records.dumps(expert_trajectories()[1]) + "\n")
+    changed = run("eval", "--resume", recorded)
+    assert changed.code == 1
+    assert "have changed since the run began" in changed.err
 
 
 def test_resuming_with_other_agents_is_refused(run: Run, server: FakeServer) -> None:

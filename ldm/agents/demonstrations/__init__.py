@@ -29,7 +29,7 @@ def digest(path: Path) -> str:
         texts = [path.read_bytes(), plans_file.read_bytes() if plans_file.is_file() else b""]
     except OSError as error:
         raise LdmError(
-            f"The demonstrations {path} cannot be read: {error.strerror}.", "Name another file."
+            f"There are no demonstrations at {path}: {error.strerror}.", "Name another file."
         ) from error
     return stable_hash([text.hex() for text in texts])
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from ldm import records
 from ldm.agents import Resources, demonstrations
-from ldm.agents.adapt import AdaptAgent, AdaptOptions
+from ldm.agents.adapt import AdaptAgent, AdaptOptions, handing
 from ldm.agents.adapt.tree import Node, judged, lines, tree_of
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.webshop import WebShop
-from ldm.episode import run_episode
+from ldm.episode import Episode, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import Message, Sampling
-from ldm.types import EpisodeResult
+from ldm.types import EpisodeResult, Step
 from tests.agents.adapt.ideal import Ideal, block, outline, played
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert
@@ -230,6 +231,23 @@ class TestJudging:
         assert (child.mode, child.executor, child.steps) == ("judge", ending, 1)
         assert result.env_steps == 0
         assert len(trial.steps) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "actions", "found"),
+    [
+        ("B078GWRC1J, l4db6d575e\ntask completed", ("click[x]",), "B078GWRC1J, L4DB6D575E"),
+        ("", ("search[1920x1080p]", "click[B078GWRC1J]", "click[size10wide]"), "B078GWRC1J"),
+        ("", ("search[B078GWRC1J]", "click[40x40x40cm]"), "before"),
+        ("the 1920x1080p one\ntask completed", (), "before"),
+    ],
+)
+def test_what_is_found_in_a_shop_is_a_product(
+    said: str, actions: tuple[str, ...], found: str
+) -> None:
+    episode = cast(Episode, SimpleNamespace(env_name="webshop"))
+    steps = [Step(action, "a page") for action in actions]
+    assert handing.after(episode, steps, said, "before") == found
 
 
 class TestTheRecord:

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from ldm.agents.autoplan import AutoPlanOptions
+from ldm.agents.executor import LoopOptions
 from ldm.envs.textcraft import TextCraft, TextCraftOptions
 from ldm.envs.textcraft.recipes import Book
-from ldm.envs.textcraft.tasks import own_games, stored_games
+from ldm.envs.textcraft.tasks import OWN_SPLITS, own_games, stored_games
 from ldm.errors import LdmError
+from ldm.reasoner.prompted import LENGTHS
 
 GOOD = {
     "id": "env_0",
@@ -51,6 +54,13 @@ def test_the_leakage_gate_compares_items(book: Book) -> None:
     assert task.leak_key == task.id.partition("/")[2]
 
 
+def test_no_recipe_of_an_opening_is_cut_out_of_a_prompt(book: Book) -> None:
+    openings = [game.opening for split in OWN_SPLITS for game in own_games(split, book)]
+    longest = max(map(len, openings))
+    assert 2000 < longest <= LoopOptions().observation
+    assert longest <= min(AutoPlanOptions().observation, LENGTHS["start"])
+
+
 def test_the_stored_list_is_read_in_its_order(env: TextCraft) -> None:
     tasks = env.tasks("stored")
     assert [task.id for task in tasks] == [f"stored/env_{number}" for number in range(200)]
@@ -83,6 +93,8 @@ def test_a_stored_split_without_a_list_names_the_remedy() -> None:
         ({"id": " "}, ":1:id:"),
         ({"commands": "craft 4 stick using 2 planks"}, ":1:commands:"),
         ({"commands": None}, ":1:commands:"),
+        ({"commands": "Crafting commands:\nfoo bar"}, ":1:commands:"),
+        ({"commands": "Crafting commands:\ncraft 4 oak planks using 1 oak logs"}, ":1:commands:"),
     ],
 )
 def test_a_wrong_field_of_a_list_is_named(
