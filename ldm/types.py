@@ -20,6 +20,15 @@ ORIGINS: tuple[str, ...] = get_args(Origin)
 _RECORD = {"extra": "forbid"}
 
 
+def encodable(text: str) -> str:
+    """`text` with a replacement character for each lone surrogate, which UTF-8 cannot hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def stable_hash(*parts: object, length: int = 16) -> str:
     """A hexadecimal digest of JSON-serialisable `parts`, the same in every process, anywhere."""
     canonical = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -67,7 +67,7 @@ class LdmAgent:
             confidences = self._process(episode, policy, [batch])
             done = episode.trajectory(episode.trials - 1)
             steps = tuple((step.action, step.observation) for step in done.steps)
-            processes.append(Process(done.opening, steps, tuple(confidences)))
+            processes.append(Process(episode.goal, done.opening, steps, tuple(confidences)))
         chosen = reasoner.choose(processes)
         episode.note("choice", batches=list(batches), chosen=batches[chosen])
         episode.submit(chosen)

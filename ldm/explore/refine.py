@@ -302,4 +302,4 @@ def _finished(
 
 def _process(trajectory: Trajectory, confidences: Sequence[float]) -> Process:
     steps = tuple((step.action, step.observation) for step in trajectory.steps)
-    return Process(trajectory.opening, steps, tuple(confidences))
+    return Process(trajectory.task.goal, trajectory.opening, steps, tuple(confidences))

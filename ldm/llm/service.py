@@ -15,7 +15,7 @@ from ldm.llm.calls import Reply, Request
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities
 from ldm.llm.meter import prompt_guess
 from ldm.llm.structured import asking_for_json, strict_schema
-from ldm.types import Usage, stable_hash
+from ldm.types import Usage, encodable, stable_hash
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -170,7 +170,7 @@ class Service:
             raise Fault("again", "an answer without choices", final=True)
         message = choices[0].get("message")
         content = message.get("content") if isinstance(message, dict) else None
-        text = self.connection.redact(content) if isinstance(content, str) else ""
+        text = self.connection.redact(encodable(content)) if isinstance(content, str) else ""
         if not capabilities.stop:
             text = _cut(text, request.stop)
         usage, estimated = _usage(answer.get("usage"), request, text)

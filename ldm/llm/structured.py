@@ -129,7 +129,7 @@ def _candidates(text: str) -> Iterator[dict[str, Any]]:
         while start >= 0:
             try:
                 value, end = decoder.raw_decode(part, start)
-            except ValueError:
+            except (ValueError, RecursionError):
                 end = start + 1
             else:
                 if isinstance(value, dict):

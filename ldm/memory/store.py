@@ -359,8 +359,9 @@ def is_server(location: str) -> bool:
 
 
 def digest(rows: Iterable[IndexedTuple]) -> str:
-    """Of the tuples' ids and cells, whatever their order."""
-    return stable_hash(sorted([row.tuple.id, *row.cell] for row in rows), length=32)
+    """Of the tuples' ids, histories and cells, whatever their order."""
+    told = sorted([row.tuple.id, *row.cell, row.tuple.history.told] for row in rows)
+    return stable_hash(told, length=32)
 
 
 @contextmanager

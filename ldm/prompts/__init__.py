@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.llm import Message
-from ldm.types import stable_hash
+from ldm.types import encodable, stable_hash
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 SUFFIX = ".jinja"
 ROLES = ("system", "user")
-#: A tag as `data` writes it, with or without blanks, in any case.
-TAG = re.compile(r"<(\s*/?\s*[a-z][\w-]*\s*)>", re.IGNORECASE)
+#: A tag as `data` writes it, with or without blanks, in any case; or what a chat format ends a turn
+#: with, as in <|im_end|>.
+TAG = re.compile(r"<(\s*/?\s*[a-z][\w-]*\s*|[|｜][^<>\n]*[|｜])>", re.IGNORECASE)
+#: How the parts of an example are labelled; a text must not forge one.
+LABEL = re.compile(r"^(?=(?:example \d|task:|so far:|seen:|action:))", re.IGNORECASE | re.MULTILINE)
 
 
 def render(name: str, **values: Any) -> list[Message]:
@@ -68,7 +71,17 @@ def fenced(text: object, tag: str) -> str:
 
 def plain(text: object) -> str:
     """`text` in which nothing looks like a tag, for use within a fence."""
-    return TAG.sub(r"(\1)", str(text))
+    return TAG.sub(r"(\1)", encodable(str(text)))
+
+
+def one_line(text: object) -> str:
+    """`text` without line breaks, for items and labelled parts that have a line each."""
+    return " ".join(line.strip() for line in str(text).splitlines())
+
+
+def unlabelled(text: object) -> str:
+    """`text` of which no line begins like a part of an example: such lines are indented."""
+    return LABEL.sub("  ", str(text))
 
 
 def shortened(text: object, length: int) -> str:
@@ -102,4 +115,5 @@ def _environment() -> Environment:
         autoescape=False,  # noqa: S701 - prompts are no HTML; `data` fences what comes from outside
     )
     made.filters.update(data=fenced, plain=plain, shortened=shortened, bullets=bullets)
+    made.filters.update(one_line=one_line, unlabelled=unlabelled)
     return made

@@ -101,9 +101,10 @@ class Answer:
 class Process:
     """A decision process as `choose` sees it: no reward, and nothing on why it ended.
 
-    confidences: one per action.
+    steps: (action, what was seen after it). confidences: one per action.
     """
 
+    goal: str
     opening: str
     steps: tuple[tuple[str, str], ...]
     confidences: tuple[float, ...]

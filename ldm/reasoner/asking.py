@@ -37,6 +37,7 @@ def _bounded(length: int) -> Any:
 #: The cutting comes last in each, which is first in time: so the schema says maxItems of lists.
 Words = Annotated[str, Field(max_length=80), _bounded(80)]
 Sentences = Annotated[str, Field(max_length=160), _bounded(160)]
+Paragraph = Annotated[str, Field(max_length=320), _bounded(320)]
 Line = Annotated[str, Field(max_length=160), _bounded(160)]
 Few = Annotated[tuple[Words, ...], Field(max_length=6), _bounded(6)]
 
@@ -79,7 +80,7 @@ class AssessmentForm:
 
 @dataclass(frozen=True)
 class SummaryForm:
-    summary: Sentences
+    summary: Paragraph
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,13 @@ def types_of(items: int, most: int) -> type[Any]:
     return make_dataclass(f"{most}TypesOf{items}", [("types", few)], frozen=True)
 
 
+@cache
+def number_between(first: int, last: int) -> type[Any]:
+    """A form with one number, `item_1`, from `first` to `last`."""
+    number = Annotated[int, Field(ge=first, le=last)]
+    return make_dataclass(f"Number{first}To{last}", [("item_1", number)], frozen=True)
+
+
 def values(form: Any) -> list[Any]:
     """The values of a form's fields, in their order."""
     return list(vars(form).values())
@@ -254,7 +262,14 @@ def matched(answer: str, admissible: Sequence[str] | None) -> tuple[str, Match]:
         return admissible[known.index(said)], "normalised"
     from rapidfuzz.distance import Levenshtein
 
-    likeness = [Levenshtein.normalized_similarity(said, action) for action in known]
+    # Another number is no slip of the pen but another thing: "cabinet 1" is not "cabinet 2".
+    numbers = re.findall(r"\d+", said)
+    likeness = [
+        Levenshtein.normalized_similarity(said, action)
+        if re.findall(r"\d+", action) == numbers
+        else 0.0
+        for action in known
+    ]
     best = max(range(len(known)), key=lambda i: (likeness[i], -i))
     return (admissible[best], "closest") if likeness[best] >= CLOSE else (answer, "none")
 

@@ -6,12 +6,15 @@ takes its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ldm.embed import Embedder
+from ldm.errors import ContextTooLong
 from ldm.llm import LLM
+from ldm.prompts import shortened
 from ldm.reasoner import (
     Agreement,
     Answer,
@@ -34,7 +37,7 @@ from ldm.reasoner.asking import (
     choice_of,
     fitting,
     matched,
-    numbered,
+    number_between,
     salvaged,
 )
 from ldm.reasoner.offline import OfflineReasoner
@@ -52,6 +55,8 @@ DONE = 12
 #: Characters of texts shown: of a step when the past is told, and in a decision.
 PAST_SHOWN = 400
 LENGTHS = {
+    "goal": 2000,
+    "action": 300,
     "recalled": 200,
     "so_far": 160,
     "past": 90,
@@ -66,6 +71,8 @@ ACTION_TOKENS = 60
 #: Candidates that the vote names, and steps of a process that are shown.
 NAMED = 6
 STEPS_SHOWN = 40
+#: Confidences are on any scale that the model likes, up to here: their sum must stay a number.
+SUREST = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,32 +141,34 @@ class PromptedReasoner:
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """As `Reasoner.assess`; the aid's where the reply is no use."""
         form = self._past("assess", AssessmentForm, goal, past, observation)
-        if form is None:
-            return self._aid.assess(goal, past, observation)
-        return assessed(form.complete, form.incomplete)
+        said = "" if form is None else assessed(form.complete, form.incomplete)
+        return said or self._aid.assess(goal, past, observation)
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
         """As `Reasoner.summarize`; the aid's where the reply is no use."""
         form = self._past("summarize", SummaryForm, goal, past, observation)
-        if form is None:
-            return self._aid.summarize(goal, past, observation)
-        return str(form.summary).strip()
+        said = "" if form is None else form.summary.strip()
+        return said or self._aid.summarize(goal, past, observation)
 
     def _past(self, prompt: str, form: type[Any], goal: str, past: Past, observation: str) -> Any:
-        return fitting(
-            lambda effort: (
-                self._asker.ask(
-                    prompt,
-                    form,
-                    NOTES_TOKENS,
-                    card=self._card,
-                    goal=goal,
-                    past=past,
-                    observation=observation,
-                    length=int(PAST_SHOWN * effort),
-                ).value
-            )
-        )
+        """The reply to a question about the past; None where it is no use or does not fit."""
+
+        def ask(effort: float) -> Any:
+            return self._asker.ask(
+                prompt,
+                form,
+                NOTES_TOKENS,
+                card=self._card,
+                goal=shortened(goal, int(LENGTHS["goal"] * effort)),
+                past=past,
+                observation=observation,
+                length=int(PAST_SHOWN * effort),
+            ).value
+
+        try:
+            return fitting(ask)
+        except ContextTooLong:
+            return None
 
     # Indices
 
@@ -206,7 +215,8 @@ class PromptedReasoner:
         weights: dict[str, float] = {}
         for found in () if form is None else form.actions:
             action = self._meant(found.action, state)
-            weights[action] = weights.get(action, 0.0) + max(0.0, found.confidence)
+            sure = min(SUREST, max(0.0, found.confidence)) if found.confidence < math.inf else 0.0
+            weights[action] = weights.get(action, 0.0) + sure
         if not weights:
             weights = {self._meant(salvaged(completion.text, "action"), state): 1.0}
         ranked = sorted(weights.items(), key=lambda item: -item[1])[:z]
@@ -248,7 +258,7 @@ class PromptedReasoner:
                 done=_course(state.history.past),
                 observation=state.observation,
                 candidates=candidates,
-                admissible=() if candidates else state.admissible or (),
+                admissible=() if candidates else _first(state.admissible or (), effort),
                 lengths={name: int(length * effort) for name, length in LENGTHS.items()},
             )
 
@@ -273,44 +283,86 @@ class PromptedReasoner:
     # Comparing processes
 
     def compare(self, best: Process, ground: Process) -> int:
-        """As `Reasoner.compare`; the aid's answer where the reply is no use."""
+        """As `Reasoner.compare`; the aid's answer where the reply is no use.
+
+        Long processes are shown from where they part: the key step cannot be before that.
+        """
         if len(best.steps) <= 1:
             return 0
-        return self._number(
-            "compare",
-            len(best.steps),
-            lambda: self._aid.compare(best, ground),
-            better=best,
-            other=ground,
-        )
+        parted = _parting(best, ground)
+        if parted == len(best.steps) - 1:
+            return parted
+
+        def ask(effort: float) -> int | None:
+            shown = range(parted, min(parted + int(STEPS_SHOWN * effort), len(best.steps)))
+            found = self._asked(
+                "compare",
+                (shown[0] + 1, shown[-1] + 1),
+                effort,
+                better=_Shown.of(best, shown),
+                other=_Shown.of(ground, [n for n in shown if n < len(ground.steps)]),
+            )
+            return None if found is None else found - 1
+
+        found = fitting(ask)
+        return self._aid.compare(best, ground) if found is None else found
 
     def choose(self, processes: Sequence[Process]) -> int:
         """As `Reasoner.choose`; the aid's answer where the reply is no use."""
         if len(processes) == 1:
             return 0
-        return self._number(
-            "choose", len(processes), lambda: self._aid.choose(processes), processes=processes
-        )
 
-    def _number(self, prompt: str, upto: int, instead: Callable[[], int], **processes: Any) -> int:
-        """The index that the model names, of `upto`; what `instead` gives where it names none."""
-
-        def ask(effort: float) -> Any:
-            shown = {name: _cut(found, effort) for name, found in processes.items()}
-            lengths = {name: int(length * effort) for name, length in LENGTHS.items()}
-            return self._asker.ask(
-                prompt, numbered(1, upto), 20, card=self._card, lengths=lengths, **shown
-            ).value
+        def ask(effort: float) -> int | None:
+            shown = [_Shown.of(one, _ends(len(one.steps), effort)) for one in processes]
+            return self._asked("choose", (1, len(shown)), effort, processes=shown)
 
         found = fitting(ask)
-        return instead() if found is None else int(found.item_1) - 1
+        return self._aid.choose(processes) if found is None else found - 1
+
+    def _asked(
+        self, prompt: str, numbers: tuple[int, int], effort: float, **shown: Any
+    ) -> int | None:
+        """The number that the model names, within `numbers`; None where it names none."""
+        lengths = {name: int(length * effort) for name, length in LENGTHS.items()}
+        form = self._asker.ask(
+            prompt, number_between(*numbers), 20, card=self._card, lengths=lengths, **shown
+        ).value
+        return None if form is None else int(form.item_1)
 
 
-def _cut(processes: Any, effort: float) -> Any:
-    """Processes with as many of their first steps as fit."""
-    if isinstance(processes, Process):
-        return replace(processes, steps=processes.steps[: int(STEPS_SHOWN * effort)])
-    return [_cut(process, effort) for process in processes]
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A process in a prompt. steps: (number from 1, action, what was seen after it)."""
+
+    goal: str
+    opening: str
+    steps: tuple[tuple[int, str, str], ...]
+
+    @classmethod
+    def of(cls, process: Process, places: Iterable[int]) -> _Shown:
+        steps = tuple((n + 1, *process.steps[n]) for n in places)
+        return cls(process.goal, process.opening, steps)
+
+
+def _ends(steps: int, effort: float) -> list[int]:
+    """The places of the first steps and the last ones, which tell how a process came out."""
+    most = int(STEPS_SHOWN * effort)
+    if steps <= most:
+        return list(range(steps))
+    first = most // 4
+    return [*range(first), *range(steps - (most - first), steps)]
+
+
+def _parting(best: Process, ground: Process) -> int:
+    """The first place at which two processes differ; the last of the better one's where none is."""
+    pairs = zip(best.steps, ground.steps, strict=False)
+    same = next((n for n, (one, other) in enumerate(pairs) if one != other), len(ground.steps))
+    return min(same, len(best.steps) - 1)
+
+
+def _first(actions: Sequence[str], effort: float) -> Sequence[str]:
+    """All of the actions, or, where there is no room for them, the first so many."""
+    return actions[: math.ceil(len(actions) * effort)]
 
 
 def _course(past: Past) -> list[tuple[str, str]]:
@@ -334,8 +386,10 @@ def _example(recall: Recall) -> dict[str, str]:
 
 
 def _notes(form: Any, state: State) -> Notes:
-    """The notes of a reply; where it has none, those that the state came with."""
-    if isinstance(form, NotesForm):
-        assessment = assessed(form.complete, form.incomplete)
-        return Notes(assessment, form.summary.strip())
-    return state.notes
+    """The notes of a reply; what it does not say stays as the state came with it."""
+    if not isinstance(form, NotesForm):
+        return state.notes
+    return Notes(
+        assessed(form.complete, form.incomplete) or state.notes.assessment,
+        form.summary.strip() or state.notes.summary,
+    )

@@ -6,19 +6,26 @@ an episode grows with the square of its length; here it grows with the length.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from ldm.errors import ContextTooLong
+from ldm.prompts import shortened
 from ldm.reasoner import Notes
 from ldm.reasoner.asking import Asker, SubGoalsForm, assessed, fitting, notes_after, values
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Card, Past
+
+T = TypeVar("T")
 
 #: Steps that one call writes notes on, and how many of those before are shown.
 PIECE = 8
 OVERLAP = 2
 #: Characters of an observation that are shown.
 SHOWN = 400
+#: Characters of a goal that are shown.
+GOAL = 2000
 #: Most tokens of the notes on a step, and of the sub-goals.
 STEP_TOKENS = 100
 GOAL_TOKENS = 160
@@ -47,9 +54,15 @@ class Recounter:
 
     def split(self, goal: str) -> tuple[str, ...]:
         """The sub-goals of a goal, in order; the goal itself where the model names none."""
-        form: SubGoalsForm | None = self.asker.ask(
-            "split", SubGoalsForm, GOAL_TOKENS, card=self.card, goal=goal
-        ).value
+
+        def ask(effort: float) -> SubGoalsForm | None:
+            shown = shortened(goal, int(GOAL * effort))
+            found: SubGoalsForm | None = self.asker.ask(
+                "split", SubGoalsForm, GOAL_TOKENS, card=self.card, goal=shown
+            ).value
+            return found
+
+        form = _unless_too_long(ask)
         found = () if form is None else tuple(g.strip() for g in form.sub_goals if g.strip())
         return found or (goal,)
 
@@ -58,7 +71,8 @@ class Recounter:
     ) -> list[Notes]:
         """The notes after the steps `wanted`, counted from 1; before: the summary up to there.
 
-        A reply without use is asked for again in halves; a single step falls back to the aid.
+        A reply without use is asked for again in halves, and so is what the model has no room for;
+        a single step falls back to the aid.
         """
 
         def ask(effort: float) -> Any:
@@ -68,7 +82,7 @@ class Recounter:
                 notes_after(wanted[0], wanted[-1]),
                 STEP_TOKENS * len(wanted),
                 card=self.card,
-                goal=goal,
+                goal=shortened(goal, int(GOAL * effort)),
                 sub_goals=sub_goals,
                 before=before,
                 steps=[(n, *steps[n - 1], steps[n][0]) for n in shown],
@@ -76,18 +90,30 @@ class Recounter:
                 length=int(SHOWN * effort),
             ).value
 
-        form = fitting(ask)
+        form = _unless_too_long(ask)
         if form is not None:
-            return [
-                Notes(_assessment(sub_goals, after.complete), after.summary.strip())
-                for _, after in zip(wanted, values(form), strict=True)
-            ]
+            written = []
+            for number, after in zip(wanted, values(form), strict=True):
+                before = after.summary.strip() or before or self._by_aid(goal, steps, number).summary
+                written.append(Notes(_assessment(sub_goals, after.complete), before))
+            return written
         if len(wanted) == 1:
-            number = wanted[0]
-            return [self.aid.notes(goal, steps[:number], steps[number][0], Notes())]
+            return [self._by_aid(goal, steps, wanted[0])]
         half = len(wanted) // 2
         found = self._piece(sub_goals, goal, steps, wanted[:half], before)
         return found + self._piece(sub_goals, goal, steps, wanted[half:], found[-1].summary)
+
+    def _by_aid(self, goal: str, steps: Past, number: int) -> Notes:
+        """The aid's notes after so many steps."""
+        return self.aid.notes(goal, steps[:number], steps[number][0], Notes())
+
+
+def _unless_too_long(ask: Callable[[float], T]) -> T | None:
+    """As `fitting`; None where not even the shortest question fits."""
+    try:
+        return fitting(ask)
+    except ContextTooLong:
+        return None
 
 
 def _assessment(sub_goals: tuple[str, ...], complete: int) -> str:

@@ -88,6 +88,16 @@ class TestStatuses:
             client.model("m").complete(ask("x"))
         assert server.outcomes[str(status)] == 6
 
+    def test_a_lone_surrogate_in_a_reply_is_replaced_and_recorded(
+        self, serve: Serve, connect: Connect
+    ) -> None:
+        server = serve(answer=lambda _: "half \ud83d of one")
+        client = connect(server)
+        for _ in range(2):
+            assert client.model("m").complete(ask("x")).text == "half \ufffd of one"
+        asked = [body for body in server.bodies if body["messages"][-1]["content"] == "x"]
+        assert len(asked) == 1
+
     def test_an_unknown_parameter_fails_one_call_only(self, serve: Serve, connect: Connect) -> None:
         server = serve()
         client = connect(server)

@@ -194,7 +194,7 @@ class TestHistories:
 
 
 def process(*actions: str, confidence: float = 0.5) -> Process:
-    return Process(START, tuple((a, "x") for a in actions), (confidence,) * len(actions))
+    return Process("a goal", START, tuple((a, "x") for a in actions), (confidence,) * len(actions))
 
 
 class TestComparingAndChoosing:

@@ -28,8 +28,8 @@ CARD = Card(
     ),
     skills=(
         "find PRODUCTS: from the search page search for the kind and the attributes asked for",
-        "shortlist PRODUCTS: of the results on the page give the codes of those that may be what is "
-        "asked for",
+        "shortlist PRODUCTS: of the results on the page give the codes of those that may be what "
+        "is asked for",
         "open PRODUCT: click on a product of the results",
         "match PRODUCT: say whether the product on the page is what is asked for, price included",
         "choose OPTIONS: on the product's page click each value that is asked for",
