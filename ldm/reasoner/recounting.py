@@ -94,7 +94,9 @@ class Recounter:
         if form is not None:
             written = []
             for number, after in zip(wanted, values(form), strict=True):
-                before = after.summary.strip() or before or self._by_aid(goal, steps, number).summary
+                before = (
+                    after.summary.strip() or before or self._by_aid(goal, steps, number).summary
+                )
                 written.append(Notes(_assessment(sub_goals, after.complete), before))
             return written
         if len(wanted) == 1:

@@ -10,7 +10,7 @@ import pytest
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
 from tests.agent_contract import AgentContract
-from tests.agents.loop_contract import EVERYWHERE, SPLITS, made
+from tests.agents.loop_contract import SPLITS, made
 from tests.agents.scripted import ODD, Scripted, always, babbling
 
 AGENTS = ("adapt", "autoplan")
@@ -62,7 +62,7 @@ class TestTheContract(AgentContract):
 def test_no_reply_breaks_an_episode(
     name: str, kind: str, environments: dict[str, Environment]
 ) -> None:
-    for env_name in SPLITS if kind in EVERYWHERE else ("toy",):
+    for env_name in SPLITS:
         env = environments[env_name]
         llm = always(ODD[kind])
         agent = made(name, llm, budget=4, **OPTIONS)
