@@ -1,11 +1,12 @@
-"""What the histories of a memory cost: a call a trajectory against the paper's two calls a step.
+"""What the histories of a memory cost: the default way against the paper's two calls a step.
 
     python benchmarks/formation_tokens.py EPISODES.jsonl --calls MEMORY/calls --llm MODEL
 
-EPISODES: our JSONL, the file that MEMORY was built of with that model; its recorded calls are the
-default's cost. The prompts of the paper's way depend on the episodes alone: all are rendered, and
-the server (llama.cpp at $OPENAI_BASE_URL) counts their tokens. How long its replies are is measured
-on --sample of them, evenly spread; the sum is extrapolated, with a bootstrap interval.
+EPISODES: our JSONL, the file that MEMORY was built of, once, with that model; its recorded calls
+are the default's cost. The prompts of the paper's way depend on the episodes alone: all are
+rendered, and the server (llama.cpp at $OPENAI_BASE_URL) counts their tokens. How long its replies
+are is measured on --sample of each sort, evenly spread; the sum is extrapolated, with a bootstrap
+interval.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def main() -> None:
     parser.add_argument("episodes", type=Path)
     parser.add_argument("--calls", type=Path, required=True)
     parser.add_argument("--llm", required=True)
-    parser.add_argument("--sample", type=int, default=24)
+    parser.add_argument("--sample", type=int, default=12)
     arguments = parser.parse_args()
     episodes = records.read(arguments.episodes, Trajectory)
     default = [
@@ -72,14 +73,16 @@ def main() -> None:
     ]
     ours = sum(call.usage.prompt_tokens + call.usage.completion_tokens for call in default)
     print(f"{len(episodes)} episodes, {sum(1 for t in episodes for _ in t.states())} steps")
-    print(f"a call a trajectory: {len(default)} calls, {ours} tokens")
+    print(f"default: {len(default)} calls, {ours} tokens")
     asked = paper_prompts(episodes)
     prompts = count_tokens([messages for messages, _, _ in asked])
-    low, replies, high = reply_tokens(asked, arguments.llm, arguments.sample)
+    # Assessments and summaries take turns, and differ in length.
+    sorts = [reply_tokens(asked[at::2], arguments.llm, arguments.sample) for at in (0, 1)]
+    low, replies, high = (sum(sort[at] for sort in sorts) for at in range(3))
     total = prompts + replies
     print(
         f"two calls a step: {len(asked)} calls, {prompts} prompt tokens and about {replies:.0f} of "
-        f"replies ({low:.0f}-{high:.0f}, from {arguments.sample} of them)"
+        f"replies ({low:.0f}-{high:.0f}, from {2 * arguments.sample} of them)"
     )
     print(
         f"the default's share: {ours / total:.3f} ({ours / (prompts + high):.3f}-"
@@ -107,7 +110,7 @@ def paper_prompts(
 
 def count_tokens(prompts: Sequence[Sequence[Message]]) -> int:
     """The tokens of all prompts, as the server's tokenizer has them."""
-    url = os.environ["OPENAI_BASE_URL"].removesuffix("/v1") + "/tokenize"
+    url = os.environ["OPENAI_BASE_URL"].rstrip("/").removesuffix("/v1") + "/tokenize"
     known: dict[str, int] = {}
     with httpx2.Client(timeout=60) as client:
         for message in (message for messages in prompts for message in messages):

@@ -31,8 +31,8 @@ class PolicyOptions:
     goal's kind that may be searched, 0 for all. control: "random" recalls tuples at random, "none"
     recalls nothing: what memory is worth. index: who says which types a state belongs to, the
     nearest centroid ("embedding") or the reasoner ("llm"). rank_history: rank what is recalled by
-    the likeness of its history, too. candidates: "vote" shows a model what the recalls vote for;
-    it has no effect without a model.
+    the likeness of its history, too. candidates: "vote" shows a model what the recalls vote for,
+    as many as a vote wants, of which k are shown; without a model k has no effect then.
     """
 
     k: int = 0

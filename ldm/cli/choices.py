@@ -17,7 +17,8 @@ DecisionMode = Annotated[
     typer.Option(help="One process over all batch memories, or one a batch. Default: pooled."),
 ]
 TuplesShown = Annotated[
-    int | None, typer.Option("--k", min=1, help="Tuples recalled; default 5, offline 60.")
+    int | None,
+    typer.Option("--k", min=1, help="Tuples recalled, with a vote: shown; default 5, offline 60."),
 ]
 HistoryShown = Annotated[
     Literal["full", "summary", "actions", "none"] | None,
@@ -25,7 +26,10 @@ HistoryShown = Annotated[
 ]
 RankHistory = Annotated[
     bool | None,
-    typer.Option("--rank-history/--no-rank-history", help="Rank tuples by their history, too."),
+    typer.Option(
+        "--rank-history/--no-rank-history",
+        help="Rank tuples by their history, too, if it has words.",
+    ),
 ]
 CandidatesFrom = Annotated[
     Literal["none", "vote"] | None,

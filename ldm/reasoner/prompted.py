@@ -80,9 +80,10 @@ class PromptedOptions:
     """How the model is asked.
 
     formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
-    steps of a trajectory with one call (long ones in overlapping pieces). candidates: "vote" shows
-    the decision what the offline reasoner would do, best first. notes: whether decisions assess and
-    summarise as they go. shown: recalled tuples in the prompt. concurrency: calls at a time.
+    steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
+    candidates: "vote" shows the decision what the offline reasoner would do, best first. notes:
+    whether decisions assess and summarise as they go. shown: recalled tuples in the prompt.
+    concurrency: calls at a time.
     """
 
     formation: Formation = "trajectory"

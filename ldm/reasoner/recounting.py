@@ -1,4 +1,4 @@
-"""Notes on all steps of a trajectory with one call (formation "trajectory").
+"""Notes on all steps of a trajectory, a call for its sub-goals and one for every PIECE steps.
 
 The paper asks for an assessment and a summary of the whole past at every step, so that the cost of
 an episode grows with the square of its length; here it grows with the length.
@@ -58,7 +58,7 @@ class Recounter:
         def ask(effort: float) -> SubGoalsForm | None:
             shown = shortened(goal, int(GOAL * effort))
             found: SubGoalsForm | None = self.asker.ask(
-                "split", SubGoalsForm, GOAL_TOKENS, card=self.card, goal=shown
+                "split", SubGoalsForm, GOAL_TOKENS, goal=shown
             ).value
             return found
 
