@@ -38,8 +38,12 @@ _ORDER_LINE = re.compile(
     r"|order\b[\s*_]*[:=])[\s*_]*[:=]?(?P<text>.*)",
     re.IGNORECASE,
 )
-#: Where an execution order begins behind the last step, in the same line.
-_ORDER_WITHIN = re.compile(r"(?<=\S)[ \t]+(?=[*_]*execution order\b[\s*_]*[:=])", re.IGNORECASE)
+#: Where a step or the execution order begins in the line of what comes before.
+_WITHIN = re.compile(
+    r"(?<=[.!?;])[ \t]+(?=[*_]*(?:sub-?task|step|task) ?#?\d+[*_]*\s?:)"
+    r"|(?<=\S)[ \t]+(?=[*_]*execution order\b[\s*_]*[:=])",
+    re.IGNORECASE,
+)
 _LOGIC_ALONE = re.compile(
     r"(?:[\s\d()\[\]{},;&|+*`.>-]|(?:and|or|then|steps?)(?![a-z]))+", re.IGNORECASE
 )
@@ -83,7 +87,7 @@ def parse_plan(text: str) -> Plan:
     thought, but for what goes on counting. An order that comes before the steps is read where none
     comes behind them.
     """
-    lines = _ORDER_WITHIN.sub("\n", text).splitlines()
+    lines = _WITHIN.sub("\n", text).splitlines()
     named = _named(lines)
     steps: dict[int, str] = {}
     orders: list[str] = []
@@ -98,7 +102,7 @@ def parse_plan(text: str) -> Plan:
             if step["named"] or listed:
                 said = step["text"] or _next_text(lines[at + 1 :])
                 if said.strip("*_ "):
-                    steps.setdefault(number, said.rstrip().rstrip("*_").rstrip())
+                    steps.setdefault(number, said.rstrip("*_; \t"))
     if not steps:
         return Plan({}, None, "there are no steps")
     for said in reversed(orders):

@@ -327,6 +327,7 @@ def test_operators_at_the_edge_of_a_bracket_or_before_one(order: str, meant: str
         "Step 1: a\nStep 2: b\nThe execution order is: Step 1 OR Step 2",
         "Execution Order: Step 1 OR Step 2\nStep 1: a\nStep 2: b",
         "Step 1: a\nStep 2: b **Execution Order:** Step 1 OR Step 2",
+        "Think: I need both. Step 1: a; Step 2: b Execution Order: Step 1 OR Step 2",
     ],
 )
 def test_other_forms_of_a_plan(text: str) -> None:
