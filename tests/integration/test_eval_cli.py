@@ -256,7 +256,7 @@ class TestControls:
 
     def test_are_in_the_json_object_and_come_back_when_it_is_resumed(self, run: Run) -> None:
         found = json.loads(run("eval", *ADEPT, "--control", "random", "--json").out)
-        assert list(found) == [*KEYS, "control", "compared"]
+        assert list(found) == [*KEYS, "control", "compared", "differences"]
         assert found["control"]["success_rate"] == 0.0
         again = json.loads(run("eval", "--resume", found["run"], "--json").out)
         assert again == found
