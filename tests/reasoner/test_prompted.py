@@ -661,6 +661,15 @@ def test_empty_notes_leave_no_history_empty(formation: str) -> None:
     assert all(notes.summary for notes in written[1:])
 
 
+@pytest.mark.parametrize("formation", ["paper", "trajectory"])
+def test_the_aid_stands_in_where_the_model_has_no_room(formation: str) -> None:
+    reasoner = prompted(lambda _: {}, room=10, formation=formation)
+    written = reasoner.recount(GOAL, STEPS)
+    assert len(written) == len(STEPS)
+    assert all(notes.assessment and notes.summary for notes in written[1:])
+    assert model(reasoner).asked == []
+
+
 def test_text_of_a_memory_cannot_leave_its_fence() -> None:
     attack = recall(1, HIDDEN, HIDDEN)
     reasoner = prompted(in_turn({**NOTED, "action": "x"}))
