@@ -235,6 +235,14 @@ def fitting(ask: Callable[[float], T]) -> T:
     return ask(EFFORTS[-1])
 
 
+def fitting_or_none(ask: Callable[[float], T]) -> T | None:
+    """As `fitting`; None where not even the shortest question fits."""
+    try:
+        return fitting(ask)
+    except ContextTooLong:
+        return None
+
+
 def salvaged(text: str, name: str) -> str:
     """The string `name` of a reply whose JSON is broken, or its first line if it is plain text."""
     if found := re.search(rf'"{name}"\s*:\s*"((?:[^"\\\n]|\\.)*)', text):

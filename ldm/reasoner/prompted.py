@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ldm.embed import Embedder
-from ldm.errors import ContextTooLong
 from ldm.llm import LLM
 from ldm.prompts import shortened
 from ldm.reasoner import (
@@ -36,6 +35,7 @@ from ldm.reasoner.asking import (
     assessed,
     choice_of,
     fitting,
+    fitting_or_none,
     matched,
     number_between,
     salvaged,
@@ -166,10 +166,7 @@ class PromptedReasoner:
                 length=int(PAST_SHOWN * effort),
             ).value
 
-        try:
-            return fitting(ask)
-        except ContextTooLong:
-            return None
+        return fitting_or_none(ask)
 
     # Indices
 
@@ -290,7 +287,7 @@ class PromptedReasoner:
         """
         if len(best.steps) <= 1:
             return 0
-        parted = _parting(best, ground)
+        parted = self._aid.compare(best, ground)
         if parted == len(best.steps) - 1:
             return parted
 
@@ -306,7 +303,7 @@ class PromptedReasoner:
             return None if found is None else found - 1
 
         found = fitting(ask)
-        return self._aid.compare(best, ground) if found is None else found
+        return parted if found is None else found
 
     def choose(self, processes: Sequence[Process]) -> int:
         """As `Reasoner.choose`; the aid's answer where the reply is no use."""
@@ -352,13 +349,6 @@ def _ends(steps: int, effort: float) -> list[int]:
         return list(range(steps))
     first = most // 4
     return [*range(first), *range(steps - (most - first), steps)]
-
-
-def _parting(best: Process, ground: Process) -> int:
-    """The first place at which two processes differ; the last of the better one's where none is."""
-    pairs = zip(best.steps, ground.steps, strict=False)
-    same = next((n for n, (one, other) in enumerate(pairs) if one != other), len(ground.steps))
-    return min(same, len(best.steps) - 1)
 
 
 def _first(actions: Sequence[str], effort: float) -> Sequence[str]:

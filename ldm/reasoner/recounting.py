@@ -6,18 +6,14 @@ an episode grows with the square of its length; here it grows with the length.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from ldm.errors import ContextTooLong
 from ldm.prompts import shortened
 from ldm.reasoner import Notes
-from ldm.reasoner.asking import Asker, SubGoalsForm, assessed, fitting, notes_after, values
+from ldm.reasoner.asking import Asker, SubGoalsForm, assessed, fitting_or_none, notes_after, values
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Card, Past
-
-T = TypeVar("T")
 
 #: Steps that one call writes notes on, and how many of those before are shown.
 PIECE = 8
@@ -62,7 +58,7 @@ class Recounter:
             ).value
             return found
 
-        form = _unless_too_long(ask)
+        form = fitting_or_none(ask)
         found = () if form is None else tuple(g.strip() for g in form.sub_goals if g.strip())
         return found or (goal,)
 
@@ -90,7 +86,7 @@ class Recounter:
                 length=int(SHOWN * effort),
             ).value
 
-        form = _unless_too_long(ask)
+        form = fitting_or_none(ask)
         if form is not None:
             written = []
             for number, after in zip(wanted, values(form), strict=True):
@@ -108,14 +104,6 @@ class Recounter:
     def _by_aid(self, goal: str, steps: Past, number: int) -> Notes:
         """The aid's notes after so many steps."""
         return self.aid.notes(goal, steps[:number], steps[number][0], Notes())
-
-
-def _unless_too_long(ask: Callable[[float], T]) -> T | None:
-    """As `fitting`; None where not even the shortest question fits."""
-    try:
-        return fitting(ask)
-    except ContextTooLong:
-        return None
 
 
 def _assessment(sub_goals: tuple[str, ...], complete: int) -> str:
