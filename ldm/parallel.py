@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -62,11 +62,24 @@ def at_once(ask: Callable[[T], V], items: Sequence[T], concurrency: int) -> list
     For questions that wait for somebody else. Raises what the first of them raises; those that
     have not begun by then are not asked.
     """
+    return list(as_they_come(ask, items, concurrency))
+
+
+def as_they_come(
+    ask: Callable[[T], V], items: Sequence[T], concurrency: int
+) -> Generator[V, None, None]:
+    """As `at_once`, each answer as soon as it and those before it are there.
+
+    One at a time, the next item is asked when the next answer is wanted. Close it where you stop
+    before the end.
+    """
     if concurrency <= 1 or len(items) <= 1:
-        return [ask(item) for item in items]
+        yield from map(ask, items)
+        return
     pool = ThreadPoolExecutor(min(concurrency, len(items)))
     try:
-        return [one.result() for one in [pool.submit(ask, item) for item in items]]
+        for one in [pool.submit(ask, item) for item in items]:
+            yield one.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

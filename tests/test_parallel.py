@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ldm.errors import BudgetSpent, LdmError
-from ldm.parallel import at_once, parallel_map
+from ldm.parallel import as_they_come, at_once, parallel_map
 
 
 @dataclass(frozen=True)
@@ -186,4 +186,37 @@ class TestAtOnce:
 
         with pytest.raises(ValueError, match="no answer"):
             at_once(ask, range(100), 2)
+        assert len(asked) < 100
+
+
+class TestAsTheyCome:
+    def test_gives_an_answer_before_the_later_ones_are_there(self) -> None:
+        wanted = threading.Event()
+
+        def ask(item: int) -> int:
+            if item:
+                wanted.wait(20)
+            return item
+
+        answers = as_they_come(ask, [0, 1], 2)
+        assert next(answers) == 0
+        wanted.set()
+        assert list(answers) == [1]
+
+    def test_one_at_a_time_asks_when_the_answer_is_wanted(self) -> None:
+        asked: list[int] = []
+        answers = as_they_come(asked.append, [1, 2, 3], 1)
+        next(answers)
+        assert asked == [1]
+
+    def test_closed_early_asks_no_further(self) -> None:
+        asked: list[int] = []
+
+        def ask(item: int) -> None:
+            asked.append(item)
+            time.sleep(0.02)
+
+        answers = as_they_come(ask, range(100), 2)
+        next(answers)
+        answers.close()
         assert len(asked) < 100

@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +15,10 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError
-from ldm.memory.formation import BatchPlan, FormationOptions, cut, form, texts_of
+from ldm.memory.formation import BatchPlan, FormationOptions, FormedBatch, cut, form, texts_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.store import STAGING, Store, digest, is_server, translated, writing
+from ldm.parallel import as_they_come
 from ldm.reasoner import Reasoner
 from ldm.types import Trajectory, stable_hash
 
@@ -72,9 +73,10 @@ class StagedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dimension) unit vectors: prepared ones, and computed ones for other texts."""
-        missing = sorted({text for text in texts if text not in self._vectors})
-        if missing:
-            self._vectors.update(zip(missing, self._embedder.embed(missing), strict=True))
+        for text in texts:
+            # One by one: which texts come together is a matter of chance among threads.
+            if text not in self._vectors:
+                self._vectors[text] = self._embedder.embed([text])[0]
         if not texts:
             return np.empty((0, self.dimension), np.float32)
         return np.stack([self._vectors[text] for text in texts])
@@ -176,11 +178,8 @@ class _Work:
                 done += by
                 self.on_progress("form", done, len(new))
 
-        for plan in plans:
-            if plan.id in whole:
-                advance(len(plan.trajectories))
-            else:
-                self._form(plan, advance)
+        advance(sum(len(plan.trajectories) for plan in plans if plan.id in whole))
+        self._form([plan for plan in plans if plan.id not in whole], advance)
         with self._timed("check"):
             rows, _ = self.store.rows(self.env, self.number, self.embedder.dimension)
             generation = self._generation(rows)
@@ -200,13 +199,20 @@ class _Work:
         self.store.drop_after(self.env, self.number - 1, keep=whole)
         return whole
 
-    def _form(self, plan: BatchPlan, on_trajectory: Callable[[], None]) -> None:
-        with self._timed("form"):
-            formed = form(plan, self.reasoner, self.number, on_trajectory)
-        with self._timed("store"):
-            vectors = self.embedder.embed_rows(formed.rows)
-            self.store.add_tuples(formed.rows, vectors, self.embedder.name)
-            self.store.add_batch(self.env, formed.index)
+    def _form(self, plans: Sequence[BatchPlan], on_trajectory: Callable[[], None]) -> None:
+        """Form the batches, several at a time where the reasoner can, and store them in order."""
+
+        def formed(plan: BatchPlan) -> FormedBatch:
+            return form(plan, self.reasoner, self.number, on_trajectory)
+
+        with closing(as_they_come(formed, plans, self.reasoner.concurrency)) as coming:
+            for _ in plans:
+                with self._timed("form"):
+                    batch = next(coming)
+                with self._timed("store"):
+                    vectors = self.embedder.embed_rows(batch.rows)
+                    self.store.add_tuples(batch.rows, vectors, self.embedder.name)
+                    self.store.add_batch(self.env, batch.index)
 
     def _generation(self, rows: Sequence[IndexedTuple]) -> Generation:
         return Generation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -93,6 +94,32 @@ class TestAFirstBuild:
         built = make(tmp_path / "twice", [*TWELVE, *TWELVE])
         assert (built.trajectories, built.skipped) == (12, 12)
         assert exported(tmp_path / "once") == exported(tmp_path / "twice")
+
+    def test_forms_as_many_batches_at_a_time_as_the_reasoner_answers(self, tmp_path: Path) -> None:
+        both = threading.Barrier(2, timeout=20)
+
+        class Slow(OfflineReasoner):
+            concurrency = 2
+
+            def cluster_goals(self, goals: Sequence[str]) -> Any:
+                both.wait()  # comes back only when both batches have got here
+                return super().cluster_goals(goals)
+
+        make(tmp_path / "one by one")
+        built = build(str(tmp_path / "at once"), TWELVE, BagOfWords(), Slow)
+        assert [batch.id for batch in built.batches] == ["fetch-1", "wash-1"]
+        assert exported(tmp_path / "one by one") == exported(tmp_path / "at once")
+
+    def test_embeds_a_text_alone_unless_it_was_prepared(self, tmp_path: Path) -> None:
+        # Beside another it may get other bits, and threads bring texts together by chance.
+        class Asks(OfflineReasoner):
+            def __init__(self, embedder: Embedder) -> None:
+                super().__init__(embedder)
+                embedder.embed(["two names", "of types"])
+
+        embedder = BagOfWords()
+        build(str(tmp_path), TWELVE, embedder, Asks)
+        assert ["two names"] in [list(call) for call in embedder.calls]
 
     def test_leaves_nothing_beside_the_memory(self, tmp_path: Path) -> None:
         make(tmp_path / "memory")
