@@ -109,10 +109,11 @@ class TestPrompts:
         reasoner.recount(GOAL, STEPS)
         golden(GOLDEN / "recount.txt", model(reasoner).asked[1])
 
-    def test_with_candidates_is_this(self, golden: Golden) -> None:
+    @pytest.mark.parametrize(("name", "z"), [("act_vote", 1), ("propose_vote", 3)])
+    def test_with_candidates_is_this(self, name: str, z: int, golden: Golden) -> None:
         reasoner = prompted(lambda _: {}, candidates="vote")
-        reasoner.act(STATE, RECALLS)
-        golden(GOLDEN / "act_vote.txt", model(reasoner).asked[0])
+        reasoner.propose(STATE, RECALLS, z)
+        golden(GOLDEN / f"{name}.txt", model(reasoner).asked[0])
 
     def test_at_the_first_step_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {**NOTED, "action": "x"})
