@@ -138,6 +138,7 @@ class Policy:
     def state(self, now: Observed) -> State:
         """What the reasoner sees of the present: goal, history as configured, observation."""
         past, mode = shortened(now.past), self._options.history
+        notes = Notes()
         if mode == "none":
             history = History()
         elif mode == "actions":
@@ -146,7 +147,7 @@ class Policy:
             notes = self._reasoner.notes(now.goal, past, now.observation, now.kept)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
         opening = now.past[0][0] if now.past and mode == "full" else ""
-        return State(now.goal, history, now.observation, now.admissible, len(past), opening)
+        return State(now.goal, history, now.observation, now.admissible, len(past), opening, notes)
 
     def _seen(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self.state(now)

@@ -52,11 +52,14 @@ class Notes:
     """What a reasoner holds of the past in words: the part of h_τ that it writes itself.
 
     assessment: the sub-goals, each complete or not. summary: what was searched, found, done
-    (Eq. 6).
+    (Eq. 6). found: what each step brought, "" for nothing; held: what is held, chosen or made. A
+    model writes these two, and the summary is made of them.
     """
 
     assessment: str = ""
     summary: str = ""
+    found: tuple[str, ...] = ()
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class State:
     steps: how many steps were taken.
     opening: what was seen first, all of it, since it often says what no later observation repeats
     (TextCraft's recipes); "" at the first step, and where the past is not to be seen.
+    notes: what the history says in words; it stays so where nobody writes anything new.
     """
 
     goal: str
@@ -75,11 +79,7 @@ class State:
     admissible: tuple[str, ...] | None = None
     steps: int = 0
     opening: str = ""
-
-    @property
-    def notes(self) -> Notes:
-        """What the history says in words; it stays so where nobody writes anything new."""
-        return Notes(self.history.assessment, self.history.summary)
+    notes: Notes = Notes()
 
 
 @dataclass(frozen=True, slots=True)

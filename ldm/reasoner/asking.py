@@ -20,6 +20,8 @@ from ldm.llm import GREEDY, LLM, Completion
 CLOSE = 0.8
 #: What is tried where the model has no room: so much of the recalls and of every text.
 EFFORTS = (1.0, 0.5, 0.25)
+#: Characters of a few words in a reply.
+WORDS = 80
 
 #: What stands between several actions; not in brackets, where words are searched for.
 _SEVERAL = re.compile(r"\s*;(?![^\[]*\])\s*| and then ")
@@ -33,28 +35,22 @@ def _bounded(length: int) -> Any:
     return BeforeValidator(lambda value: value[:length] if isinstance(value, str | list) else value)
 
 
-#: A few words; a sentence or two; an action. Without a bound a small model goes on and on.
+#: A few words; some sentences; an action. Without a bound a small model goes on and on.
 #: The cutting comes last in each, which is first in time: so the schema says maxItems of lists.
-Words = Annotated[str, Field(max_length=80), _bounded(80)]
-Sentences = Annotated[str, Field(max_length=160), _bounded(160)]
+Words = Annotated[str, Field(max_length=WORDS), _bounded(WORDS)]
 Paragraph = Annotated[str, Field(max_length=320), _bounded(320)]
 Line = Annotated[str, Field(max_length=160), _bounded(160)]
 Few = Annotated[tuple[Words, ...], Field(max_length=6), _bounded(6)]
 
 
-def assessed(complete: str, incomplete: str) -> str:
-    """Sub-goals that are complete and those that are not, as a history holds them."""
-    parts = (("complete", complete.strip()), ("to do", incomplete.strip()))
-    return "; ".join(f"{name}: {text}" for name, text in parts if text)
-
-
 @dataclass(frozen=True)
 class NotesForm:
-    """What a model notes of the past as it decides."""
+    """What a model notes as it decides. found: what the last action brought."""
 
+    found: Words
+    held: Words
     complete: Words
     incomplete: Words
-    summary: Sentences
 
 
 @dataclass(frozen=True)
@@ -66,10 +62,15 @@ class SubGoalsForm:
 
 @dataclass(frozen=True)
 class StepForm:
-    """How things stood after a step. complete: how many of the sub-goals, taken in order."""
+    """How things stood after a step. complete: how many of the sub-goals, taken in order.
 
+    The action comes first: having copied it, a small model stays with the step that it is at.
+    """
+
+    action: Words
+    found: Words
+    held: Words
     complete: int
-    summary: Sentences
 
 
 @dataclass(frozen=True)

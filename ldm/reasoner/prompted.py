@@ -32,7 +32,6 @@ from ldm.reasoner.asking import (
     NotedActionsForm,
     NotesForm,
     SummaryForm,
-    assessed,
     choice_of,
     fitting,
     fitting_or_none,
@@ -40,6 +39,7 @@ from ldm.reasoner.asking import (
     number_between,
     salvaged,
 )
+from ldm.reasoner.notes import after, assessed, summarised
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.recounting import Recounter
 from ldm.reasoner.sorting import Sorter
@@ -186,7 +186,7 @@ class PromptedReasoner:
 
     def notes(self, goal: str, past: Past, observation: str, kept: Notes) -> Notes:
         """Those that the last decision left: writing new ones is a part of deciding."""
-        return kept
+        return summarised(kept, self._aid, goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """As `Reasoner.act`; one call also writes the notes on what has happened by now.
@@ -380,7 +380,5 @@ def _notes(form: Any, state: State) -> Notes:
     """The notes of a reply; what it does not say stays as the state came with it."""
     if not isinstance(form, NotesForm):
         return state.notes
-    return Notes(
-        assessed(form.complete, form.incomplete) or state.notes.assessment,
-        form.summary.strip() or state.notes.summary,
-    )
+    assessment = assessed(form.complete, form.incomplete)
+    return after(state.notes, state.steps, form.found, form.held, assessment)

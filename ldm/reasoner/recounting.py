@@ -11,7 +11,17 @@ from typing import Any
 
 from ldm.prompts import shortened
 from ldm.reasoner import Notes
-from ldm.reasoner.asking import Asker, SubGoalsForm, assessed, fitting_or_none, notes_after, values
+from ldm.reasoner.asking import (
+    WORDS,
+    Asker,
+    StepForm,
+    SubGoalsForm,
+    fitting_or_none,
+    matched,
+    notes_after,
+    values,
+)
+from ldm.reasoner.notes import after, assessed, summarised
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Card, Past
 
@@ -23,8 +33,26 @@ SHOWN = 400
 #: Characters of a goal that are shown.
 GOAL = 2000
 #: Most tokens of the notes on a step, and of the sub-goals.
-STEP_TOKENS = 100
+STEP_TOKENS = 120
 GOAL_TOKENS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """A trajectory that notes are written on. steps: (o_τ, a_τ)."""
+
+    goal: str
+    sub_goals: tuple[str, ...]
+    steps: Past
+
+    def told(self, number: int) -> tuple[int, str, str]:
+        """A step counted from 1: its number, its action, and what was seen after it."""
+        return number, self.steps[number - 1][1], self.steps[number][0]
+
+    def assessment(self, complete: int) -> str:
+        """Its sub-goals, the first so many of them complete."""
+        done = min(max(complete, 0), len(self.sub_goals))
+        return assessed("; ".join(self.sub_goals[:done]), "; ".join(self.sub_goals[done:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +69,11 @@ class Recounter:
         Before the first step nothing has happened, and nothing is asked but the sub-goals: by
         themselves, so that what was done later cannot slip into them.
         """
-        sub_goals = self.split(goal)
-        written = [Notes(_assessment(sub_goals, 0))]
+        course = _Course(goal, self.split(goal), steps)
+        written = [Notes(course.assessment(0))]
         for first in range(1, len(steps), PIECE):
             wanted = range(first, min(first + PIECE, len(steps)))
-            written += self._piece(sub_goals, goal, steps, wanted, written[-1].summary)
+            written += self._piece(course, wanted, written[-1])
         return tuple(written[: len(steps)])
 
     def split(self, goal: str) -> tuple[str, ...]:
@@ -62,50 +90,51 @@ class Recounter:
         found = () if form is None else tuple(g.strip() for g in form.sub_goals if g.strip())
         return found or (goal,)
 
-    def _piece(
-        self, sub_goals: tuple[str, ...], goal: str, steps: Past, wanted: range, before: str
-    ) -> list[Notes]:
-        """The notes after the steps `wanted`, counted from 1; before: the summary up to there.
+    def _piece(self, course: _Course, wanted: range, before: Notes) -> list[Notes]:
+        """The notes after the steps `wanted`, counted from 1; before: those on the step before.
 
         A reply without use is asked for again in halves, and so is what the model has no room for;
         a single step falls back to the aid.
         """
 
         def ask(effort: float) -> Any:
-            shown = range(max(1, wanted[0] - OVERLAP), wanted[-1] + 1)
+            earlier = range(max(1, wanted[0] - OVERLAP), wanted[0])
             return self.asker.ask(
                 "recount",
                 notes_after(wanted[0], wanted[-1]),
                 STEP_TOKENS * len(wanted),
                 card=self.card,
-                goal=shortened(goal, int(GOAL * effort)),
-                sub_goals=sub_goals,
-                before=before,
-                steps=[(n, *steps[n - 1], steps[n][0]) for n in shown],
+                goal=shortened(course.goal, int(GOAL * effort)),
+                sub_goals=course.sub_goals,
+                before=before.summary,
+                earlier=[course.told(number) for number in earlier],
+                steps=[course.told(number) for number in wanted],
                 wanted=list(wanted),
                 length=int(SHOWN * effort),
             ).value
 
         form = fitting_or_none(ask)
-        if form is not None:
-            written = []
-            for number, after in zip(wanted, values(form), strict=True):
-                before = (
-                    after.summary.strip() or before or self._by_aid(goal, steps, number).summary
-                )
-                written.append(Notes(_assessment(sub_goals, after.complete), before))
-            return written
-        if len(wanted) == 1:
-            return [self._by_aid(goal, steps, wanted[0])]
-        half = len(wanted) // 2
-        found = self._piece(sub_goals, goal, steps, wanted[:half], before)
-        return found + self._piece(sub_goals, goal, steps, wanted[half:], found[-1].summary)
+        if form is None and len(wanted) > 1:
+            half = len(wanted) // 2
+            first = self._piece(course, wanted[:half], before)
+            return first + self._piece(course, wanted[half:], first[-1])
+        entries = [None] if form is None else values(form)
+        written = [before]
+        for number, entry in zip(wanted, entries, strict=True):
+            written.append(self._after(course, number, entry, written[-1]))
+        return written[1:]
 
-    def _by_aid(self, goal: str, steps: Past, number: int) -> Notes:
-        """The aid's notes after so many steps."""
-        return self.aid.notes(goal, steps[:number], steps[number][0], Notes())
-
-
-def _assessment(sub_goals: tuple[str, ...], complete: int) -> str:
-    done = min(max(complete, 0), len(sub_goals))
-    return assessed("; ".join(sub_goals[:done]), "; ".join(sub_goals[done:]))
+    def _after(self, course: _Course, number: int, entry: StepForm | None, before: Notes) -> Notes:
+        """The notes after step `number`; an entry that speaks of another step says nothing."""
+        _, action, seen = course.told(number)
+        past = course.steps[:number]
+        if entry is None:
+            assessment = self.aid.assess(course.goal, past, seen)
+            notes = after(before, number, assessment=assessment)
+        elif matched(entry.action, (action[:WORDS],))[1] == "none":
+            self.asker.tally.add("misplaced")
+            notes = after(before, number)
+        else:
+            assessment = course.assessment(entry.complete)
+            notes = after(before, number, entry.found, entry.held, assessment)
+        return summarised(notes, self.aid, course.goal, past, seen)

@@ -61,11 +61,15 @@ def agent(
     return LdmAgent(LdmOptions(**options), resources), model
 
 
+#: Notes that say nothing.
+BLANK = {"found": "", "held": "", "complete": "", "incomplete": ""}
+
+
 def follow(question: str) -> Reply:
     """Takes the first candidate of the vote; of several attempts the second."""
     if "Which attempt" in question:
         return {"item_1": 2}
-    notes = {"complete": "", "incomplete": "all", "summary": "then the first"}
+    notes = {"found": "then the first", "held": "", "complete": "", "incomplete": "all"}
     decided = {"choice": 1} if "What records of people suggest" in question else {"action": "wait"}
     return {**notes, **decided}
 
@@ -100,8 +104,8 @@ class TestTheContractWithOneTrialABatch(TestTheContract):
         "word " * 20_000,
         "go to sink\ngo to shelf 1\ntake everything",
         '{"action": 7}',
-        {"complete": "", "incomplete": "", "summary": "", "action": ""},
-        {"complete": "", "incomplete": "", "summary": "", "action": "go to sink; go to shelf 1"},
+        {**BLANK, "action": ""},
+        {**BLANK, "action": "go to sink; go to shelf 1"},
     ],
 )
 def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
@@ -138,7 +142,7 @@ def test_no_reply_breaks_an_episode_in_any_environment(
     place: Place, kind: str, candidates: str
 ) -> None:
     env, memory = place
-    empty = {"complete": "", "incomplete": "", "summary": "", "action": "", "choice": 1}
+    empty = {**BLANK, "action": "", "choice": 1}
     player, model = agent(memory, lambda _: ODD.get(kind, empty), candidates=candidates, budget=4)
     result, trials = run_episode(env, player, env.tasks(SPLITS[memory.env])[0])
     assert (result.error, result.submitted) == ("", 0)
@@ -166,12 +170,7 @@ def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> Non
     numbers = iter(range(100))
 
     def reply(question: str) -> Reply:
-        return {
-            "complete": "",
-            "incomplete": "",
-            "summary": f"note {next(numbers)}",
-            "action": "go to sink",
-        }
+        return {**BLANK, "held": f"note {next(numbers)}", "action": "go to sink"}
 
     player, model = agent(memory, reply, budget=4)
     env = ToyEnv()
@@ -201,7 +200,7 @@ def test_history_says_what_the_model_sees_and_writes(
     assert ("<start>" in question) == (notes and actions)
     assert "<start>" not in first[-1]  # it is what is seen now
     assert ("<notes-so-far>" in question) == notes
-    assert ("summary:" in system) == notes
+    assert ("- held:" in system) == notes
     assert ("<done>" in question) == actions
 
 

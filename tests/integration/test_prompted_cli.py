@@ -17,7 +17,7 @@ from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
-from tests.reasoner.scripted import items_in, steps_wanted
+from tests.reasoner.scripted import items_in, step_notes
 from tests.toy import ToyOptions, expert_trajectories
 
 __all__ = ["serve"]
@@ -34,9 +34,8 @@ def answer(body: dict[str, Any]) -> str:
         return json.dumps({"greeting": "hello", "language": "English"})
     if "Name its" in question:
         return json.dumps({"sub_goals": ["find it", "put it there"]})
-    if wanted := steps_wanted(question):
-        notes = {"complete": 0, "summary": "looked around"}
-        return json.dumps({f"after_step_{number}": notes for number in wanted})
+    if notes := step_notes(question, found="looked around"):
+        return json.dumps(notes)
     if "types of about equal size" in question:
         numbers = list(range(1, len(items_in(question)) + 1))
         halves = (("one", numbers[::2]), ("other", numbers[1::2]))
@@ -45,13 +44,13 @@ def answer(body: dict[str, Any]) -> str:
         return json.dumps({f"item_{n}": 1 for n in range(1, len(items_in(question)) + 1)})
     if "Which step" in question or "Which attempt" in question:
         return json.dumps({"item_1": 1})
-    notes = {"complete": "", "incomplete": "all", "summary": "looking"}
+    told = {"found": "a place", "held": "", "complete": "", "incomplete": "all"}
     possible = question.partition("<possible-actions>\n")[2].partition("\n<")[0].split("; ")
     action = next((a for a in possible if a not in question.partition("<now>")[0]), possible[0])
     if "actions: up to" in body["messages"][0]["content"]:
         weighed = [{"action": a, "confidence": 0.5} for a in (action, possible[-1])]
-        return json.dumps({**notes, "actions": weighed})
-    return json.dumps({**notes, "action": action})
+        return json.dumps({**told, "actions": weighed})
+    return json.dumps({**told, "action": action})
 
 
 @pytest.fixture
@@ -133,7 +132,7 @@ class TestBuilding:
         assert tuples
         for found in tuples:
             told = found["history"]["summary"]
-            assert told == ("" if found["step"] == 0 else "looked around")
+            assert told.startswith("Found: looked around (") == (found["step"] > 0)
 
 
 def evaluated(run: Run, *more: object) -> dict[str, Any]:

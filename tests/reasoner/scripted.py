@@ -63,6 +63,26 @@ def steps_wanted(question: str) -> list[int]:
     return [int(number) for number in re.findall(r"after step (\d+)", question.rsplit("\n", 1)[-1])]
 
 
+def step_notes(question: str, **said: Any) -> dict[str, Any]:
+    """Notes on the steps that a prompt asks for, each with its action; empty where it asks none.
+
+    said: what they say else, {n} for the number of the step and {before} for the one before it.
+    """
+    acted = dict(re.findall(r"Step (\d+): (.*)", question))
+
+    def told(value: Any, number: int) -> Any:
+        return value.format(n=number, before=number - 1) if isinstance(value, str) else value
+
+    blank = {"found": "", "held": "", "complete": 0}
+    return {
+        f"after_step_{n}": {
+            "action": acted[str(n)],
+            **{name: told(value, n) for name, value in {**blank, **said}.items()},
+        }
+        for n in steps_wanted(question)
+    }
+
+
 def items_in(question: str) -> list[str]:
     """The numbered items of a prompt for types."""
     found = re.search(r"<items>\n(.*?)\n</items>", question, re.DOTALL)

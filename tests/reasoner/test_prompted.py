@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ldm.reasoner.sorting import CHUNK, SAMPLE
 from ldm.types import Card, History, Past, Recall, StateActionTuple
 from tests.conftest import Golden
 from tests.embedder import BagOfWords
-from tests.reasoner.scripted import Reply, Scripted, in_turn, items_in, steps_wanted
+from tests.reasoner.scripted import Reply, Scripted, in_turn, items_in, step_notes, steps_wanted
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reasoner"
 CARD = Card(
@@ -76,8 +77,16 @@ STATE = State(
     ("go to desk 1", "go to drawer 2", "take letter 1"),
     steps=2,
     opening=STEPS[0][0],
+    notes=Notes("complete: nothing; to do: post it", "Went to desk 1."),
 )
-NOTED = {"complete": "letter found", "incomplete": "post it", "summary": "Found letter 1."}
+NOTED = {
+    "found": "letter 1",
+    "held": "nothing",
+    "complete": "letter found",
+    "incomplete": "post it",
+}
+#: What they come to after STATE's two steps.
+KEPT = Notes("complete: letter found; to do: post it", "Went to desk 1.", ("", "letter 1"))
 
 
 class TestPrompts:
@@ -117,7 +126,7 @@ class TestPrompts:
 
     def test_at_the_first_step_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {**NOTED, "action": "x"})
-        first = replace(STATE, history=History(), steps=0, opening="")
+        first = replace(STATE, history=History(), steps=0, opening="", notes=Notes())
         assert reasoner.act(first, RECALLS[:1]).notes == Notes()
         golden(GOLDEN / "act_first.txt", model(reasoner).asked[0])
 
@@ -131,20 +140,25 @@ class TestPrompts:
         assert named <= {file.stem for file in GOLDEN.glob("*.txt")}
 
 
-def answer_notes(question: str) -> Reply:
-    """Sub-goals, or notes that name the step they are on."""
-    wanted = steps_wanted(question)
-    if not wanted:
-        return SUB_GOALS
-    return {f"after_step_{n}": {"complete": n - 1, "summary": f"until {n}"} for n in wanted}
+def answer_notes(question: str, **other: Any) -> Reply:
+    """Sub-goals, or notes that name the step they are on; other: what they say otherwise."""
+    said = {"found": "thing {n}", "held": "thing {before}", **other}
+    return step_notes(question, **said) or SUB_GOALS
 
 
 class TestRecounting:
     def test_gives_every_step_the_notes_on_those_before_it(self) -> None:
-        found = prompted(answer_notes).recount(GOAL, STEPS)
-        assert [notes.summary for notes in found] == ["", "until 1", "until 2", "until 3"]
+        found = prompted(partial(answer_notes, complete=1)).recount(GOAL, STEPS)
+        assert [notes.summary for notes in found] == [
+            "",
+            "Held: thing 0. Found: thing 1 (go to desk 1). Done: go to desk 1",
+            "Held: thing 1. Found: thing 1 (go to desk 1); thing 2 (go to drawer 2). "
+            "Done: go to desk 1, drawer 2",
+            "Held: thing 2. Found: thing 1 (go to desk 1); thing 2 (go to drawer 2); "
+            "thing 3 (take letter 1). Done: go to desk 1, drawer 2; take letter 1",
+        ]
         assert found[0].assessment == "to do: find a letter; stamp it; post it"
-        assert found[3].assessment == "complete: find a letter; stamp it; to do: post it"
+        assert found[3].assessment == "complete: find a letter; to do: stamp it; post it"
 
     def test_shows_what_came_later_to_nobody_who_names_the_sub_goals(self) -> None:
         reasoner = prompted(answer_notes)
@@ -156,8 +170,8 @@ class TestRecounting:
         steps = tuple((f"seen {n}", f"do {n}") for n in range(1, length + 1))
         reasoner = prompted(answer_notes)
         found = reasoner.recount(GOAL, steps)
-        assert [notes.summary for notes in found[1:]] == [f"until {n}" for n in range(1, length)]
-        assert len(found) == length
+        assert [notes.held for notes in found[1:]] == [f"thing {n - 1}" for n in range(1, length)]
+        assert [len(notes.found) for notes in found] == list(range(length))
         questions = [asked[-1].content for asked in model(reasoner).asked[1:]]
         assert [n for question in questions for n in steps_wanted(question)] == list(
             range(1, length)
@@ -165,7 +179,7 @@ class TestRecounting:
         for before, question in zip(questions, questions[1:], strict=False):
             last = steps_wanted(before)[-1]
             assert f"Step {last}: do {last}" in question  # the overlap
-            assert f"until {last}" in question
+            assert f"Held: thing {last - 1}" in question
 
     def test_asks_again_in_halves_and_falls_back_to_the_aid(self) -> None:
         def reply(question: str) -> Reply:
@@ -174,18 +188,14 @@ class TestRecounting:
 
         reasoner = prompted(reply)
         found = reasoner.recount(GOAL, STEPS)
-        assert [notes.summary for notes in found] == [
-            "",
-            "until 1",
-            AID.summarize(GOAL, STEPS[:2], STEPS[2][0]),
-            "until 3",
-        ]
+        assert found[2].assessment == AID.assess(GOAL, STEPS[:2], STEPS[2][0])
+        assert found[3].found == ("thing 1", "", "thing 3")
         assert reasoner.counts()["malformed"] == 3  # {1, 2, 3}, then {2, 3}, then {2}
 
     @pytest.mark.parametrize(
         "wrong",
         [
-            {"after_step_1": {"complete": 1, "summary": ""}},  # left out
+            {"after_step_1": {"action": "", "found": "", "held": "", "complete": 1}},  # left out
             "",
             "{",
             {"steps": []},
@@ -199,14 +209,40 @@ class TestRecounting:
 
     @pytest.mark.parametrize("complete", [-3, 0, 2, 99])
     def test_counts_no_more_sub_goals_than_there_are(self, complete: int) -> None:
-        def reply(question: str) -> Reply:
-            wanted = steps_wanted(question)
-            notes = {"complete": complete, "summary": "so far"}
-            return {f"after_step_{n}": notes for n in wanted} if wanted else SUB_GOALS
-
+        reply = partial(answer_notes, complete=complete)
         last = prompted(reply).recount(GOAL, STEPS)[-1].assessment
         named = [part for part in ("find a letter", "stamp it", "post it") if part in last]
         assert len(named) == 3
+
+    def test_believes_no_entry_that_speaks_of_another_step(self) -> None:
+        def reply(question: str) -> Reply:
+            entries = answer_notes(question)
+            assert isinstance(entries, dict)
+            if "after_step_2" in entries:
+                entries["after_step_2"]["action"] = "go to drawer 3"
+            return entries
+
+        reasoner = prompted(reply)
+        found = reasoner.recount(GOAL, STEPS)[2]
+        assert (found.found, found.held) == (("thing 1", ""), "thing 0")
+        assert found.assessment == "to do: find a letter; stamp it; post it"
+        assert found.summary.endswith("Done: go to desk 1, drawer 2")
+        assert reasoner.counts() == {"replies": 2, "misplaced": 1}
+
+    @pytest.mark.parametrize(
+        "nothing", ["nothing", "Nothing.", " none", "N/A", "no letter here", ""]
+    )
+    def test_names_no_finding_where_nothing_was_found(self, nothing: str) -> None:
+        found = prompted(partial(answer_notes, found=nothing, held=nothing)).recount(GOAL, STEPS)
+        assert found[1].summary == "Done: go to desk 1"
+
+    def test_names_the_latest_findings_each_once(self) -> None:
+        steps = tuple((f"seen {n}", f"do {n}") for n in range(1, 12))
+        last = prompted(answer_notes).recount(GOAL, steps)[-1].summary
+        assert [n for n in range(12) if f"thing {n} (do {n})" in last] == [7, 8, 9, 10]
+        same = prompted(partial(answer_notes, found="a  red\nletter")).recount(GOAL, steps)[-1]
+        assert same.summary.count("a red letter (do 1)") == 1
+        assert same.summary.count("a red letter") == 1
 
     def test_takes_the_goal_where_no_sub_goal_is_named(self) -> None:
         reasoner = prompted(in_turn({"sub_goals": ["", " "]}))
@@ -347,8 +383,8 @@ class TestForms:
             assert bounded(form_of(form).schema), form_of(form).schema
 
     def test_cut_what_is_too_long_instead_of_refusing_it(self) -> None:
-        answer = prompted(in_turn({**NOTED, "summary": "w" * 999, "action": "x"})).act(STATE, ())
-        assert answer.notes.summary == "w" * 160
+        answer = prompted(in_turn({**NOTED, "held": "w" * 999, "action": "x"})).act(STATE, ())
+        assert answer.notes.held == "w" * 80
         many = {"sub_goals": [f"part {n}" for n in range(9)]}
         assert "part 5" in prompted(in_turn(many)).recount(GOAL, STEPS[:1])[0].assessment
 
@@ -362,18 +398,29 @@ class TestDecisions:
     @pytest.mark.parametrize(
         ("said", "notes"),
         [
-            ({"complete": "", "incomplete": " ", "summary": " "}, STATE.notes),
             (
-                {**NOTED, "summary": ""},
-                Notes("complete: letter found; to do: post it", "Went to desk 1."),
+                {"found": "", "held": " ", "complete": "", "incomplete": " "},
+                Notes("complete: nothing; to do: post it", "Went to desk 1.", ("", ""), "stamp 1"),
             ),
+            ({**NOTED, "held": ""}, replace(KEPT, held="stamp 1")),
+            (NOTED, KEPT),
         ],
     )
     def test_keep_what_was_noted_where_nothing_new_is(
         self, said: dict[str, str], notes: Notes
     ) -> None:
-        answer = prompted(in_turn({**said, "action": "take letter 1"})).act(STATE, RECALLS)
+        state = replace(STATE, notes=replace(STATE.notes, held="stamp 1"))
+        answer = prompted(in_turn({**said, "action": "take letter 1"})).act(state, RECALLS)
         assert answer.notes == notes
+
+    def test_are_made_from_the_notes_of_those_before(self) -> None:
+        past, kept = STEPS[:2], replace(KEPT, held="stamp 1")
+        noted = prompted(in_turn()).notes(GOAL, past, STEPS[2][0], kept)
+        assert noted.assessment == kept.assessment
+        assert noted.summary == (
+            "Held: stamp 1. Found: letter 1 (go to drawer 2). Done: go to desk 1, drawer 2"
+        )
+        assert prompted(in_turn()).notes(GOAL, (), STEPS[0][0], Notes()) == Notes()
 
     def test_are_made_of_less_where_there_is_no_room(self) -> None:
         many = tuple(f"go to drawer {number}" for number in range(1000))
@@ -390,7 +437,7 @@ class TestDecisions:
     def test_carry_the_notes_on(self) -> None:
         answer = prompted(in_turn({**NOTED, "action": "take letter 1"})).act(STATE, RECALLS)
         assert answer.action == "take letter 1"
-        assert answer.notes == Notes("complete: letter found; to do: post it", "Found letter 1.")
+        assert answer.notes == KEPT
 
     @pytest.mark.parametrize(
         ("said", "action", "how"),
@@ -433,14 +480,15 @@ class TestDecisions:
         reasoner = prompted(in_turn(text))
         answer = reasoner.act(STATE, RECALLS)
         assert answer.action == action
-        assert answer.notes.summary == STATE.history.summary
+        assert answer.notes == STATE.notes
         assert reasoner.counts()["malformed"] == 1
 
     def test_ask_for_no_notes_where_no_history_is_used(self) -> None:
         reasoner = prompted(in_turn({"action": "take letter 1"}), notes=False)
-        answer = reasoner.act(replace(STATE, history=History(), opening=""), RECALLS)
+        bare = replace(STATE, history=History(), opening="", notes=Notes())
+        answer = reasoner.act(bare, RECALLS)
         assert answer.notes == Notes()
-        assert "summary" not in model(reasoner).asked[0][0].content
+        assert "held" not in model(reasoner).asked[0][0].content
 
     def test_show_what_was_done_last_and_what_came_of_it(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "action": "x"}))
@@ -480,7 +528,7 @@ class TestDecisions:
         question = model(reasoner).asked[0][-1].content
         best, second = AID.weigh(STATE, RECALLS, 2)
         assert answer.action == second.action
-        assert answer.notes.summary == "Found letter 1."
+        assert answer.notes == KEPT
         assert reasoner.counts() == {"replies": 1, "matched choice": 1}
         share = round(100 * best.share)
         assert f"1. {best.action} ({share} %, {best.recalls} records)" in question
@@ -508,7 +556,7 @@ class TestProposals:
             ("take letter 1", 0.6),
             ("go to desk 1", 0.4),
         ]
-        assert answer.notes.summary == "Found letter 1."
+        assert answer.notes == KEPT
 
     def test_are_no_more_than_wanted(self) -> None:
         reply = self.weighed(("a", 1), ("b", 2), ("c", 1))
@@ -651,7 +699,7 @@ def test_the_aid_stands_in_for_notes_that_are_no_use(bad: Reply) -> None:
 
 @pytest.mark.parametrize("formation", ["paper", "trajectory"])
 def test_empty_notes_leave_no_history_empty(formation: str) -> None:
-    blank = {"complete": 0, "summary": " "}
+    blank = {"action": " ", "found": " ", "held": " ", "complete": 0}
 
     def reply(question: str) -> Reply:
         steps = {f"after_step_{number}": blank for number in steps_wanted(question)}

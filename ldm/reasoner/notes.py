@@ -1,0 +1,65 @@
+"""Notes as texts: what a model says of single steps, put together to an assessment and a summary.
+
+A small model asked for a summary of all that happened copies the first observation, or the summary
+before it, word for word. It can tell what one step brought; the rest is arithmetic.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ldm.reasoner import Notes
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.types import Past
+
+#: Findings that a summary names, the latest ones.
+FINDINGS = 4
+
+_NOTHING = re.compile(r"(nothing|none|no|not applicable|n/?a|unknown|empty)\b", re.IGNORECASE)
+
+
+def assessed(complete: str, incomplete: str) -> str:
+    """Sub-goals that are complete and those that are not, as a history holds them."""
+    parts = (("complete", complete.strip()), ("to do", incomplete.strip()))
+    return "; ".join(f"{name}: {text}" for name, text in parts if text)
+
+
+def something(said: str) -> str:
+    """What a reply says, "" where it says in words that there is nothing."""
+    text = " ".join(said.split()).rstrip(".")
+    return "" if _NOTHING.match(text) else text
+
+
+def after(notes: Notes, steps: int, found: str = "", held: str = "", assessment: str = "") -> Notes:
+    """`notes`, on an earlier step or none, carried on to the step number `steps`, from 1.
+
+    found: what that step brought. held: what was held, chosen or made by then. What is "" stays as
+    it was.
+    """
+    gap = ("",) * (steps - 1 - len(notes.found))
+    return Notes(
+        assessment or notes.assessment,
+        notes.summary,
+        (*notes.found, *gap, something(found)),
+        something(held) if held.strip() else notes.held,
+    )
+
+
+def summarised(
+    notes: Notes, aid: OfflineReasoner, goal: str, past: Past, observation: str
+) -> Notes:
+    """`notes` with a summary of the `past`: what is held, what was found and where, what was done.
+
+    What was done comes from the record, by the aid; the latest findings, each once.
+    """
+    if not past:
+        return notes
+    findings: dict[str, str] = {}
+    for (_, action), found in zip(past, notes.found, strict=False):
+        if found:
+            findings.setdefault(found, action)
+    latest = [f"{found} ({action})" for found, action in findings.items()][-FINDINGS:]
+    done = aid.summarize(goal, past, observation)
+    parts = (("Held", notes.held), ("Found", "; ".join(latest)), ("Done", done))
+    summary = ". ".join(f"{name}: {text}" for name, text in parts if text)
+    return Notes(notes.assessment, summary, notes.found, notes.held)
