@@ -52,8 +52,8 @@ class Notes:
     """What a reasoner holds of the past in words: the part of h_τ that it writes itself.
 
     assessment: the sub-goals, each complete or not. summary: what was searched, found, done
-    (Eq. 6). found: what each step brought, "" for nothing; held: what is held, chosen or made. A
-    model writes these two, and the summary is made of them.
+    (Eq. 6). found: what each step brought, "" for nothing; held: what is held, chosen or made. Of
+    these two the summary of a model's notes is made.
     """
 
     assessment: str = ""

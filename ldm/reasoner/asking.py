@@ -45,9 +45,12 @@ Few = Annotated[tuple[Words, ...], Field(max_length=6), _bounded(6)]
 
 @dataclass(frozen=True)
 class NotesForm:
-    """What a model notes as it decides. found: what the last action brought."""
+    """What a model notes as it decides.
 
-    found: Words
+    Nothing on what it found: it sees what came of its last actions, and copied its own findings of
+    the step before, with all that stood around them.
+    """
+
     held: Words
     complete: Words
     incomplete: Words

@@ -15,7 +15,9 @@ from ldm.types import Past
 #: Findings that a summary names, the latest ones.
 FINDINGS = 4
 
-_NOTHING = re.compile(r"(nothing|none|no|not applicable|n/?a|unknown|empty)\b", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"(nothing|none|no|not applicable|n/?a|unknown|empty)\b|.*\bnothing$", re.IGNORECASE
+)
 
 
 def assessed(complete: str, incomplete: str) -> str:

@@ -62,14 +62,14 @@ def agent(
 
 
 #: Notes that say nothing.
-BLANK = {"found": "", "held": "", "complete": "", "incomplete": ""}
+BLANK = {"held": "", "complete": "", "incomplete": ""}
 
 
 def follow(question: str) -> Reply:
     """Takes the first candidate of the vote; of several attempts the second."""
     if "Which attempt" in question:
         return {"item_1": 2}
-    notes = {"found": "then the first", "held": "", "complete": "", "incomplete": "all"}
+    notes = {"held": "then the first", "complete": "", "incomplete": "all"}
     decided = {"choice": 1} if "What records of people suggest" in question else {"action": "wait"}
     return {**notes, **decided}
 

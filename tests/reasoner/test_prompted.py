@@ -79,14 +79,9 @@ STATE = State(
     opening=STEPS[0][0],
     notes=Notes("complete: nothing; to do: post it", "Went to desk 1."),
 )
-NOTED = {
-    "found": "letter 1",
-    "held": "nothing",
-    "complete": "letter found",
-    "incomplete": "post it",
-}
+NOTED = {"held": "pen 1", "complete": "letter found", "incomplete": "post it"}
 #: What they come to after STATE's two steps.
-KEPT = Notes("complete: letter found; to do: post it", "Went to desk 1.", ("", "letter 1"))
+KEPT = Notes("complete: letter found; to do: post it", "Went to desk 1.", ("", ""), "pen 1")
 
 
 class TestPrompts:
@@ -230,7 +225,7 @@ class TestRecounting:
         assert reasoner.counts() == {"replies": 2, "misplaced": 1}
 
     @pytest.mark.parametrize(
-        "nothing", ["nothing", "Nothing.", " none", "N/A", "no letter here", ""]
+        "nothing", ["nothing", "Nothing.", " none", "N/A", "no letter here", "You see nothing.", ""]
     )
     def test_names_no_finding_where_nothing_was_found(self, nothing: str) -> None:
         found = prompted(partial(answer_notes, found=nothing, held=nothing)).recount(GOAL, STEPS)
@@ -399,10 +394,11 @@ class TestDecisions:
         ("said", "notes"),
         [
             (
-                {"found": "", "held": " ", "complete": "", "incomplete": " "},
+                {"held": " ", "complete": "", "incomplete": " "},
                 Notes("complete: nothing; to do: post it", "Went to desk 1.", ("", ""), "stamp 1"),
             ),
             ({**NOTED, "held": ""}, replace(KEPT, held="stamp 1")),
+            ({**NOTED, "held": "nothing"}, replace(KEPT, held="")),
             (NOTED, KEPT),
         ],
     )
@@ -414,7 +410,7 @@ class TestDecisions:
         assert answer.notes == notes
 
     def test_are_made_from_the_notes_of_those_before(self) -> None:
-        past, kept = STEPS[:2], replace(KEPT, held="stamp 1")
+        past, kept = STEPS[:2], replace(KEPT, held="stamp 1", found=("", "letter 1"))
         noted = prompted(in_turn()).notes(GOAL, past, STEPS[2][0], kept)
         assert noted.assessment == kept.assessment
         assert noted.summary == (
