@@ -32,17 +32,15 @@ def something(said: str) -> str:
     return "" if _NOTHING.match(text) else text
 
 
-def after(notes: Notes, steps: int, found: str = "", held: str = "", assessment: str = "") -> Notes:
-    """`notes`, on an earlier step or none, carried on to the step number `steps`, from 1.
+def after(notes: Notes, found: str = "", held: str = "", assessment: str = "") -> Notes:
+    """`notes` carried on by one step.
 
-    found: what that step brought. held: what was held, chosen or made by then. What is "" stays as
-    it was.
+    found: what it brought. held: what was held, chosen or made by then. What is "" stays as it was.
     """
-    gap = ("",) * (steps - 1 - len(notes.found))
     return Notes(
         assessment or notes.assessment,
         notes.summary,
-        (*notes.found, *gap, something(found)),
+        (*notes.found, something(found)),
         something(held) if held.strip() else notes.held,
     )
 

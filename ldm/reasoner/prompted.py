@@ -381,4 +381,4 @@ def _notes(form: Any, state: State) -> Notes:
     if not isinstance(form, NotesForm):
         return state.notes
     assessment = assessed(form.complete, form.incomplete)
-    return after(state.notes, state.steps, held=form.held, assessment=assessment)
+    return after(state.notes, held=form.held, assessment=assessment)

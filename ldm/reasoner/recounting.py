@@ -130,11 +130,11 @@ class Recounter:
         past = course.steps[:number]
         if entry is None:
             assessment = self.aid.assess(course.goal, past, seen)
-            notes = after(before, number, assessment=assessment)
+            notes = after(before, assessment=assessment)
         elif matched(entry.action, (action[:WORDS],))[1] == "none":
             self.asker.tally.add("misplaced")
-            notes = after(before, number)
+            notes = after(before)
         else:
             assessment = course.assessment(entry.complete)
-            notes = after(before, number, entry.found, entry.held, assessment)
+            notes = after(before, entry.found, entry.held, assessment)
         return summarised(notes, self.aid, course.goal, past, seen)

@@ -81,7 +81,7 @@ STATE = State(
 )
 NOTED = {"held": "pen 1", "complete": "letter found", "incomplete": "post it"}
 #: What they come to after STATE's two steps.
-KEPT = Notes("complete: letter found; to do: post it", "Went to desk 1.", ("", ""), "pen 1")
+KEPT = Notes("complete: letter found; to do: post it", "Went to desk 1.", ("",), "pen 1")
 
 
 class TestPrompts:
@@ -395,7 +395,7 @@ class TestDecisions:
         [
             (
                 {"held": " ", "complete": "", "incomplete": " "},
-                Notes("complete: nothing; to do: post it", "Went to desk 1.", ("", ""), "stamp 1"),
+                Notes("complete: nothing; to do: post it", "Went to desk 1.", ("",), "stamp 1"),
             ),
             ({**NOTED, "held": ""}, replace(KEPT, held="stamp 1")),
             ({**NOTED, "held": "nothing"}, replace(KEPT, held="")),
