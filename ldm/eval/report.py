@@ -189,6 +189,8 @@ def told_replies(counts: Mapping[str, int]) -> str:
         told.append(f"{counts['loose']} were understood though not of the form asked for")
     if counts.get("dropped"):
         told.append(f"{counts['dropped']} further actions in the same reply were dropped")
+    if counts.get("types by the aid"):
+        told.append(f"{counts['types by the aid']} named no usable types: made offline instead")
     if counts.get("misplaced"):
         told.append(f"{counts['misplaced']} notes spoke of another step and were left out")
     matched = {name: n for name, n in counts.items() if name.startswith("matched ")}

@@ -42,7 +42,8 @@ class Sorter:
 
         Of more than SAMPLE items a seeded sample is clustered and the rest classified. What the
         model leaves out or names twice is asked for again once, and then goes to the nearest type.
-        Where it makes no types at all, they are those of `clusters.cluster`.
+        Where it makes no types at all, or most items have no single one, they are those of
+        `clusters.cluster`: a small model puts all items into each type.
         """
         if len(items) <= 1:
             return Clustering(tuple(item[:NAME] for item in items), (0,) * len(items))
@@ -50,7 +51,8 @@ class Sorter:
         if len(items) > SAMPLE:
             sample = sorted(random.Random(stable_seed(*items)).sample(sample, SAMPLE))
         names, placed = self._types([items[i] for i in sample])
-        if not names:
+        if 2 * placed.count(NOWHERE) > len(placed) or not names:
+            self.asker.tally.add("types by the aid")
             return cluster(items, self.embedder.embed(items))
         assignment = [NOWHERE] * len(items)
         for i, label in zip(sample, placed, strict=True):

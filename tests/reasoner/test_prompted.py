@@ -309,14 +309,22 @@ class TestTypes:
 
     @pytest.mark.parametrize(
         "wrong",
-        ["", "Ich weiß es nicht.", {"types": []}, {"types": [{"name": "x", "members": []}]}],
+        [
+            "",
+            "Ich weiß es nicht.",
+            {"types": []},
+            {"types": [{"name": "x", "members": []}]},
+            {"types": [{"name": name, "members": list(range(1, 13))} for name in "xyz"]},
+            {"types": [{"name": "x", "members": [1, 2]}, {"name": "y", "members": [3]}]},
+        ],
     )
     def test_are_the_aids_where_the_model_makes_none(self, wrong: Reply) -> None:
         reasoner = prompted(lambda _: wrong)
         items = ["red letter", "blue letter", "red box", "blue box", "a parcel", "two parcels"] * 2
         items = [f"{item} {n}" for n, item in enumerate(items)]
         assert reasoner.cluster_goals(items) == AID.cluster_goals(items)
-        assert reasoner.counts()["malformed"] == 1
+        counts = reasoner.counts()
+        assert (counts["replies"], counts["types by the aid"]) == (1, 1)
 
     def test_of_the_same_name_are_told_apart(self) -> None:
         reply: Reply = {"types": [{"name": "x", "members": [n]} for n in (1, 2)]}
