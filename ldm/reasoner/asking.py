@@ -151,11 +151,12 @@ def types_of(items: int, most: int) -> type[Any]:
     of an item is left out, then types without any, then those beyond the last that is wanted.
     """
     number = Annotated[int, Field(ge=1, le=items)]
-    kind = make_dataclass(
-        f"TypeOf{items}",
-        [("name", Words), ("members", Annotated[tuple[number, ...], Field(min_length=1)])],
-        frozen=True,
-    )
+    # Types should be of about equal size, and a small model lists all items in each of them.
+    largest = max(2, items // 2 + 1)
+    members = Annotated[
+        tuple[number, ...], Field(min_length=1, max_length=largest), _bounded(largest)
+    ]
+    kind = make_dataclass(f"TypeOf{items}", [("name", Words), ("members", members)], frozen=True)
 
     def real(found: Any) -> Any:
         if not isinstance(found, list):

@@ -116,7 +116,7 @@ class PromptedReasoner:
         self.name = f"{llm.name}, {self._options.formation}"
         self.recalls = aid.recalls if self._options.candidates == "vote" else self._options.shown
         self.concurrency = self._options.concurrency
-        self._recounter = Recounter(self._asker, card, aid)
+        self._recounter = Recounter(self._asker, aid)
         self._goals = Sorter(self._asker, embedder, "goals", self.concurrency)
         self._observations = Sorter(self._asker, embedder, "observations", self.concurrency)
 

@@ -1,7 +1,8 @@
 """Notes on all steps of a trajectory, a call for its sub-goals and one for every PIECE steps.
 
-The paper asks for an assessment and a summary of the whole past at every step, so that the cost of
-an episode grows with the square of its length; here it grows with the length.
+No call is told of the world: what its rules say ("Nothing happens.") a small model takes for what
+was done. The paper asks for an assessment and a summary of the whole past at every step, so that
+the cost of an episode grows with the square of its length; here it grows with the length.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ldm.reasoner.asking import (
 )
 from ldm.reasoner.notes import after, assessed, summarised
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.types import Card, Past
+from ldm.types import Past
 
 #: Steps that one call writes notes on, and how many of those before are shown.
 PIECE = 8
@@ -60,7 +61,6 @@ class Recounter:
     """Asks for the notes. aid: writes those on a step for which the model gives nothing usable."""
 
     asker: Asker
-    card: Card
     aid: OfflineReasoner
 
     def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
@@ -103,7 +103,6 @@ class Recounter:
                 "recount",
                 notes_after(wanted[0], wanted[-1]),
                 STEP_TOKENS * len(wanted),
-                card=self.card,
                 goal=shortened(course.goal, int(GOAL * effort)),
                 sub_goals=course.sub_goals,
                 before=before.summary,
