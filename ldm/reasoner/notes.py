@@ -10,6 +10,7 @@ import re
 
 from ldm.reasoner import Notes
 from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.situation import FUNCTION_WORDS, words
 from ldm.types import Past
 
 #: Findings that a summary names, the latest ones.
@@ -30,6 +31,12 @@ def something(said: str) -> str:
     """What a reply says, "" where it says in words that there is nothing."""
     text = " ".join(said.split()).rstrip(".")
     return "" if _NOTHING.match(text) else text
+
+
+def standing(notes: Notes) -> str:
+    """How things stand, without what was found and done: a small model copies that."""
+    held = f"Held: {notes.held}" if notes.held else ""
+    return "\n".join(text for text in (notes.assessment, held) if text)
 
 
 def after(notes: Notes, found: str = "", held: str = "", assessment: str = "") -> Notes:
@@ -56,7 +63,8 @@ def summarised(
         return notes
     findings: dict[str, str] = {}
     for (_, action), found in zip(past, notes.found, strict=False):
-        if found:
+        # What says no more than the action ("You close drawer 1") is no finding.
+        if not set(words(found)) <= {*words(action), *FUNCTION_WORDS}:
             findings.setdefault(found, action)
     latest = [f"{found} ({action})" for found, action in findings.items()][-FINDINGS:]
     done = aid.summarize(goal, past, observation)

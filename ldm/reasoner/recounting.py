@@ -22,7 +22,7 @@ from ldm.reasoner.asking import (
     notes_after,
     values,
 )
-from ldm.reasoner.notes import after, assessed, summarised
+from ldm.reasoner.notes import after, assessed, standing, summarised
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Past
 
@@ -105,7 +105,7 @@ class Recounter:
                 STEP_TOKENS * len(wanted),
                 goal=shortened(course.goal, int(GOAL * effort)),
                 sub_goals=course.sub_goals,
-                before=before.summary,
+                before=standing(before) if before.found else "",
                 earlier=[course.told(number) for number in earlier],
                 steps=[course.told(number) for number in wanted],
                 wanted=list(wanted),

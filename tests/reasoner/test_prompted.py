@@ -110,8 +110,9 @@ class TestPrompts:
 
     def test_of_notes_are_these(self, golden: Golden) -> None:
         reasoner = prompted(answer_notes)
-        reasoner.recount(GOAL, STEPS)
+        reasoner.recount(GOAL, STEPS * 3)
         golden(GOLDEN / "recount.txt", model(reasoner).asked[1])
+        golden(GOLDEN / "recount_later.txt", model(reasoner).asked[2])
 
     @pytest.mark.parametrize(("name", "z"), [("act_vote", 1), ("propose_vote", 3)])
     def test_with_candidates_is_this(self, name: str, z: int, golden: Golden) -> None:
@@ -230,6 +231,13 @@ class TestRecounting:
     def test_names_no_finding_where_nothing_was_found(self, nothing: str) -> None:
         found = prompted(partial(answer_notes, found=nothing, held=nothing)).recount(GOAL, STEPS)
         assert found[1].summary == "Done: go to desk 1"
+
+    def test_names_no_finding_that_says_no_more_than_the_action(self) -> None:
+        found = prompted(partial(answer_notes, found="You go to the desk 1.")).recount(GOAL, STEPS)
+        assert found[2].summary == (
+            "Held: thing 1. Found: You go to the desk 1 (go to drawer 2). "
+            "Done: go to desk 1, drawer 2"
+        )
 
     def test_names_the_latest_findings_each_once(self) -> None:
         steps = tuple((f"seen {n}", f"do {n}") for n in range(1, 12))
