@@ -7,6 +7,7 @@ before it, word for word. It can tell what one step brought; the rest is arithme
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ldm.reasoner import Notes
 from ldm.reasoner.offline import OfflineReasoner
@@ -44,11 +45,11 @@ def after(notes: Notes, found: str = "", held: str = "", assessment: str = "") -
 
     found: what it brought. held: what was held, chosen or made by then. What is "" stays as it was.
     """
-    return Notes(
-        assessment or notes.assessment,
-        notes.summary,
-        (*notes.found, something(found)),
-        something(held) if held.strip() else notes.held,
+    return replace(
+        notes,
+        assessment=assessment or notes.assessment,
+        found=(*notes.found, something(found)),
+        held=something(held) if held.strip() else notes.held,
     )
 
 
@@ -70,4 +71,4 @@ def summarised(
     done = aid.summarize(goal, past, observation)
     parts = (("Held", notes.held), ("Found", "; ".join(latest)), ("Done", done))
     summary = ". ".join(f"{name}: {text}" for name, text in parts if text)
-    return Notes(notes.assessment, summary, notes.found, notes.held)
+    return replace(notes, summary=summary)

@@ -316,23 +316,24 @@ class TestTypes:
         assert found.assignment == (0, 1, 0)
 
     @pytest.mark.parametrize(
-        "wrong",
+        ("wrong", "malformed"),
         [
-            "",
-            "Ich weiß es nicht.",
-            {"types": []},
-            {"types": [{"name": "x", "members": []}]},
-            {"types": [{"name": name, "members": list(range(1, 13))} for name in "xyz"]},
-            {"types": [{"name": "x", "members": [1, 2]}, {"name": "y", "members": [3]}]},
+            ("", 1),
+            ("Ich weiß es nicht.", 1),
+            ({"types": []}, 1),
+            ({"types": [{"name": "x", "members": []}]}, 1),
+            ({"types": [{"name": name, "members": list(range(1, 13))} for name in "xyz"]}, 0),
+            ({"types": [{"name": "x", "members": [1, 2]}, {"name": "y", "members": [3]}]}, 0),
         ],
     )
-    def test_are_the_aids_where_the_model_makes_none(self, wrong: Reply) -> None:
+    def test_are_the_aids_where_the_model_makes_none(self, wrong: Reply, malformed: int) -> None:
         reasoner = prompted(lambda _: wrong)
         items = ["red letter", "blue letter", "red box", "blue box", "a parcel", "two parcels"] * 2
         items = [f"{item} {n}" for n, item in enumerate(items)]
         assert reasoner.cluster_goals(items) == AID.cluster_goals(items)
         counts = reasoner.counts()
         assert (counts["replies"], counts["types by the aid"]) == (1, 1)
+        assert counts.get("malformed", 0) == malformed
 
     def test_of_the_same_name_are_told_apart(self) -> None:
         reply: Reply = {"types": [{"name": "x", "members": [n]} for n in (1, 2)]}
