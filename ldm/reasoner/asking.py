@@ -133,11 +133,11 @@ def notes_after(first: int, last: int) -> type[Any]:
 
 
 @cache
-def numbered(items: int, upto: int) -> type[Any]:
-    """A form with a number from 1 to `upto` for each of `items` items."""
-    number = Annotated[int, Field(ge=1, le=upto)]
+def numbered(items: int, upto: int, first: int = 1) -> type[Any]:
+    """A form with a number from `first` to `upto` for each of `items` items."""
+    number = Annotated[int, Field(ge=first, le=upto)]
     return make_dataclass(
-        f"Numbers{items}Of{upto}",
+        f"Numbers{items}From{first}To{upto}",
         [(f"item_{place}", number) for place in range(1, items + 1)],
         frozen=True,
     )
@@ -174,13 +174,6 @@ def types_of(items: int, most: int) -> type[Any]:
     several = tuple[kind, ...]  # type: ignore[valid-type] # made above
     few = Annotated[several, Field(min_length=1, max_length=most), BeforeValidator(real)]
     return make_dataclass(f"{most}TypesOf{items}", [("types", few)], frozen=True)
-
-
-@cache
-def number_between(first: int, last: int) -> type[Any]:
-    """A form with one number, `item_1`, from `first` to `last`."""
-    number = Annotated[int, Field(ge=first, le=last)]
-    return make_dataclass(f"Number{first}To{last}", [("item_1", number)], frozen=True)
 
 
 def values(form: Any) -> list[Any]:

@@ -36,7 +36,7 @@ from ldm.reasoner.asking import (
     fitting,
     fitting_or_none,
     matched,
-    number_between,
+    numbered,
     salvaged,
 )
 from ldm.reasoner.notes import after, assessed, summarised
@@ -295,7 +295,7 @@ class PromptedReasoner:
             shown = range(parted, min(parted + int(STEPS_SHOWN * effort), len(best.steps)))
             found = self._asked(
                 "compare",
-                (shown[0] + 1, shown[-1] + 1),
+                numbered(1, shown[-1] + 1, first=shown[0] + 1),
                 effort,
                 better=_Shown.of(best, shown),
                 other=_Shown.of(ground, [n for n in shown if n < len(ground.steps)]),
@@ -312,20 +312,16 @@ class PromptedReasoner:
 
         def ask(effort: float) -> int | None:
             shown = [_Shown.of(one, _ends(len(one.steps), effort)) for one in processes]
-            return self._asked("choose", (1, len(shown)), effort, processes=shown)
+            return self._asked("choose", numbered(1, len(shown)), effort, processes=shown)
 
         found = fitting(ask)
         return self._aid.choose(processes) if found is None else found - 1
 
-    def _asked(
-        self, prompt: str, numbers: tuple[int, int], effort: float, **shown: Any
-    ) -> int | None:
-        """The number that the model names, within `numbers`; None where it names none."""
+    def _asked(self, prompt: str, form: type[Any], effort: float, **shown: Any) -> int | None:
+        """The one number that the model names, in a form; None where it names none."""
         lengths = {name: int(length * effort) for name, length in LENGTHS.items()}
-        form = self._asker.ask(
-            prompt, number_between(*numbers), 20, card=self._card, lengths=lengths, **shown
-        ).value
-        return None if form is None else int(form.item_1)
+        found = self._asker.ask(prompt, form, 20, card=self._card, lengths=lengths, **shown).value
+        return None if found is None else int(found.item_1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm.eval.report import Report, as_json, lines, score_interval
+from ldm.eval.report import Report, as_json, lines, score_interval, told_replies
 from ldm.eval.statistics import summarize
 from ldm.types import End, EpisodeResult, Task, Usage
 
@@ -51,3 +51,23 @@ def test_where_scores_are_successes_nothing_is_added() -> None:
 def test_episodes_that_ended_in_an_error_do_not_count() -> None:
     assert score_interval(report(1.0, 1.0, 0.3, last="error")) is None
     assert score_interval(report(0.3, last="error")) is None
+
+
+def test_what_became_of_replies_is_told_in_words() -> None:
+    assert told_replies({"matched exact": 3}) == ""
+    counts = {
+        "replies": 40,
+        "malformed": 1,
+        "loose": 2,
+        "dropped": 3,
+        "types by the aid": 4,
+        "misplaced": 5,
+        "matched exact": 6,
+        "matched none": 7,
+    }
+    assert told_replies(counts) == (
+        "Of 40 replies 1 (2.5 %) were malformed; 2 were understood though not of the form asked "
+        "for; 3 further actions in the same reply were dropped; 4 named no usable types: made "
+        "offline instead; 5 notes spoke of another step and were left out; actions were matched "
+        "to admissible ones: exact 6, none 7."
+    )
