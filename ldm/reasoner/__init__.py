@@ -52,12 +52,13 @@ class Notes:
     """What a reasoner holds of the past in words: the part of h_τ that it writes itself.
 
     assessment: the sub-goals, each complete or not. summary: what was searched, found, done
-    (Eq. 6). found: what each step brought, "" for nothing; held: what is held, chosen or made. Of
-    these two the summary of a model's notes is made.
+    (Eq. 6). A model's are made of these: sub_goals, in the order in which they get done; found:
+    what each step brought, "" for nothing; held: what is held, chosen or made.
     """
 
     assessment: str = ""
     summary: str = ""
+    sub_goals: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     held: str = ""
 

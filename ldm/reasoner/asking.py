@@ -40,20 +40,27 @@ def _bounded(length: int) -> Any:
 Words = Annotated[str, Field(max_length=WORDS), _bounded(WORDS)]
 Paragraph = Annotated[str, Field(max_length=320), _bounded(320)]
 Line = Annotated[str, Field(max_length=160), _bounded(160)]
-Few = Annotated[tuple[Words, ...], Field(max_length=6), _bounded(6)]
+#: Sub-goals of a task, and how many of them: a small model writes any number there.
+MOST_SUB_GOALS = 6
+Few = Annotated[tuple[Words, ...], Field(max_length=MOST_SUB_GOALS), _bounded(MOST_SUB_GOALS)]
+Count = Annotated[
+    int,
+    Field(ge=0, le=MOST_SUB_GOALS),
+    BeforeValidator(lambda n: min(max(n, 0), MOST_SUB_GOALS) if isinstance(n, int) else n),
+]
 
 
 @dataclass(frozen=True)
 class NotesForm:
-    """What a model notes as it decides.
+    """What a model notes as it decides. complete: how many of the sub-goals, taken in order.
 
     Nothing on what it found: it sees what came of its last actions, and copied its own findings of
-    the step before, with all that stood around them.
+    the step before. Nothing in its own words on what is to do: it named an action there, and
+    followed its own note from then on.
     """
 
     held: Words
-    complete: Words
-    incomplete: Words
+    complete: Count
 
 
 @dataclass(frozen=True)

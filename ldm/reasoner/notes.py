@@ -28,6 +28,17 @@ def assessed(complete: str, incomplete: str) -> str:
     return "; ".join(f"{name}: {text}" for name, text in parts if text)
 
 
+def begun(sub_goals: tuple[str, ...]) -> Notes:
+    """The notes before the first step of a task with these sub-goals."""
+    return Notes(progress(sub_goals, 0), sub_goals=sub_goals)
+
+
+def progress(sub_goals: tuple[str, ...], complete: int) -> str:
+    """The assessment where the first so many of the sub-goals are complete."""
+    done = min(max(complete, 0), len(sub_goals))
+    return assessed("; ".join(sub_goals[:done]), "; ".join(sub_goals[done:]))
+
+
 def something(said: str) -> str:
     """What a reply says, "" where it says in words that there is nothing."""
     text = " ".join(said.split()).rstrip(".")

@@ -39,7 +39,7 @@ from ldm.reasoner.asking import (
     numbered,
     salvaged,
 )
-from ldm.reasoner.notes import after, assessed, summarised
+from ldm.reasoner.notes import after, assessed, begun, progress, summarised
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.recounting import Recounter
 from ldm.reasoner.sorting import Sorter
@@ -185,7 +185,12 @@ class PromptedReasoner:
     # Decisions
 
     def notes(self, goal: str, past: Past, observation: str, kept: Notes) -> Notes:
-        """Those that the last decision left: writing new ones is a part of deciding."""
+        """Those that the last decision left: writing new ones is a part of deciding.
+
+        What a process starts with are the sub-goals, asked for without its course as in formation.
+        """
+        if not kept.sub_goals:
+            kept = begun(self._recounter.split(goal))
         return summarised(kept, self._aid, goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
@@ -252,6 +257,7 @@ class PromptedReasoner:
                 recalls=[_example(r) for r in recalls[: round(options.shown * effort)]],
                 goal=state.goal,
                 opening=state.opening,
+                sub_goals=state.notes.sub_goals,
                 so_far=state.history.told,
                 done=_course(state.history.past),
                 observation=state.observation,
@@ -376,5 +382,5 @@ def _notes(form: Any, state: State) -> Notes:
     """The notes of a reply; what it does not say stays as the state came with it."""
     if not isinstance(form, NotesForm):
         return state.notes
-    assessment = assessed(form.complete, form.incomplete)
+    assessment = progress(state.notes.sub_goals, form.complete)
     return after(state.notes, held=form.held, assessment=assessment)

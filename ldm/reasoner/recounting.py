@@ -22,7 +22,7 @@ from ldm.reasoner.asking import (
     notes_after,
     values,
 )
-from ldm.reasoner.notes import after, assessed, standing, summarised
+from ldm.reasoner.notes import after, begun, progress, standing, summarised
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Past
 
@@ -43,17 +43,11 @@ class _Course:
     """A trajectory that notes are written on. steps: (o_τ, a_τ)."""
 
     goal: str
-    sub_goals: tuple[str, ...]
     steps: Past
 
     def told(self, number: int) -> tuple[int, str, str]:
         """A step counted from 1: its number, its action, and what was seen after it."""
         return number, self.steps[number - 1][1], self.steps[number][0]
-
-    def assessment(self, complete: int) -> str:
-        """Its sub-goals, the first so many of them complete."""
-        done = min(max(complete, 0), len(self.sub_goals))
-        return assessed("; ".join(self.sub_goals[:done]), "; ".join(self.sub_goals[done:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +63,8 @@ class Recounter:
         Before the first step nothing has happened, and nothing is asked but the sub-goals: by
         themselves, so that what was done later cannot slip into them.
         """
-        course = _Course(goal, self.split(goal), steps)
-        written = [Notes(course.assessment(0))]
+        course = _Course(goal, steps)
+        written = [begun(self.split(goal))]
         for first in range(1, len(steps), PIECE):
             wanted = range(first, min(first + PIECE, len(steps)))
             written += self._piece(course, wanted, written[-1])
@@ -104,7 +98,7 @@ class Recounter:
                 notes_after(wanted[0], wanted[-1]),
                 STEP_TOKENS * len(wanted),
                 goal=shortened(course.goal, int(GOAL * effort)),
-                sub_goals=course.sub_goals,
+                sub_goals=before.sub_goals,
                 before=standing(before) if before.found else "",
                 earlier=[course.told(number) for number in earlier],
                 steps=[course.told(number) for number in wanted],
@@ -134,6 +128,6 @@ class Recounter:
             self.asker.tally.add("misplaced")
             notes = after(before)
         else:
-            assessment = course.assessment(entry.complete)
+            assessment = progress(before.sub_goals, entry.complete)
             notes = after(before, entry.found, entry.held, assessment)
         return summarised(notes, self.aid, course.goal, past, seen)

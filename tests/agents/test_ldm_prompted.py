@@ -62,14 +62,17 @@ def agent(
 
 
 #: Notes that say nothing.
-BLANK = {"held": "", "complete": "", "incomplete": ""}
+BLANK = {"held": "", "complete": 0}
+SUB_GOALS: Reply = {"sub_goals": ["find it", "put it there"]}
 
 
 def follow(question: str) -> Reply:
     """Takes the first candidate of the vote; of several attempts the second."""
     if "Which attempt" in question:
         return {"item_1": 2}
-    notes = {"held": "then the first", "complete": "", "incomplete": "all"}
+    if "Name its" in question:
+        return SUB_GOALS
+    notes = {"held": "then the first", "complete": 0}
     decided = {"choice": 1} if "What records of people suggest" in question else {"action": "wait"}
     return {**notes, **decided}
 
@@ -115,9 +118,9 @@ def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
     env = ToyEnv()
     result, (trial,) = run_episode(env, player, env.tasks("test")[0])
     assert (result.error, result.end, result.env_steps) == ("", "budget", 5)
-    assert len(model.asked) == len(trial.steps) == result.usage.calls
+    assert len(trial.steps) == 5
     counts = replies(result)
-    assert counts["replies"] == 5
+    assert counts["replies"] == len(model.asked) == result.usage.calls == 6  # sub-goals first
     matched = sum(n for name, n in counts.items() if name.startswith("matched"))
     assert matched == 5
 
@@ -159,7 +162,7 @@ def test_a_model_that_follows_the_vote_does_as_well_as_the_vote(memory: Memory) 
         by_vote = run_episode(env, alone, task)[1][0]
         result, (trial,) = run_episode(env, follower, task)
         assert [s.action for s in trial.steps] == [s.action for s in by_vote.steps]
-        assert result.usage.calls == result.env_steps  # one call a step, notes included
+        assert result.usage.calls == result.env_steps + 1  # one a step, and one for sub-goals
         assert replies(result)["matched choice"] == result.env_steps
     last = model.asked[-1][-1].content
     assert "<notes-so-far>" in last
@@ -170,13 +173,15 @@ def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> Non
     numbers = iter(range(100))
 
     def reply(question: str) -> Reply:
+        if "Name its" in question:
+            return SUB_GOALS
         return {**BLANK, "held": f"note {next(numbers)}", "action": "go to sink"}
 
     player, model = agent(memory, reply, budget=4)
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
     seen = [re.findall(r"note \d+", asked[-1].content) for asked in model.asked]
-    assert seen == [[], [], ["note 1"], ["note 2"]]  # nothing to note at the first step
+    assert seen == [[], [], [], ["note 1"], ["note 2"]]  # sub-goals, then nothing to note yet
 
 
 @pytest.mark.parametrize(
@@ -195,7 +200,7 @@ def test_history_says_what_the_model_sees_and_writes(
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
     first, (system, question) = (
-        [message.content for message in model.asked[number]] for number in (0, -1)
+        [message.content for message in model.asked[number]] for number in (int(notes), -1)
     )
     assert ("<start>" in question) == (notes and actions)
     assert "<start>" not in first[-1]  # it is what is seen now
@@ -212,7 +217,7 @@ def test_each_batch_is_a_trial_and_the_model_chooses(memory: Memory) -> None:
     assert len(trials) == len(memory.batches_for(task.goal)) == 2
     assert result.submitted == 1
     assert sum("Which attempt" in asked[-1].content for asked in model.asked) == 1
-    assert result.usage.calls == result.env_steps + 1
+    assert result.usage.calls == result.env_steps + 3  # sub-goals of each process, and the choice
 
 
 def test_calls_are_charged_to_the_episode(memory: Memory) -> None:

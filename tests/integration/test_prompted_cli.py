@@ -44,7 +44,7 @@ def answer(body: dict[str, Any]) -> str:
         return json.dumps({f"item_{n}": 1 for n in range(1, len(items_in(question)) + 1)})
     if "Which step" in question or "Which attempt" in question:
         return json.dumps({"item_1": 1})
-    told = {"held": "", "complete": "", "incomplete": "all"}
+    told = {"held": "", "complete": 0}
     possible = question.partition("<possible-actions>\n")[2].partition("\n<")[0].split("; ")
     action = next((a for a in possible if a not in question.partition("<now>")[0]), possible[0])
     if "actions: up to" in body["messages"][0]["content"]:

@@ -35,7 +35,8 @@ STEPS: Past = (
     ("In drawer 2 you see: letter 1.", "take letter 1"),
     ("You take letter 1.", "go to letterbox 1"),
 )
-SUB_GOALS: Reply = {"sub_goals": ["find a letter", "stamp it", "post it"]}
+PARTS = ("find a letter", "stamp it", "post it")
+SUB_GOALS: Reply = {"sub_goals": list(PARTS)}
 EMBEDDER = BagOfWords()
 AID = OfflineReasoner(EMBEDDER)
 
@@ -70,18 +71,24 @@ def recall(number: int, action: str, observation: str = "On desk 1 you see: pen 
 
 
 RECALLS = tuple(recall(n, "go to drawer 2") for n in range(6))
+BEGUN = Notes("to do: find a letter; stamp it; post it", "Went to desk 1.", PARTS)
 STATE = State(
     GOAL,
-    History("complete: nothing; to do: post it", "Went to desk 1.", STEPS[:2]),
+    History(BEGUN.assessment, BEGUN.summary, STEPS[:2]),
     "In drawer 2 you see: letter 1.",
     ("go to desk 1", "go to drawer 2", "take letter 1"),
     steps=2,
     opening=STEPS[0][0],
-    notes=Notes("complete: nothing; to do: post it", "Went to desk 1."),
+    notes=BEGUN,
 )
-NOTED = {"held": "pen 1", "complete": "letter found", "incomplete": "post it"}
+NOTED = {"held": "pen 1", "complete": 1}
 #: What they come to after STATE's two steps.
-KEPT = Notes("complete: letter found; to do: post it", "Went to desk 1.", ("",), "pen 1")
+KEPT = replace(
+    BEGUN,
+    assessment="complete: find a letter; to do: stamp it; post it",
+    found=("",),
+    held="pen 1",
+)
 
 
 class TestPrompts:
@@ -122,13 +129,15 @@ class TestPrompts:
 
     def test_at_the_first_step_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {**NOTED, "action": "x"})
-        first = replace(STATE, history=History(), steps=0, opening="", notes=Notes())
-        assert reasoner.act(first, RECALLS[:1]).notes == Notes()
+        notes = replace(BEGUN, summary="")
+        history = History(notes.assessment)
+        first = replace(STATE, history=history, steps=0, opening="", notes=notes)
+        assert reasoner.act(first, RECALLS[:1]).notes == notes
         golden(GOLDEN / "act_first.txt", model(reasoner).asked[0])
 
     def test_without_history_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {}, notes=False)
-        reasoner.act(replace(STATE, history=History(), opening=""), RECALLS[:1])
+        reasoner.act(replace(STATE, history=History(), opening="", notes=Notes()), RECALLS[:1])
         golden(GOLDEN / "act_bare.txt", model(reasoner).asked[0])
 
     def test_all_have_a_golden_file(self) -> None:
@@ -410,17 +419,13 @@ class TestDecisions:
     @pytest.mark.parametrize(
         ("said", "notes"),
         [
-            (
-                {"held": " ", "complete": "", "incomplete": " "},
-                Notes("complete: nothing; to do: post it", "Went to desk 1.", ("",), "stamp 1"),
-            ),
-            ({**NOTED, "held": ""}, replace(KEPT, held="stamp 1")),
+            ({**NOTED, "held": " "}, replace(KEPT, held="stamp 1")),
             ({**NOTED, "held": "nothing"}, replace(KEPT, held="")),
             (NOTED, KEPT),
         ],
     )
     def test_keep_what_was_noted_where_nothing_new_is(
-        self, said: dict[str, str], notes: Notes
+        self, said: dict[str, Any], notes: Notes
     ) -> None:
         state = replace(STATE, notes=replace(STATE.notes, held="stamp 1"))
         answer = prompted(in_turn({**said, "action": "take letter 1"})).act(state, RECALLS)
@@ -433,7 +438,28 @@ class TestDecisions:
         assert noted.summary == (
             "Held: stamp 1. Found: letter 1 (go to drawer 2). Done: go to desk 1, drawer 2"
         )
-        assert prompted(in_turn()).notes(GOAL, (), STEPS[0][0], Notes()) == Notes()
+
+    def test_begin_with_sub_goals_that_are_asked_for_without_the_course(self) -> None:
+        reasoner = prompted(in_turn(SUB_GOALS))
+        noted = reasoner.notes(GOAL, (), STEPS[0][0], Notes())
+        assert noted == replace(BEGUN, summary="")
+        assert reasoner.notes(GOAL, (), STEPS[0][0], noted) == noted  # asked for once
+        (question,) = (asked[-1].content for asked in model(reasoner).asked)
+        assert GOAL in question
+        assert STEPS[0][0] not in question
+
+    @pytest.mark.parametrize(
+        ("complete", "assessment"),
+        [
+            (-3, "to do: find a letter; stamp it; post it"),
+            (0, "to do: find a letter; stamp it; post it"),
+            (2, "complete: find a letter; stamp it; to do: post it"),
+            (99, "complete: find a letter; stamp it; post it"),
+        ],
+    )
+    def test_count_no_more_sub_goals_than_there_are(self, complete: int, assessment: str) -> None:
+        reasoner = prompted(in_turn({**NOTED, "complete": complete, "action": "x"}))
+        assert reasoner.act(STATE, ()).notes.assessment == assessment
 
     def test_are_made_of_less_where_there_is_no_room(self) -> None:
         many = tuple(f"go to drawer {number}" for number in range(1000))
@@ -483,7 +509,7 @@ class TestDecisions:
     @pytest.mark.parametrize(
         ("text", "action"),
         [
-            ('{"complete": "x", "action": "take letter 1', "take letter 1"),
+            ('{"complete": 1, "action": "take letter 1', "take letter 1"),
             ("take letter 1\nbecause it is there", "take letter 1"),
             ("", ""),
             ("```json\n{}", ""),
@@ -585,7 +611,7 @@ class TestProposals:
     @pytest.mark.parametrize("sure", ["1e999", "NaN", "1e308", "-1e999"])
     def test_confidences_sum_to_one_whatever_numbers_are_given(self, sure: str) -> None:
         one, two = (f'{{"action": "{name}", "confidence": {sure}}}' for name in ("a", "b"))
-        reply = f'{{"complete": "", "incomplete": "", "summary": "", "actions": [{one}, {two}]}}'
+        reply = f'{{"held": "", "complete": 0, "actions": [{one}, {two}]}}'
         answer = prompted(in_turn(reply)).propose(replace(STATE, admissible=None), RECALLS, 3)
         assert sum(p.confidence for p in answer.proposals) == pytest.approx(1)
 
