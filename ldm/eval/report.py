@@ -193,6 +193,8 @@ def told_replies(counts: Mapping[str, int]) -> str:
         told.append(f"{counts['types by the aid']} named no usable types: made offline instead")
     if counts.get("misplaced"):
         told.append(f"{counts['misplaced']} notes spoke of another step and were left out")
+    if counts.get("unseen"):
+        told.append(f"{counts['unseen']} findings named what their step does not show: left out")
     matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
     if matched:
         how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())

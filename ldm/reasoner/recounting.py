@@ -24,6 +24,7 @@ from ldm.reasoner.asking import (
 )
 from ldm.reasoner.notes import after, begun, progress, standing, summarised
 from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.situation import numbered
 from ldm.types import Past
 
 #: Steps that one call writes notes on, and how many of those before are shown.
@@ -128,6 +129,11 @@ class Recounter:
             self.asker.tally.add("misplaced")
             notes = after(before)
         else:
+            found = entry.found
+            # The call sees the later steps, too: what they show must not be known already here.
+            if not numbered(found) <= numbered(seen) | numbered(action):
+                self.asker.tally.add("unseen")
+                found = ""
             assessment = progress(before.sub_goals, entry.complete)
-            notes = after(before, entry.found, entry.held, assessment)
+            notes = after(before, found, entry.held, assessment)
         return summarised(notes, self.aid, course.goal, past, seen)
