@@ -194,7 +194,7 @@ def told_replies(counts: Mapping[str, int]) -> str:
     if counts.get("misplaced"):
         told.append(f"{counts['misplaced']} notes spoke of another step and were left out")
     if counts.get("unseen"):
-        told.append(f"{counts['unseen']} findings named what their step does not show: left out")
+        told.append(f"{counts['unseen']} notes named what only later steps show: left out")
     matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
     if matched:
         how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())

@@ -24,7 +24,7 @@ from ldm.reasoner.asking import (
 )
 from ldm.reasoner.notes import after, begun, progress, standing, summarised
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.situation import numbered
+from ldm.reasoner.situation import Entity, numbered
 from ldm.types import Past
 
 #: Steps that one call writes notes on, and how many of those before are shown.
@@ -49,6 +49,14 @@ class _Course:
     def told(self, number: int) -> tuple[int, str, str]:
         """A step counted from 1: its number, its action, and what was seen after it."""
         return number, self.steps[number - 1][1], self.steps[number][0]
+
+    def hidden(self, number: int) -> frozenset[Entity]:
+        """What later steps show, and nothing up to what was seen after step `number`."""
+        texts = [text for step in self.steps for text in step]
+        by_then = 2 * number + 1
+        shown = {entity for text in texts[:by_then] for entity in numbered(text)}
+        later = {entity for text in texts[by_then:] for entity in numbered(text)}
+        return frozenset(later - shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +137,15 @@ class Recounter:
             self.asker.tally.add("misplaced")
             notes = after(before)
         else:
-            found = entry.found
-            # The call sees the later steps, too: what they show must not be known already here.
-            if not numbered(found) <= numbered(seen) | numbered(action):
-                self.asker.tally.add("unseen")
-                found = ""
+            hidden = course.hidden(number)
+            found, held = (self._known(said, hidden) for said in (entry.found, entry.held))
             assessment = progress(before.sub_goals, entry.complete)
-            notes = after(before, found, entry.held, assessment)
+            notes = after(before, found, held, assessment)
         return summarised(notes, self.aid, course.goal, past, seen)
+
+    def _known(self, said: str, hidden: frozenset[Entity]) -> str:
+        """What an entry says; "" where it names what was hidden then, for the call sees it all."""
+        if hidden.isdisjoint(numbered(said)):
+            return said
+        self.asker.tally.add("unseen")
+        return ""

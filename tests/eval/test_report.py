@@ -69,7 +69,6 @@ def test_what_became_of_replies_is_told_in_words() -> None:
     assert told_replies(counts) == (
         "Of 40 replies 1 (2.5 %) were malformed; 2 were understood though not of the form asked "
         "for; 3 further actions in the same reply were dropped; 4 named no usable types: made "
-        "offline instead; 5 notes spoke of another step and were left out; 6 findings named "
-        "what their step does not show: left out; actions were matched to admissible ones: exact "
-        "7, none 8."
+        "offline instead; 5 notes spoke of another step and were left out; 6 notes named what "
+        "only later steps show: left out; actions were matched to admissible ones: exact 7, none 8."
     )
