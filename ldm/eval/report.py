@@ -195,6 +195,8 @@ def told_replies(counts: Mapping[str, int]) -> str:
         told.append(f"{counts['misplaced']} notes spoke of another step and were left out")
     if counts.get("unseen"):
         told.append(f"{counts['unseen']} notes named what only later steps show: left out")
+    if counts.get("asked again"):
+        told.append(f"{counts['asked again']} named the last action, not possible now: asked again")
     matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
     if matched:
         how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())

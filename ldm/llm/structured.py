@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -51,7 +51,7 @@ def form_of(schema: Any) -> Form:
     return _form_of(schema)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _form_of(schema: Any) -> Form:
     adapter = TypeAdapter(schema)
     described = adapter.json_schema()

@@ -104,6 +104,16 @@ class NotedActionForm(NotesForm):
     action: Line
 
 
+def one_of(actions: Sequence[str], notes: bool) -> type[Any]:
+    """A form with one of the `actions`, as `action`, with notes or without.
+
+    Servers that enforce schemas give no other; what another one says is taken as it is.
+    """
+    action = Annotated[Line, Field(json_schema_extra={"enum": list(actions)})]
+    bases = (NotesForm,) if notes else ()
+    return make_dataclass("PossibleActionForm", [("action", action)], bases=bases, frozen=True)
+
+
 @cache
 def choice_of(candidates: int, notes: bool) -> type[Any]:
     """A form with the number of one of the `candidates`, as `choice`, with notes or without."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ldm.embed import Embedder
-from ldm.llm import LLM
+from ldm.llm import LLM, Completion
 from ldm.prompts import shortened
 from ldm.reasoner import (
     Agreement,
@@ -37,6 +37,7 @@ from ldm.reasoner.asking import (
     fitting_or_none,
     matched,
     numbered,
+    one_of,
     salvaged,
 )
 from ldm.reasoner.notes import after, assessed, begun, progress, summarised
@@ -197,17 +198,22 @@ class PromptedReasoner:
         """As `Reasoner.act`; one call also writes the notes on what has happened by now.
 
         At the first step that is nothing: a small model asked for notes there told how it had done
-        the whole task, and believed it from then on.
+        the whole task, and believed it from then on. An action that was done a moment ago and is
+        not possible now is asked for again, among the possible ones: a small model goes to the
+        place where it is until the steps run out.
         """
-        candidates = self._candidates(state, recalls)
-        completion = self._decide(state, recalls, 1, candidates)
-        form = completion.value
-        if candidates:
+        if candidates := self._candidates(state, recalls):
+            form = self._decide(state, recalls, 1, candidates).value
             action = self._chosen(form, candidates)
-        else:
-            said = salvaged(completion.text, "action") if form is None else form.action
-            action = self._meant(said, state)
-        return Answer((Proposal(action, 1.0),), _notes(form, state))
+            return Answer((Proposal(action, 1.0),), _notes(form, state))
+        completion = self._decide(state, recalls, 1, ())
+        action = self._said(completion, state)
+        past = state.history.past
+        if past and action == past[-1][1] and action not in (state.admissible or (action,)):
+            self._asker.tally.add("asked again")
+            completion = self._decide(state, recalls, 1, (), among=state.admissible or ())
+            action = self._said(completion, state)
+        return Answer((Proposal(action, 1.0),), _notes(completion.value, state))
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """As `Reasoner.propose`; equal actions are one, confidences are made to sum to 1."""
@@ -235,8 +241,14 @@ class PromptedReasoner:
         return self._aid.agree(state, recalls)
 
     def _decide(
-        self, state: State, recalls: Sequence[Recall], z: int, candidates: Sequence[Agreement]
+        self,
+        state: State,
+        recalls: Sequence[Recall],
+        z: int,
+        candidates: Sequence[Agreement],
+        among: Sequence[str] = (),
     ) -> Any:
+        """The model's reply. among: the actions that it may name, where any will not do."""
         options = self._options
         noting = options.notes and state.steps > 0
         form: type[Any] = NotedActionForm if noting else ActionForm
@@ -244,6 +256,8 @@ class PromptedReasoner:
             form = NotedActionsForm if noting else ActionsForm
         elif candidates:
             form = choice_of(len(candidates), noting)
+        elif among:
+            form = one_of(among, noting)
 
         def ask(effort: float) -> Any:
             return self._asker.ask(
@@ -278,6 +292,12 @@ class PromptedReasoner:
         """The candidate that the model names; the first where its reply is no use."""
         self._asker.tally.add("matched none" if form is None else "matched choice")
         return candidates[0 if form is None else form.choice - 1].action
+
+    def _said(self, completion: Completion, state: State) -> str:
+        """The action of a reply."""
+        form = completion.value
+        said = salvaged(completion.text, "action") if form is None else form.action
+        return self._meant(said, state)
 
     def _meant(self, answer: str, state: State) -> str:
         action, how = matched(answer, state.admissible)

@@ -120,9 +120,10 @@ def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
     assert (result.error, result.end, result.env_steps) == ("", "budget", 5)
     assert len(trial.steps) == 5
     counts = replies(result)
-    assert counts["replies"] == len(model.asked) == result.usage.calls == 6  # sub-goals first
-    matched = sum(n for name, n in counts.items() if name.startswith("matched"))
-    assert matched == 5
+    asked = 5 + counts.get("asked again", 0)
+    assert 5 <= asked < 10
+    assert counts["replies"] == len(model.asked) == result.usage.calls == asked + 1  # sub-goals
+    assert sum(n for name, n in counts.items() if name.startswith("matched")) == asked
 
 
 @pytest.fixture(scope="module", params=sorted(SHIPPED))
@@ -175,7 +176,8 @@ def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> Non
     def reply(question: str) -> Reply:
         if "Name its" in question:
             return SUB_GOALS
-        return {**BLANK, "held": f"note {next(numbers)}", "action": "go to sink"}
+        number = next(numbers)
+        return {**BLANK, "held": f"note {number}", "action": f"go to world {number}"}
 
     player, model = agent(memory, reply, budget=4)
     env = ToyEnv()

@@ -510,6 +510,39 @@ class TestDecisions:
         assert reasoner.act(STATE, RECALLS).action == action
         assert reasoner.counts() == {"replies": 1, f"matched {how}": 1}
 
+    @pytest.mark.parametrize("notes", [True, False])
+    def test_are_asked_again_where_they_name_what_was_just_done_and_is_not_possible(
+        self, notes: bool
+    ) -> None:
+        state = replace(STATE, admissible=("go to desk 1", "take letter 1"))
+        again, other = {**NOTED, "action": "go to drawer 2"}, {**NOTED, "action": "take letter 1"}
+        reasoner = prompted(in_turn(again, other), notes=notes)
+        assert reasoner.act(state, RECALLS).action == "take letter 1"
+        first, second = model(reasoner).asked
+        assert first == second  # the server knows it all: only the form is another one
+        schema = form_of(model(reasoner).forms[1]).schema
+        assert schema["properties"]["action"]["enum"] == list(state.admissible or ())
+        assert reasoner.counts()["asked again"] == 1
+        # What the world refuses a second time stays what the model said; nobody asks a third time.
+        stubborn = prompted(in_turn(again, again), notes=notes)
+        assert stubborn.act(state, RECALLS).action == "go to drawer 2"
+
+    @pytest.mark.parametrize(
+        ("said", "admissible"),
+        [
+            ("go to drawer 2", STATE.admissible),  # possible again
+            ("go to drawer 2", None),
+            ("go to drawer 2", ()),
+            ("go to desk 1", ("take letter 1",)),  # done before, but not a moment ago
+            ("search[letter]", ("take letter 1",)),  # what is listed need not be all
+        ],
+    )
+    def test_are_taken_at_their_word_otherwise(
+        self, said: str, admissible: tuple[str, ...] | None
+    ) -> None:
+        reasoner = prompted(in_turn({**NOTED, "action": said}))
+        assert reasoner.act(replace(STATE, admissible=admissible), ()).action == said
+
     def test_are_free_where_nothing_is_known_to_be_admissible(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "action": "  think   of[a] "}))
         assert reasoner.act(replace(STATE, admissible=None), RECALLS).action == "think of[a]"
