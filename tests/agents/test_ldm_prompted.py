@@ -100,19 +100,19 @@ class TestTheContractWithOneTrialABatch(TestTheContract):
 
 
 @pytest.mark.parametrize(
-    "reply",
+    ("reply", "again"),
     [
-        "",
-        "I am sorry, but I cannot help with that.",
-        "word " * 20_000,
-        "go to sink\ngo to shelf 1\ntake everything",
-        '{"action": 7}',
-        {**BLANK, "action": ""},
-        {**BLANK, "action": "go to sink; go to shelf 1"},
+        ("", 0),
+        ("I am sorry, but I cannot help with that.", 4),
+        ("word " * 20_000, 4),
+        ("go to sink\ngo to shelf 1\ntake everything", 4),
+        ('{"action": 7}', 0),
+        ({**BLANK, "action": ""}, 0),
+        ({**BLANK, "action": "go to sink; go to shelf 1"}, 3),
     ],
 )
 def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
-    memory: Memory, reply: Reply
+    memory: Memory, reply: Reply, again: int
 ) -> None:
     player, model = agent(memory, lambda _: reply, budget=5)
     env = ToyEnv()
@@ -120,10 +120,9 @@ def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
     assert (result.error, result.end, result.env_steps) == ("", "budget", 5)
     assert len(trial.steps) == 5
     counts = replies(result)
-    asked = 5 + counts.get("asked again", 0)
-    assert 5 <= asked < 10
-    assert counts["replies"] == len(model.asked) == result.usage.calls == asked + 1  # sub-goals
-    assert sum(n for name, n in counts.items() if name.startswith("matched")) == asked
+    assert counts.get("asked again", 0) == again
+    assert counts["replies"] == len(model.asked) == result.usage.calls == 6 + again  # sub-goals
+    assert sum(n for name, n in counts.items() if name.startswith("matched")) == 5 + again
 
 
 @pytest.fixture(scope="module", params=sorted(SHIPPED))

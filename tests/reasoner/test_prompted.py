@@ -147,7 +147,7 @@ class TestPrompts:
 
 def answer_notes(question: str, **other: Any) -> Reply:
     """Sub-goals, or notes that name the step they are on; other: what they say otherwise."""
-    said = {"found": "thing-{n}", "held": "thing-{before}", **other}
+    said = {"found": "thing {n}", "held": "thing {before}", **other}
     return step_notes(question, **said) or SUB_GOALS
 
 
@@ -156,11 +156,11 @@ class TestRecounting:
         found = prompted(partial(answer_notes, complete=1)).recount(GOAL, STEPS)
         assert [notes.summary for notes in found] == [
             "",
-            "Held: thing-0. Found: thing-1 (go to desk 1). Done: go to desk 1",
-            "Held: thing-1. Found: thing-1 (go to desk 1); thing-2 (go to drawer 2). "
+            "Held: thing 0. Found: thing 1 (go to desk 1). Done: go to desk 1",
+            "Held: thing 1. Found: thing 1 (go to desk 1); thing 2 (go to drawer 2). "
             "Done: go to desk 1, drawer 2",
-            "Held: thing-2. Found: thing-1 (go to desk 1); thing-2 (go to drawer 2); "
-            "thing-3 (take letter 1). Done: go to desk 1, drawer 2; take letter 1",
+            "Held: thing 2. Found: thing 1 (go to desk 1); thing 2 (go to drawer 2); "
+            "thing 3 (take letter 1). Done: go to desk 1, drawer 2; take letter 1",
         ]
         assert found[0].assessment == "to do: find a letter; stamp it; post it"
         assert found[3].assessment == "complete: find a letter; to do: stamp it; post it"
@@ -175,7 +175,7 @@ class TestRecounting:
         steps = tuple((f"seen {n}", f"do {n}") for n in range(1, length + 1))
         reasoner = prompted(answer_notes)
         found = reasoner.recount(GOAL, steps)
-        assert [notes.held for notes in found[1:]] == [f"thing-{n - 1}" for n in range(1, length)]
+        assert [notes.held for notes in found[1:]] == [f"thing {n - 1}" for n in range(1, length)]
         assert [len(notes.found) for notes in found] == list(range(length))
         questions = [asked[-1].content for asked in model(reasoner).asked[1:]]
         assert [n for question in questions for n in steps_wanted(question)] == list(
@@ -184,7 +184,7 @@ class TestRecounting:
         for before, question in zip(questions, questions[1:], strict=False):
             last = steps_wanted(before)[-1]
             assert f"Step {last}: do {last}" in question  # the overlap
-            assert f"Held: thing-{last - 1}" in question
+            assert f"Held: thing {last - 1}" in question
 
     def test_asks_again_in_halves_and_falls_back_to_the_aid(self) -> None:
         def reply(question: str) -> Reply:
@@ -194,7 +194,7 @@ class TestRecounting:
         reasoner = prompted(reply)
         found = reasoner.recount(GOAL, STEPS)
         assert found[2].assessment == AID.assess(GOAL, STEPS[:2], STEPS[2][0])
-        assert found[3].found == ("thing-1", "", "thing-3")
+        assert found[3].found == ("thing 1", "", "thing 3")
         assert reasoner.counts()["malformed"] == 3  # {1, 2, 3}, then {2, 3}, then {2}
 
     @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ class TestRecounting:
 
         reasoner = prompted(reply)
         found = reasoner.recount(GOAL, STEPS)[2]
-        assert (found.found, found.held) == (("thing-1", ""), "thing-0")
+        assert (found.found, found.held) == (("thing 1", ""), "thing 0")
         assert found.assessment == "to do: find a letter; stamp it; post it"
         assert found.summary.endswith("Done: go to desk 1, drawer 2")
         assert reasoner.counts() == {"replies": 2, "misplaced": 1}
@@ -242,10 +242,11 @@ class TestRecounting:
         assert found[1].summary == "Done: go to desk 1"
 
     def test_names_no_finding_that_says_no_more_than_the_action(self) -> None:
-        found = prompted(partial(answer_notes, found="You go to a desk.")).recount(GOAL, STEPS)
-        assert found[1].summary == "Held: thing-0. Done: go to desk 1"
+        found = prompted(partial(answer_notes, found="You go to the desk 1.")).recount(GOAL, STEPS)
+        assert found[1].summary == "Held: thing 0. Done: go to desk 1"
         assert found[2].summary == (
-            "Held: thing-1. Found: You go to a desk (go to drawer 2). Done: go to desk 1, drawer 2"
+            "Held: thing 1. Found: You go to the desk 1 (go to drawer 2). "
+            "Done: go to desk 1, drawer 2"
         )
 
     @pytest.mark.parametrize("field", ["found", "held"])
@@ -254,13 +255,13 @@ class TestRecounting:
         found = reasoner.recount(GOAL, STEPS)
         told = ["letter 1" in notes.summary.partition("Done:")[0] for notes in found]
         assert told == [False, False, True, True]  # it is seen after the second step
-        assert "thing-" in found[1].summary  # what else the entry says stays
+        assert "thing " in found[1].summary  # what else the entry says stays
         assert reasoner.counts() == {"replies": 2, "unseen": 1}
 
     def test_names_the_latest_findings_each_once(self) -> None:
         steps = tuple((f"seen {n}", f"do {n}") for n in range(1, 12))
         last = prompted(answer_notes).recount(GOAL, steps)[-1].summary
-        assert [n for n in range(12) if f"thing-{n} (do {n})" in last] == [7, 8, 9, 10]
+        assert [n for n in range(12) if f"thing {n} (do {n})" in last] == [7, 8, 9, 10]
         same = prompted(partial(answer_notes, found="a  red\nletter")).recount(GOAL, steps)[-1]
         assert same.summary.count("a red letter (do 1)") == 1
         assert same.summary.count("a red letter") == 1
@@ -429,6 +430,7 @@ class TestDecisions:
         ("said", "notes"),
         [
             ({**NOTED, "held": " "}, replace(KEPT, held="stamp 1")),
+            ({**NOTED, "held": ""}, replace(KEPT, held="stamp 1")),
             ({**NOTED, "held": "nothing"}, replace(KEPT, held="")),
             (NOTED, KEPT),
         ],
