@@ -54,10 +54,20 @@ def form_of(schema: Any) -> Form:
 @lru_cache(maxsize=1024)
 def _form_of(schema: Any) -> Form:
     adapter = TypeAdapter(schema)
-    described = adapter.json_schema()
+    described = _undocumented(adapter.json_schema())
     if described.get("type") != "object" and "$ref" not in described:
         raise ValueError(f"{schema} is not written as a JSON object; wrap it in one")
     return Form(adapter, described)
+
+
+def _undocumented(node: Any) -> Any:
+    """The schema without docstrings of classes: they are for who reads the code, not for models."""
+    if isinstance(node, list):
+        return [_undocumented(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    left_out = {"description"} if node.get("type") == "object" else set()
+    return {k: _undocumented(v) for k, v in node.items() if k not in left_out}
 
 
 def strict_schema(

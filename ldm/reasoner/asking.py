@@ -283,18 +283,27 @@ def matched(answer: str, admissible: Sequence[str] | None) -> tuple[str, Match]:
         said = normalised(_SEVERAL.split(answer)[0])
     if said in known:
         return admissible[known.index(said)], "normalised"
-    from rapidfuzz.distance import Levenshtein
-
-    # Another number is no slip of the pen but another thing: "cabinet 1" is not "cabinet 2".
-    numbers = re.findall(r"\d+", said)
-    likeness = [
-        Levenshtein.normalized_similarity(said, action)
-        if re.findall(r"\d+", action) == numbers
-        else 0.0
-        for action in known
-    ]
+    likeness = [_likeness(said, action) for action in known]
     best = max(range(len(known)), key=lambda i: (likeness[i], -i))
     return (admissible[best], "closest") if likeness[best] >= CLOSE else (answer, "none")
+
+
+def _likeness(said: str, action: str) -> float:
+    """How alike two normalised actions are, in [0, 1]; 0 where they mean two things for sure.
+
+    Another number is no slip of the pen but another thing: "cabinet 1" is not "cabinet 2". A name
+    in brackets has to be alike by itself: the verb before it would make "click[large]" and
+    "click[x-large]" one.
+    """
+    from rapidfuzz.distance import Levenshtein
+
+    if re.findall(r"\d+", said) != re.findall(r"\d+", action):
+        return 0.0
+    names = ["".join(re.findall(r"\[(.*)", text)) for text in (said, action)]
+    return min(
+        Levenshtein.normalized_similarity(*names),
+        Levenshtein.normalized_similarity(said, action),
+    )
 
 
 def normalised(action: str) -> str:

@@ -17,8 +17,12 @@ from ldm.types import Past
 #: Findings that a summary names, the latest ones.
 FINDINGS = 4
 
+#: Nothing from beginning to end: "empty cup" and "no knife, but spoon 1" are something.
 _NOTHING = re.compile(
-    r"(nothing|none|no|not applicable|n/?a|unknown|empty)\b|.*\bnothing$", re.IGNORECASE
+    r"(?:nothing|none|not applicable|n/?a|unknown|empty|.*\bnothing)"
+    r"(?: (?:else|here|yet|new|useful|happens|happened|held|found))*"
+    r"|no(?: (?!but\b)[^\s,;:.]+)*",
+    re.IGNORECASE,
 )
 
 
@@ -42,7 +46,7 @@ def progress(sub_goals: tuple[str, ...], complete: int) -> str:
 def something(said: str) -> str:
     """What a reply says, "" where it says in words that there is nothing."""
     text = " ".join(said.split()).rstrip(".")
-    return "" if _NOTHING.match(text) else text
+    return "" if _NOTHING.fullmatch(text) else text
 
 
 def standing(notes: Notes) -> str:

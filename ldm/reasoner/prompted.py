@@ -328,7 +328,7 @@ class PromptedReasoner:
             )
             return None if found is None else found - 1
 
-        found = fitting(ask)
+        found = fitting_or_none(ask)
         return parted if found is None else found
 
     def choose(self, processes: Sequence[Process]) -> int:
@@ -340,7 +340,7 @@ class PromptedReasoner:
             shown = [_Shown.of(one, _ends(len(one.steps), effort)) for one in processes]
             return self._asked("choose", numbered(1, len(shown)), effort, processes=shown)
 
-        found = fitting(ask)
+        found = fitting_or_none(ask)
         return self._aid.choose(processes) if found is None else found - 1
 
     def _asked(self, prompt: str, form: type[Any], effort: float, **shown: Any) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 from ldm.embed import Embedder
 from ldm.parallel import at_once
 from ldm.reasoner import Clustering, TypeView
-from ldm.reasoner.asking import Asker, fitting, numbered, types_of, values
+from ldm.reasoner.asking import Asker, fitting_or_none, numbered, types_of, values
 from ldm.reasoner.clusters import cluster, nearest
 from ldm.types import stable_seed
 
@@ -85,7 +85,7 @@ class Sorter:
                 return None
             return [number - 1 for number in values(completion.value)]
 
-        found = fitting(ask)
+        found = fitting_or_none(ask)
         if found is not None:
             return found
         return [nearest(self.embedder.embed([item])[0], types) for item in items]
@@ -111,7 +111,7 @@ class Sorter:
                 length=int(SHOWN * effort),
             ).value
 
-        form = fitting(ask)
+        form = fitting_or_none(ask)
         if form is None:
             return [], []
         told = _told(form.types)
