@@ -12,6 +12,7 @@ from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Past
 from tests.embedder import BagOfWords
+from tests.reasoner.scripted import Contrary
 from tests.toy import expert_trajectories
 
 GOAL = "put a washed fig in the basket"
@@ -54,8 +55,16 @@ class TestRecalls:
 
     def test_the_reasoner_may_classify(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
-        by_reasoner = policy(memory, index="llm").recall(now(), batches)
-        assert by_reasoner == policy(memory).recall(now(), batches)
+        reasoner = Contrary()
+        found = Policy(memory, reasoner, PolicyOptions(k=1, index="llm")).recall(now(), batches)
+        assert GOAL in [text for text, _ in reasoner.asked]
+        assert found == tuple(
+            memory.retrieve(GOAL, now().observation, 1, batches=batches, classifier=Contrary())
+        )
+        assert found != policy(memory, k=1).recall(now(), batches)
+        reasoner.asked.clear()
+        Policy(memory, reasoner, PolicyOptions()).recall(now(), batches)
+        assert reasoner.asked == []
 
     def test_the_control_none_recalls_nothing(self, memory: Memory) -> None:
         assert policy(memory, control="none").recall(now(), memory.batches_for(GOAL)) == ()

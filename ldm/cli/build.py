@@ -77,7 +77,7 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False,
     formation: Annotated[
         Literal["trajectory", "paper"],
-        typer.Option(help="Model calls for histories: one a trajectory, or two a step (paper)."),
+        typer.Option(help="Model calls for histories: one every 8 steps, or two a step (paper)."),
     ] = "trajectory",
     llm: LlmName = None,
     reasoner_llm: ReasonerName = None,
@@ -108,7 +108,7 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
     \b
     Examples:
       ldm build-memory data/
-      ldm build-memory data/ --llm gpt-4o-mini --max-usd 5
+      ldm build-memory data/ --llm gpt-4o-mini --max-usd 5 --rebuild
       ldm build-memory data/ --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
@@ -333,8 +333,10 @@ def _show(built: Built, memory: str) -> None:
     from ldm.memory import type_sizes
 
     if not built.trajectories:
+        authors = sorted({batch.reasoner or "an unknown reasoner" for batch in built.batches})
         output.say(
-            f"{built.env}: nothing new; {memory} holds all {built.skipped} trajectories already.",
+            f"{built.env}: nothing new; {memory} holds all {built.skipped} trajectories already,"
+            f" formed by {' and '.join(authors)} (--rebuild forms them anew).",
             error=False,
         )
         return

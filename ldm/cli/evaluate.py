@@ -79,7 +79,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
             help="Only these task ids: a,b or a file. TextCraft: a published list, JSONL."
         ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; default: one a core.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Tasks at a time; default: one a core, with a model --concurrency."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything drawn at random.")] = None,
     control: Annotated[
         Literal["random", "none"] | None,

@@ -106,7 +106,10 @@ def refine(  # noqa: PLR0913, PLR0917 - one parameter an option
     index: ClassifiedBy = None,
     admissible: ShowAdmissible = None,
     data: Annotated[Path | None, typer.Option(help="The environment's data.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; default: one a core.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Goals at a time; default: one a core, with a model --concurrency."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Explore and report; --resume adds it later.")
     ] = False,

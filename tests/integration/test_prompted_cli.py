@@ -32,6 +32,10 @@ def answer(body: dict[str, Any]) -> str:
     question = body["messages"][-1]["content"]
     if "Greet me" in question:
         return json.dumps({"greeting": "hello", "language": "English"})
+    if "check how far" in body["messages"][0]["content"]:
+        return json.dumps({"complete": "", "incomplete": "find it"})
+    if "write down what" in body["messages"][0]["content"]:
+        return json.dumps({"summary": "looked around"})
     if "Name its" in question:
         return json.dumps({"sub_goals": ["find it", "put it there"]})
     if notes := step_notes(question, found="looked around"):
@@ -89,6 +93,26 @@ class TestBuilding:
         text = Path("out.jsonl").read_text()
         assert "looked around" in text
         assert "to do: find it; put it there" in text
+
+    def test_in_the_papers_way_asks_twice_a_step(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        outcome = run("build-memory", "data", *MODEL, "--formation", "paper")
+        assert outcome.code == 0, outcome.err
+        calls = records.read(Path(".ldm/memory/calls/llm.jsonl"), Call)
+        systems = [call.request.messages[0].content for call in calls]
+        histories = ("check how far", "write down what", "note after each step", "split tasks")
+        asked = [sum(words in system for system in systems) for words in histories]
+        steps = sum(len(t.steps) - 1 for t in expert_trajectories(options=ToyOptions(4, 8)))
+        assert asked == [steps, steps, 0, 0]
+
+    def test_says_who_formed_what_is_there_already(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        assert run("build-memory", "data").code == 0
+        outcome = run("build-memory", "data", *MODEL)
+        assert "formed by offline (--rebuild forms them anew)" in " ".join(outcome.out.split())
+        assert server.outcomes["answered"] == 0
 
     def test_again_from_its_recording_is_the_same_without_a_server(
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +198,11 @@ class TestEvaluating:
         calls = sum(episode["usage"]["calls"] for episode in episodes)
         steps = sum(episode["env_steps"] for episode in episodes)
         assert steps <= calls <= 3 * steps + 3
+        asked = [
+            call.request.messages[-1].content
+            for call in records.read(Path(first["run"]) / "llm.jsonl", Call)
+        ]
+        assert any("number of its type" in question for question in asked) == ("llm" in more)
 
     def test_says_who_decides(self, run: Run, place: Path, server: FakeServer) -> None:
         assert run("build-memory", "data").code == 0

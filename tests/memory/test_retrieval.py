@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,10 @@ import pytest
 from ldm.memory import Memory, build, inspect
 from ldm.memory.formation import FormationOptions
 from ldm.memory.retrieval import Retriever
-from ldm.reasoner import TypeView
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Recall, Step, Task, Trajectory
 from tests.embedder import BagOfWords
+from tests.reasoner.scripted import Contrary
 from tests.toy import ToyOptions, expert_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,22 +167,6 @@ class TestKinds:
         goal = "put the fig in the basket"
         assert memory.batches_for(goal) == ("fetch-1", "fetch-2", "fetch-3")
         assert memory.batches_for(goal, 2) == ("fetch-1", "fetch-2")
-
-
-class Contrary(OfflineReasoner):
-    """Puts everything into the last type, and remembers what it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__(BagOfWords())
-        self.asked: list[tuple[str, tuple[TypeView, ...]]] = []
-
-    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
-        self.asked.append((goal, tuple(types)))
-        return len(types) - 1
-
-    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
-        self.asked.append((observation, tuple(types)))
-        return len(types) - 1
 
 
 class TestAReasonerThatClassifies:

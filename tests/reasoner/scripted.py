@@ -1,4 +1,4 @@
-"""A language model that says what a test has written down."""
+"""A language model that says what a test has written down, and a reasoner with its own types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.llm.structured import form_of
+from ldm.reasoner import TypeView
+from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Usage
+from tests.embedder import BagOfWords
 
 #: A reply: its text, or a value to be written as JSON.
 Reply = str | dict[str, Any]
@@ -50,6 +53,22 @@ class Scripted:
         value, _ = form_of(schema).read(text)
         usage = Usage(1, len(messages[-1].content), 0, len(text))
         return Completion(text, usage, value, malformed=value is None)
+
+
+class Contrary(OfflineReasoner):
+    """Puts everything into the last type, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(BagOfWords())
+        self.asked: list[tuple[str, tuple[TypeView, ...]]] = []
+
+    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        self.asked.append((goal, tuple(types)))
+        return len(types) - 1
+
+    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        self.asked.append((observation, tuple(types)))
+        return len(types) - 1
 
 
 def in_turn(*replies: Reply) -> Callable[[str], Reply]:
