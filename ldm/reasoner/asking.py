@@ -299,11 +299,9 @@ def _likeness(said: str, action: str) -> float:
 
     if re.findall(r"\d+", said) != re.findall(r"\d+", action):
         return 0.0
-    names = ["".join(re.findall(r"\[(.*)", text)) for text in (said, action)]
-    return min(
-        Levenshtein.normalized_similarity(*names),
-        Levenshtein.normalized_similarity(said, action),
-    )
+    likeness = Levenshtein.normalized_similarity(said, action)
+    names = [text.partition("[")[2] for text in (said, action)]
+    return min(likeness, Levenshtein.normalized_similarity(*names)) if all(names) else likeness
 
 
 def normalised(action: str) -> str:

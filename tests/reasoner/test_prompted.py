@@ -569,6 +569,7 @@ class TestDecisions:
             ("click[large]", "click[large]", "none"),  # as like as "leter" and "letter", and others
             ("click[gren]", "click[green]", "closest"),
             ("click[grey]", "click[grey]", "none"),
+            ("click buy now", "click[buy now]", "closest"),
             ("Click[X-Large]", "click[x-large]", "normalised"),
         ],
     )
