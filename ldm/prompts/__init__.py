@@ -1,8 +1,9 @@
 """Prompts: a Jinja file each, rendered to messages; texts from outside are fenced as data.
 
 A file `NAME.jinja` has the blocks `system` (may be left out) and `user`. Every variable must be
-given. What stems from a memory or an environment goes through the filters `data` or `plain`, so
-that a model can tell it from instructions, and so that no such text can end its own fence.
+given. What stems from a memory or an environment goes through the filters `data`, `plain` or
+`one_line`, so that a model can tell it from instructions, and so that no such text can end its own
+fence, or pose as the next item of a list.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def plain(text: object) -> str:
 
 
 def one_line(text: object) -> str:
-    """`text` without line breaks, for items and labelled parts that have a line each."""
-    return " ".join(line.strip() for line in str(text).splitlines())
+    """`plain` text without line breaks, for items and labelled parts that have a line each."""
+    return plain(" ".join(line.strip() for line in str(text).splitlines()))
 
 
 def unlabelled(text: object) -> str:
