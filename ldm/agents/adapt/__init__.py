@@ -1,6 +1,6 @@
 """ADaPT (Prasad et al., arXiv 2311.05772): decompose a task when, and only when, it failed.
 
-`controller` recurses, `logic` reads the planner's plans, `handing` says what goes from one
+`controller` recurses, `logic` reads the planner's plans, `handover` says what goes from one
 sub-task to the next, `tree` is what goes into the record.
 """
 
