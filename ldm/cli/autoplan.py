@@ -34,9 +34,9 @@ from ldm.cli.wiring import DEFAULT_RUNS, Settings, build_environment, override, 
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
+    from ldm.agents.autoplan.optimiser import AutoPlanSettings, Workplace
     from ldm.agents.autoplan.plans import Experience, Iteration, PlanFile
     from ldm.episode import Environment
-    from ldm.explore.autoplan import AutoPlanSettings, Workplace
     from ldm.runs import Run
     from ldm.types import Task
 
@@ -71,7 +71,7 @@ class OptimisationPlan:
 
     def settings(self) -> AutoPlanSettings:
         """How the plan is optimised. Raises LdmError where an option does not fit."""
-        from ldm.explore.autoplan import AutoPlanSettings
+        from ldm.agents.autoplan.optimiser import AutoPlanSettings
 
         found: AutoPlanSettings = override(AutoPlanSettings, dict(self.options), "optimisation")
         return found
@@ -85,7 +85,7 @@ class _Served:
     models: Models
 
     def __call__(self) -> Workplace:
-        from ldm.explore.autoplan import Workplace
+        from ldm.agents.autoplan.optimiser import Workplace
 
         llm, planner = self.models.get("llm"), self.models.get("planner")
         return Workplace(self.plan.environment(), llm, planner)
@@ -318,7 +318,7 @@ def _optimise(
     *,
     fresh: bool,
 ) -> tuple[str, list[Iteration]]:
-    from ldm.explore.autoplan import optimise
+    from ldm.agents.autoplan.optimiser import optimise
 
     wanted = plan.settings()
     outcomes: list[bool] = []
