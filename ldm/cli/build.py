@@ -122,6 +122,7 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
             "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
         )
     from ldm.embed import load_embedder
+    from ldm.envs.metadata import batch_size as published_batch_size
     from ldm.memory import FormationOptions, build
 
     asked = ModelOptions.given(
@@ -136,7 +137,6 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
         prices=prices,
         timeout=timeout,
     )
-    options = FormationOptions(batch_size, batching.value, seed)
     model = load_embedder(embedder)
     reports = []
     calls = (record or _calls(memory)) if asked.configured else None
@@ -148,7 +148,9 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
                     [t for t in chosen if t.task.env == name],
                     model,
                     reasoner_of(name),
-                    options=options,
+                    options=FormationOptions(
+                        batch_size or published_batch_size(name), batching.value, seed
+                    ),
                     rebuild=rebuild,
                     on_progress=on_progress,
                 )
