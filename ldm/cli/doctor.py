@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ldm.cli.models import LlmName
+from ldm.cli.options import LlmName, model_options
 from ldm.errors import LdmError
 
 #: Distributions that every use needs, then those of each extra, as pyproject.toml has them.
@@ -198,10 +198,11 @@ def _service() -> Iterator[Check]:
 
 def _probed(llm: str | None) -> Check:
     """What the server can do for the model; the only check that uses the network."""
-    from ldm.cli.models import ModelOptions, Models
+    from ldm.cli.environment import runtime
+    from ldm.experiments.models import Models
 
-    options = ModelOptions.given(llm=llm)
-    models = Models(options)
+    options = model_options(llm=llm)
+    models = Models(options, runtime())
     try:
         name = options.roles()["llm"]
         found = models.client().capabilities(name)

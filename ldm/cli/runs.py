@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from ldm.cli import output
-from ldm.cli.build import AsJson
-from ldm.cli.wiring import DEFAULT_RUNS
+from ldm.cli.options import AsJson, RunsAt
 from ldm.errors import LdmError
+from ldm.experiments.runtime import DEFAULT_RUNS
 
 if TYPE_CHECKING:
     from ldm.explore import Explored
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ldm.types import EpisodeResult
 
 runs_app = typer.Typer(help="Look at recorded runs.")
-
-RunsAt = Annotated[Path, typer.Option("--runs", help="Folder in which runs are recorded.")]
 
 
 @runs_app.command("list")
