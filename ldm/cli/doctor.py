@@ -201,11 +201,11 @@ def _service() -> Iterator[Check]:
 
 def _probed(llm: str | None) -> Check:
     """What the server can do for the model; the only check that uses the network."""
-    from ldm.cli.environment import runtime
-    from ldm.experiments.models import Models
+    from ldm.cli.environment import connection
+    from ldm.llm.models import Models
 
     options = model_options(llm=llm)
-    models = Models(options, runtime())
+    models = Models(options, connection)
     try:
         name = options.roles()["llm"]
         found = models.client().capabilities(name)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from ldm.eval import Report
     from ldm.experiments.evaluation import Evaluation
     from ldm.experiments.grid import Grid
-    from ldm.experiments.models import ModelOptions
     from ldm.experiments.runtime import Runtime
+    from ldm.llm.models import ModelOptions
 
 
 @dataclass(frozen=True)
@@ -115,15 +115,20 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class CalledModels:
-    """The models that agents call."""
+class Execution:
+    """How the evaluation runs, the models that agents call, and what is printed."""
 
+    as_json: AsJson = False
+    runs: RunsAt = DEFAULT_RUNS
+    resume: Resume = None
     llm: LlmName = None
     planner_llm: PlannerName = None
     reasoner_llm: ReasonerName = None
     calls: Calls = field(default_factory=Calls)
+    estimate: EstimateFirst = False
 
-    def options(self) -> ModelOptions:
+    def models(self) -> ModelOptions:
+        """Return which models are called, and within which limits."""
         return self.calls.options(
             llm=self.llm, planner_llm=self.planner_llm, reasoner_llm=self.reasoner_llm
         )
@@ -196,14 +201,7 @@ class Given:
 
 @expanded
 def evaluate(
-    subject: Subject,
-    variations: Variations,
-    engine: Engine,
-    as_json: AsJson = False,
-    runs: RunsAt = DEFAULT_RUNS,
-    resume: Resume = None,
-    called: CalledModels = CalledModels(),
-    estimate: EstimateFirst = False,
+    subject: Subject, variations: Variations, engine: Engine, execution: Execution
 ) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
@@ -226,19 +224,19 @@ def evaluate(
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
     given = Given(subject, variations, engine)
-    runtime = command_runtime(runs, subject.workers)
-    if resume is not None:
-        evaluations = [_resumed(resume, given, called.options(), runtime)]
+    runtime, models = command_runtime(execution.runs, subject.workers), execution.models()
+    if execution.resume is not None:
+        evaluations = [_resumed(execution.resume, given, models, runtime)]
     else:
-        evaluations = _prepared(given, called.options(), runtime)
-    if estimate:
+        evaluations = _prepared(given, models, runtime)
+    if execution.estimate:
         for line in (line for evaluation in evaluations for line in evaluation.estimate()):
             output.say(line, error=False)
         return
     finished = [evaluation.play() for evaluation in evaluations]
-    _show(finished, as_json)
+    _show(finished, execution.as_json)
     for line in (line for evaluation in evaluations for line in evaluation.refined_lines()):
-        output.say(line, error=as_json)
+        output.say(line, error=execution.as_json)
 
 
 def _prepared(given: Given, models: ModelOptions, runtime: Runtime) -> list[Evaluation]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldm.cli import output
-from ldm.cli.environment import runtime
+from ldm.cli.environment import connection
 from ldm.cli.options import (
     AsJson,
     EstimateFirst,
@@ -23,8 +23,8 @@ from ldm.cli.options import (
     model_options,
 )
 from ldm.errors import LdmError
-from ldm.experiments.estimates import SAMPLE, at_most, extrapolated
-from ldm.experiments.models import Models, account_lines
+from ldm.llm.estimate import SAMPLE, bound_lines, cost_lines
+from ldm.llm.models import Models, account_lines
 
 if TYPE_CHECKING:
     from ldm.llm import Completion, Message
@@ -105,17 +105,17 @@ def ask(
         drawn = min(SAMPLE, question.samples - 1) if question.temperature else 0
     if not drawn:
         calls = _calls(options.roles()["llm"], question.messages, schema, question.length)
-        for line in at_most(calls, options):
+        for line in bound_lines(calls, options):
             output.say(line, error=False)
         return
-    models = Models(options, runtime(), question.record)
+    models = Models(options, connection, question.record)
     try:
         replies = _replies(models, question, schema, drawn)
     finally:
         models.close()
     if estimate:
         usages = [reply.usage for reply in replies]
-        for line in extrapolated(usages, question.samples, options, "replies"):
+        for line in cost_lines(usages, question.samples, options, "replies"):
             output.say(line, error=False)
     elif as_json:
         listed = [
@@ -168,15 +168,15 @@ def probe(
     if estimate:
         from ldm.llm.capabilities import MODES, probe_request
 
-        for line in at_most([probe_request(name, mode) for mode in MODES[:-1]], options):
+        for line in bound_lines([probe_request(name, mode) for mode in MODES[:-1]], options):
             output.say(line, error=False)
         return
-    models = Models(options, runtime())
+    models = Models(options, connection)
     try:
         capabilities = asdict(models.client().capabilities(name))
     finally:
         models.close()
-    where = runtime().connection().shown
+    where = connection().shown
     if as_json:
         output.print_json({"server": where, "model": name, **capabilities})
         return

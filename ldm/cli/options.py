@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import typer
 
 from ldm.errors import LdmError
-from ldm.experiments.models import CONCURRENCY, ModelOptions
 from ldm.experiments.options import Settings, sorted_settings
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.llm.models import CONCURRENCY, ModelOptions
 
 ENV_PREFIX = "env."
 C = TypeVar("C", bound=Callable[..., None])
@@ -51,7 +51,7 @@ def _parameters(hint: Any, parameter: inspect.Parameter) -> Iterator[inspect.Par
 
 
 def _collected(hint: Any, values: Mapping[str, Any], name: str) -> Any:
-    if not is_dataclass(hint):
+    if not (isinstance(hint, type) and is_dataclass(hint)):
         return values[name]
     hints = get_type_hints(hint)
     return hint(**{one.name: _collected(hints[one.name], values, one.name) for one in fields(hint)})

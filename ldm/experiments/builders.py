@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ldm.agents import AgentClass
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
-    from ldm.experiments.models import Models
     from ldm.explore import Equipment
     from ldm.explore.autoplan import Workplace
     from ldm.llm import LLM
+    from ldm.llm.models import Models
     from ldm.memory import Memory
     from ldm.reasoner import Reasoner
     from ldm.reasoner.offline import OfflineReasoner
@@ -47,7 +47,7 @@ class Knowledge:
         return PromptedReasoner(llm, card, self.reasoner, self.embedder, options)
 
 
-class Builder(Protocol[T_co]):
+class Builder(Hashable, Protocol[T_co]):
     """Builds what works on one task at a time: a frozen, picklable value."""
 
     def __call__(self, models: Models | None = None, knowledge: Knowledge | None = None) -> T_co:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import card_of
-from ldm.experiments.models import ModelOptions, serving
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
@@ -170,7 +170,7 @@ def _reasoners(
         runtime.message(f"{models.roles()['reasoner']} at {where} forms the memory.")
     reasoners: list[PromptedReasoner] = []
     options = PromptedOptions(formation, concurrency=models.in_flight)
-    with serving(models, runtime, record) as served:
+    with serving(models, runtime.connection, record, runtime.message) as served:
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:

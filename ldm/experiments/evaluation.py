@@ -17,7 +17,6 @@ from ldm.experiments.builders import (
     option_names,
 )
 from ldm.experiments.data import evaluation_split, with_data
-from ldm.experiments.estimates import SAMPLE, extrapolated
 from ldm.experiments.grid import Grid, label, labelled, say_limits
 from ldm.experiments.lifecycle import (
     Checked,
@@ -30,10 +29,11 @@ from ldm.experiments.lifecycle import (
     short,
     start,
 )
-from ldm.experiments.models import ModelOptions, listed
-from ldm.experiments.options import full_location
+from ldm.experiments.options import full_location, sorted_settings
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec
+from ldm.llm.estimate import SAMPLE, cost_lines
+from ldm.llm.models import ModelOptions, listed
 
 if TYPE_CHECKING:
     from ldm.eval import Report
@@ -154,7 +154,7 @@ class Evaluation:
                 usages = self._sampled(member)
             if len(self.members) > 1:
                 yield f"{label(member.spec)}:"
-            yield from extrapolated(usages, len(member.tasks), member.models, "tasks")
+            yield from cost_lines(usages, len(member.tasks), member.models, "tasks")
         yield f"Go on with `{self.resume_command}`; nothing is paid twice."
 
     def refined_lines(self) -> list[str]:
@@ -211,12 +211,11 @@ class Evaluation:
         from ldm.eval import sample, select
 
         tasks = select(member.tasks, limit=min(SAMPLE, len(member.tasks)))
-        with shared(
-            member, PlayerBuilder(member.spec, self.runtime.cache), self.runtime
-        ) as builder:
+        builder = PlayerBuilder(member.spec, self.runtime.cache)
+        with shared(member, builder, self.runtime) as build:
             results = sample(
                 member.run,
-                builder,
+                build,
                 member.tasks,
                 tasks,
                 workers=member.workers(self.runtime),
@@ -255,7 +254,7 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     for spec in {spec.agent: spec for spec in specs}.values():
         _check_models(spec, models, runtime)
     say_limits(specs, models, runtime)
-    checked = [check(spec, runtime) for spec in specs]
+    checked = [check(_with_digests(spec), runtime) for spec in specs]
     members: list[Recorded[EvaluationSpec]] = []
     companion = ""
     for one in reversed(checked):
@@ -312,6 +311,16 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
     finally:
         env.close()
+
+
+def _with_digests(spec: EvaluationSpec) -> EvaluationSpec:
+    """Return the spec with full paths of the files that agent options name, and their digests."""
+    options = dict(spec.agent_options)
+    for name, (digest_name, digest) in getattr(agent_of(spec).Options, "digests", {}).items():
+        if name in options:
+            path = Path(options[name]).expanduser().absolute()
+            options |= {name: str(path), digest_name: digest(path)}
+    return replace(spec, agent_options=sorted_settings(options))
 
 
 def _check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:

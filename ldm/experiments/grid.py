@@ -13,8 +13,8 @@ from ldm.experiments.specs import EvaluationSpec
 
 if TYPE_CHECKING:
     from ldm.eval import Report
-    from ldm.experiments.models import ModelOptions
     from ldm.experiments.runtime import Runtime
+    from ldm.llm.models import ModelOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.experiments.builders import Builder, Shared
-from ldm.experiments.models import ModelOptions, serving
 from ldm.experiments.specs import Spec
+from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
     from ldm.experiments.runtime import Runtime
@@ -88,7 +88,9 @@ def start(
     values: dict[str, Any] = {"plan": plain(spec), **arguments}
     digests: dict[str, str] = {}
     if called:
-        names |= models.named(called, runtime)
+        names |= models.of(called)
+        if not models.replay:
+            names["server"] = runtime.connection().shown
         values["models"] = asdict(models)
         digests = {k: v for k, v in prompts.digests().items() if k.startswith(spec.prompts)}
     manifest = Manifest(
@@ -176,7 +178,10 @@ def shared(
         yield builder
         return
     directory = experiment.run.directory
-    with serving(experiment.models, runtime, directory, " in this run") as models:
+    where = " in this run"
+    with serving(
+        experiment.models, runtime.connection, directory, runtime.message, where
+    ) as models:
         yield Shared(builder, models)
 
 

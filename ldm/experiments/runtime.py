@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,8 +59,8 @@ class Runtime:
     progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
     stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages
 
-    def connection(self, timeout: float | None = None) -> Connection:
-        """Return where models are; timeout: seconds that an answer may take.
+    def connection(self) -> Connection:
+        """Return where models are.
 
         Raises LdmError where no server is known, or where what is known of it cannot be used.
         """
@@ -71,7 +71,7 @@ class Runtime:
                 "Name one: Runtime(server=Connection(url, key)), on the command line with "
                 "OPENAI_BASE_URL and OPENAI_API_KEY.",
             )
-        return replace(server, timeout=timeout or server.timeout)
+        return server
 
     def workers_for(self, in_flight: int | None) -> int:
         """Return how many items to work on at a time.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from ldm.experiments.options import Settings, override
 
 if TYPE_CHECKING:
-    from ldm.experiments.models import ModelOptions
     from ldm.explore import RefineOptions
     from ldm.explore.autoplan import AutoPlanSettings
+    from ldm.llm.models import ModelOptions
 
 DEFAULT_AGENT = "ldm"
 DEFAULT_MEMORY = ".ldm/memory"

@@ -9,9 +9,12 @@ from typing import Literal
 
 import pytest
 
-from ldm.cli.wiring import Wiring, override, settings
+from ldm.cli.options import assigned
 from ldm.envs.webshop import WebShop
 from ldm.errors import LdmError
+from ldm.experiments.builders import PlayerBuilder, build_environment
+from ldm.experiments.options import override
+from ldm.experiments.specs import EvaluationSpec
 from tests.toy import ToyEnv
 
 
@@ -69,27 +72,29 @@ def test_what_does_not_fit_is_named(name: str, text: str, said: str) -> None:
 
 
 def test_settings_are_told_apart_by_their_prefix() -> None:
-    assert settings(["k=7", "env.dialect=a=b"]) == ({"k": "7"}, {"dialect": "a=b"})
+    assert assigned(["k=7", "env.dialect=a=b"]) == ({"k": "7"}, {"dialect": "a=b"})
 
 
 @pytest.mark.parametrize("text", ["k", "=7"])
 def test_a_setting_needs_name_and_value(text: str) -> None:
     with pytest.raises(LdmError, match="not NAME=VALUE"):
-        settings([text])
+        assigned([text])
 
 
-class TestWiring:
-    wiring = Wiring(
-        env="tests.toy:ToyEnv",
-        agent="random",
-        env_options=(("shelves", "2"),),
-        agent_options=(("budget", "9"),),
+class TestPlayerBuilder:
+    builder = PlayerBuilder(
+        EvaluationSpec(
+            env="tests.toy:ToyEnv",
+            agent="random",
+            env_options=(("shelves", "2"),),
+            agent_options=(("budget", "9"),),
+        )
     )
 
     def test_it_builds_the_same_in_any_process(self) -> None:
-        assert pickle.loads(pickle.dumps(self.wiring)) == self.wiring
-        assert len({self.wiring, pickle.loads(pickle.dumps(self.wiring))}) == 1
-        env, agent = self.wiring()
+        assert pickle.loads(pickle.dumps(self.builder)) == self.builder
+        assert len({self.builder, pickle.loads(pickle.dumps(self.builder))}) == 1
+        env, agent = self.builder()
         assert isinstance(env, ToyEnv)
         assert env.options.shelves == 2
         assert agent.budget("toy") == 9
@@ -99,14 +104,15 @@ class TestWiring:
 
         monkeypatch.setattr(RandomAgent, "needs", ("llm",))
         with pytest.raises(LdmError, match="needs a language model"):
-            self.wiring()
+            self.builder()
 
-    def test_an_environment_that_keeps_things_is_told_where(self, cache_home: Path) -> None:
-        def cache_of(*given: tuple[str, str]) -> str | None:
-            env = Wiring(env="webshop", agent="random", env_options=given).environment()
-            assert isinstance(env, WebShop)
-            return env.options.cache
 
-        assert cache_of() == str(cache_home / "ldm" / "webshop")
-        assert cache_of(("cache", "elsewhere")) == "elsewhere"
-        assert cache_of(("cache", "none")) is None
+def test_an_environment_with_a_cache_gets_a_folder_below_the_one_given(tmp_path: Path) -> None:
+    def cache_of(*options: tuple[str, str]) -> str | None:
+        env = build_environment("webshop", options, tmp_path)
+        assert isinstance(env, WebShop)
+        return env.options.cache
+
+    assert cache_of() == str(tmp_path / "webshop")
+    assert cache_of(("cache", "elsewhere")) == "elsewhere"
+    assert cache_of(("cache", "none")) is None

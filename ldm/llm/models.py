@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError, RunStopped
 
 if TYPE_CHECKING:
-    from ldm.experiments.runtime import Runtime
     from ldm.llm import LLM
     from ldm.llm.client import Client
     from ldm.llm.meter import Account
+    from ldm.llm.service import Connection
 
 #: Model requests in flight at most, where nothing else is said.
 CONCURRENCY = 16
@@ -50,7 +50,7 @@ class ModelOptions:
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any], file: Path) -> ModelOptions:
-        """Return the options that run.json (`file`) holds. Raises RecordError if they do not fit."""
+        """Return the options in run.json (`file`). Raises RecordError where they do not fit."""
         from ldm import records
 
         return records.loads(json.dumps(values), cls, file=str(file))
@@ -81,18 +81,13 @@ class ModelOptions:
         """How many requests may be under way at a time."""
         return self.concurrency or CONCURRENCY
 
-    def named(self, called: Sequence[str], runtime: Runtime) -> dict[str, str]:
-        """Return what run.json says of the roles that are `called`: their models, and the server."""
-        models = self.of(called)
-        return models if self.replay else {**models, "server": runtime.connection().shown}
-
     def of(self, called: Sequence[str]) -> dict[str, str]:
         """Return role → model of the roles that are `called`."""
         roles = self.roles()
         return {role: roles[role] for role in called}
 
     def roles(self) -> dict[str, str]:
-        """Return role → model. Raises LdmError where neither an option nor a recording names one."""
+        """Return role → model. Raises LdmError where no option and no recording names one."""
         llm = self.llm
         recorded: dict[str, str] = {}
         if self.replay:
@@ -121,12 +116,22 @@ class Models:
     """
 
     def __init__(
-        self, options: ModelOptions, runtime: Runtime, directory: Path | None = None
+        self,
+        options: ModelOptions,
+        connect: Callable[[], Connection],
+        directory: Path | None = None,
+        message: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """directory: where calls are recorded, and what is known of the server; None: nowhere."""
+        """Take what is needed to make the client.
+
+        connect: says where models are; raises LdmError where nobody knows. directory: where calls
+        are recorded, and what is known of the server; None: nowhere. message: takes a line for the
+        user.
+        """
         self.options = options
-        self._runtime = runtime
+        self._connect = connect
         self._directory = directory
+        self._message = message
         self._client: Client | None = None
         self._roles: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -140,7 +145,7 @@ class Models:
         with self._lock:
             if self._client is None:
                 self._roles = self.options.roles()
-                self._client = make_client(self.options, self._runtime, self._directory)
+                self._client = make_client(self.options, self._connect, self._directory)
             return self._client
 
     def accounts(self) -> list[Account]:
@@ -152,7 +157,7 @@ class Models:
         if self._client is None:
             return
         if wait and self._client.under_way:
-            self._runtime.message(
+            self._message(
                 f"Waiting {LAST_ANSWERS:g} s at most for {self._client.under_way} answers under "
                 "way, which are billed already; Ctrl-C leaves without them."
             )
@@ -161,13 +166,17 @@ class Models:
 
 @contextmanager
 def serving(
-    options: ModelOptions, runtime: Runtime, directory: Path | None, where: str = ""
+    options: ModelOptions,
+    connect: Callable[[], Connection],
+    directory: Path | None,
+    message: Callable[[str], None],
+    where: str = "",
 ) -> Iterator[Models]:
     """Open the models of one run, close them in the end, and say what they cost.
 
-    directory: as for `Models`. where: what the cost is of, e.g. " in this run".
+    connect, directory, message: as for `Models`. where: what the cost is of, e.g. " in this run".
     """
-    models = Models(options, runtime, directory)
+    models = Models(options, connect, directory, message)
     try:
         yield models
     except RunStopped:
@@ -176,10 +185,12 @@ def serving(
     finally:
         models.close()
         for line in account_lines(models.accounts(), where):
-            runtime.message(line)
+            message(line)
 
 
-def make_client(options: ModelOptions, runtime: Runtime, directory: Path | None) -> Client:
+def make_client(
+    options: ModelOptions, connect: Callable[[], Connection], directory: Path | None
+) -> Client:
     """Return the client that the options describe; directory: as for `Models`."""
     from ldm.llm import capabilities, recording
     from ldm.llm.client import Client, Equipment
@@ -188,7 +199,10 @@ def make_client(options: ModelOptions, runtime: Runtime, directory: Path | None)
     from ldm.llm.service import Service
 
     concurrency = options.in_flight
-    server = None if options.replay else runtime.connection(options.timeout)
+    server = None
+    if not options.replay:
+        server = connect()
+        server = replace(server, timeout=options.timeout or server.timeout)
     own = known = None
     if directory is not None:
         own, known = directory / recording.FILE, directory / capabilities.FILE
