@@ -19,8 +19,10 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm.envs.alfworld.games import OFFICIAL_SPLITS, Game, data_root, own_games, scan_split
-from ldm.envs.alfworld.lockstep import Lockstep, Tally
+from tools.alfworld.engine_comparison import Lockstep, Tally
 
 
 def main() -> None:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ldm.envs.alfworld.games import KINDS, Game
-from ldm.envs.alfworld.rooms import (
+from ldm.types import stable_seed
+from tools.alfworld.room_types import (
     CLEANABLE,
     CONTAINERS,
     COOLABLE,
@@ -23,7 +24,6 @@ from ldm.envs.alfworld.rooms import (
     STATIONS,
     Room,
 )
-from ldm.types import stable_seed
 
 _DISTRACTORS = (10, 18)
 _CHANGED = {"clean": CLEANABLE, "heat": HEATABLE, "cool": COOLABLE}

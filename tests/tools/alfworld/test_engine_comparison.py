@@ -13,9 +13,9 @@ from joblib import Parallel, delayed
 
 from ldm.envs.alfworld.fast import World
 from ldm.envs.alfworld.games import KINDS, Game, Skipped, data_root, own_games, scan_split
-from ldm.envs.alfworld.lockstep import Lockstep, Tally
-from ldm.envs.alfworld.solver import plan
 from ldm.records import Problem
+from tools.alfworld.engine_comparison import Lockstep, Tally
+from tools.alfworld.solver import plan
 
 WORKERS = 2
 

@@ -13,12 +13,12 @@ import pytest
 from ldm import records
 from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.envs.webshop.environment import OWN_DATA
-from ldm.envs.webshop.expert import key_words, solve
-from ldm.envs.webshop.shop import FAMILIES, Shop, files, generate, with_nouns
-from ldm.envs.webshop.wares import DEPARTMENTS, SAYS
 from ldm.errors import LdmError
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
+from tools.webshop.expert import key_words, solve
+from tools.webshop.product_types import DEPARTMENTS, SAYS
+from tools.webshop.shop_generator import FAMILIES, Shop, files, generate, with_nouns
 
 SEED = 2312_08402
 SESSIONS = CHECKOUT / "data/trajectories/webshop/demo_train.jsonl.gz"

@@ -12,9 +12,9 @@ from ldm import records
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.conversations import parse
 from ldm.envs.alfworld.data import check
-from ldm.envs.alfworld.replay import replay, replay_official_games
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
+from tools.alfworld.replay import replay, replay_official_games
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from ldm.envs.alfworld.engine import EngineState
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.official import OfficialEngine, remember_parses
-from ldm.envs.alfworld.solver import plan
 from ldm.envs.alfworld.texts import NOTHING
 from ldm.types import stable_seed
+from tools.alfworld.solver import plan
 
 _INVALID = 0.2
 #: How a command is spoilt; "" takes a command of the game that is impossible at the moment.

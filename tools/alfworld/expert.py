@@ -10,10 +10,10 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from ldm.envs.alfworld.rooms import LAMP, PLACES, STATIONS
 from ldm.episode import Environment
 from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory, stable_seed
+from tools.alfworld.room_types import LAMP, PLACES, STATIONS
 
 _NAMED = re.compile(r"\b([a-z]+ \d+)\b")
 _ROOM = "Looking quickly around you, you see "

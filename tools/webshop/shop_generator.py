@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ldm.envs.webshop.wares import DEPARTMENTS, SAYS, Department, Ware
 from ldm.types import stable_hash, stable_seed
+from tools.webshop.product_types import DEPARTMENTS, SAYS, Department, Ware
 
 #: The number of products in each family of a ware.
 FAMILIES = (3, 3, 4, 3)

@@ -12,9 +12,9 @@ from collections import Counter
 
 from ldm.envs.textcraft.environment import TextCraft
 from ldm.envs.textcraft.recipes import words
-from ldm.envs.textcraft.solver import choose, listed
 from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory
+from tools.textcraft.solver import choose, listed
 
 _CRAFTED = re.compile(r"Crafted (\d+) ")
 
