@@ -45,7 +45,7 @@ def plan(game: Game) -> tuple[str, ...]:
         state, commands = waiting.popleft()
         arrived = bool(commands) and commands[-1].startswith("go to ")
         for command, operation in useful.of(world.commands(state), arrived=arrived):
-            after = world.carry_out(operation, state)[1]
+            after = world.apply(operation, state)[1]
             if world.won(after):
                 return (*commands, command)
             if after not in seen:
