@@ -1,4 +1,4 @@
-"""Replaying recorded episodes in an engine: does it still say what was recorded?"""
+"""Replays of recorded episodes in an engine, to check that its answers are those recorded."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ class Difference:
     task_id: str
     step: int
     recorded: str
-    found: str
+    replayed: str
 
 
 def replay(env: Environment, trajectory: Trajectory) -> Iterator[Difference]:
     """Play a trajectory's actions again and yield every difference.
 
-    Compared are the opening, every recorded observation ("" at the last step means that none was),
-    every action's validity, and whether the end is as it was.
+    Compared are the opening, every recorded observation ("" at the last step means that there is
+    none), every action's validity, and whether the end is as it was.
     """
-    name = trajectory.task.id
-    now = env.reset(trajectory.task)
-    if now.observation != trajectory.opening:
-        yield Difference(name, 0, trajectory.opening, now.observation)
-    acted = [step for step in trajectory.steps if step.action]
-    score = now.reward
-    for number, step in enumerate(acted, start=1):
-        if now.done:
-            yield Difference(name, number, step.action, "the task was done before")
+    task_id = trajectory.task.id
+    time_step = env.reset(trajectory.task)
+    if time_step.observation != trajectory.opening:
+        yield Difference(task_id, 0, trajectory.opening, time_step.observation)
+    actions = [step for step in trajectory.steps if step.action]
+    score = time_step.reward
+    for number, step in enumerate(actions, start=1):
+        if time_step.done:
+            yield Difference(task_id, number, step.action, "the task was done before")
             return
-        now = env.step(env.localize(step.action))
-        score += now.reward
-        unrecorded = number == len(acted) and not step.observation
-        if not unrecorded and now.observation != env.localize(step.observation):
-            yield Difference(name, number, step.observation, now.observation)
-        if now.valid != step.valid:
-            yield Difference(name, number, f"valid: {step.valid}", f"valid: {now.valid}")
+        time_step = env.step(env.localize(step.action))
+        score += time_step.reward
+        unrecorded = number == len(actions) and not step.observation
+        if not unrecorded and time_step.observation != env.localize(step.observation):
+            yield Difference(task_id, number, step.observation, time_step.observation)
+        if time_step.valid != step.valid:
+            yield Difference(task_id, number, f"valid: {step.valid}", f"valid: {time_step.valid}")
     if abs(score - trajectory.score) > 1e-9:
-        yield Difference(name, len(acted), f"score {trajectory.score}", f"score {score}")
+        yield Difference(task_id, len(actions), f"score {trajectory.score}", f"score {score}")
 
 
 def replay_official_games(
     options: ALFWorldOptions, trajectories: Sequence[Trajectory]
 ) -> list[Difference]:
-    """The differences of all replays of official games; one worker's share of them."""
+    """Return the differences of all replays of official games, as one worker's share."""
     env = ALFWorld(options)
     try:
-        return [difference for one in trajectories for difference in replay(env, one)]
+        return [difference for trajectory in trajectories for difference in replay(env, trajectory)]
     finally:
         env.close()

@@ -1,8 +1,8 @@
-"""A shop of our own: seeded products and goals in the official file form, for use without data.
+"""A generator of our own shop: seeded products and goals in the official file form.
 
-Products come in families: one is the base, each other differs from it in one respect (an
-attribute, the values on offer, the price). So a search brings up what is nearly right, and only
-reading tells which one is.
+The shop is for use without the official data. Its products come in families: one is the base, each
+other differs from it in one respect (an attribute, the values on offer, the price). So a search
+lists near misses, and only reading shows which product fits.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ldm.types import stable_hash, stable_seed
-from tools.webshop.product_types import DEPARTMENTS, SAYS, Department, Ware
+from tools.webshop.product_types import DEPARTMENTS, TRAIT_PHRASES, Department, ProductType
 
-#: The number of products in each family of a ware.
+#: The number of products in each family of a type of product.
 FAMILIES = (3, 3, 4, 3)
 TRAITS_EACH = (2, 3)
 VALUES_EACH = (3, 6)
-#: How much dearer the dear one of a family is.
-DEARER = (1.5, 2.1)
-#: Attributes that say what a thing is for.
-_FOR = frozenset(("living room", "dry skin", "sensitive skin", "carry on"))
-#: Attributes that a thing has; all others are what it is.
-_THINGS_HAD = """usb port, motion sensor, memory foam, zipper closure, solid wood, storage space,
+#: By which factor the expensive one of a family costs more.
+PRICE_FACTOR = (1.5, 2.1)
+#: Traits that say what a thing is for.
+_PURPOSES = frozenset(("living room", "dry skin", "sensitive skin", "carry on"))
+#: Traits that are parts of a thing; all others are qualities of it.
+_PART_LIST = """usb port, motion sensor, memory foam, zipper closure, solid wood, storage space,
 lumbar support, high waist, tummy control, side pockets, drawstring closure, arch support,
 rubber sole, ankle support, closed toe, wide width, laptop compartment, water bottle pocket,
 hanging hook, stereo sound, dual alarm, wireless charging, tempered glass, hyaluronic acid,
 coconut oil, resealable bag, slim fit, loose fit, long sleeve, fast charging, warm white,
 double wall"""
-_HAD = frozenset(trait.strip() for trait in _THINGS_HAD.split(","))
+_PARTS = frozenset(trait.strip() for trait in _PART_LIST.split(","))
 _BRANDS = (
     ("Vel", "Nor", "Hal", "Bri", "Cas", "Dor", "Elm", "Fen", "Gal", "Jun", "Kes", "Lor", "Tam"),
     ("mora", "kest", "vinde", "dane", "fjell", "wick", "orin", "lume", "haven", "stead", "tique"),
 )
 _SERIES = ("Aria", "Nordic", "Everyday", "Studio", "Classic", "Urban", "Breeze", "Heritage", "")
 _TITLES = (
-    "{brand} {series} {made} {head}, {traits} for {use}",
-    "{brand} {made} {head} for {use} - {traits}",
-    "{made} {head} by {brand} {series}, {traits}, Ideal for {use}",
-    "{brand} {traits} {made} {head} {series} for {use}, {extra}",
+    "{brand} {series} {variant} {head}, {traits} for {use}",
+    "{brand} {variant} {head} for {use} - {traits}",
+    "{variant} {head} by {brand} {series}, {traits}, Ideal for {use}",
+    "{brand} {traits} {variant} {head} {series} for {use}, {extra}",
 )
 _EXTRAS = ("Great Gift Idea", "New Edition", "With Care Guide", "Two Year Warranty")
 _DESCRIPTIONS = (
@@ -57,11 +57,11 @@ _CARE = (
     "Please read the leaflet before the first use.",
     "Small differences in shade are possible.",
 )
-#: The first kind of bullet calls the thing by its plain name, which a title need not.
+#: Bullets that name the thing in everyday words, which a title need not.
 _NAMING_BULLETS = (
     "What you get: one {plain} as pictured and our service",
     "The {plain} that suits {use}",
-    "A {plain} made in small batches, {made} quality",
+    "A {plain} made in small batches, {variant} quality",
 )
 _OTHER_BULLETS = (
     "Suits {use}",
@@ -69,7 +69,7 @@ _OTHER_BULLETS = (
     "Please compare the values on offer before you order",
     "Packed without plastic",
 )
-_ASKS = (
+_REQUESTS = (
     "i am looking for a {thing}{traits}{options}",
     "i need a {thing}{traits}{options}",
     "find me a {thing}{traits}{options}",
@@ -90,17 +90,17 @@ _OPTION_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One product: `told` are the traits that its title names, the others stand in its features."""
+    """One product: its title names `title_traits`, its features the other traits."""
 
     department: Department
-    ware: Ware
+    type: ProductType
     brand: str
     series: str
     head: str
-    made: str
+    variant: str
     use: str
     traits: tuple[str, ...]
-    told: tuple[str, ...]
+    title_traits: tuple[str, ...]
     choices: Mapping[str, tuple[str, ...]]
     price: float
     asin: str = ""
@@ -108,7 +108,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """What the official files hold, for our own products.
+    """Our own products as the contents of the official files.
 
     items, attributes, instructions: as items_shuffle, items_ins_v2 and items_human_ins.
     """
@@ -119,19 +119,21 @@ class Shop:
 
 
 def generate(*, seed: int) -> Shop:
-    """The whole shop; the same for the same seed."""
+    """Return the whole shop; the same for the same seed."""
     items, attributes, instructions = [], {}, {}
-    taken: set[str] = set()
+    used_asins: set[str] = set()
     for department in DEPARTMENTS:
-        for ware in department.wares:
+        for product_type in department.product_types:
             for number, size in enumerate(FAMILIES):
-                rng = random.Random(stable_seed("family", seed, ware.query, number))
-                family = _family(department, ware, size, rng)
+                rng = random.Random(stable_seed("family", seed, product_type.query, number))
+                family = _family(department, product_type, size, rng)
                 for place, product in enumerate(family):
-                    product = replace(product, asin=_asin(seed, ware.query, number, place, taken))
+                    product = replace(
+                        product, asin=_asin(seed, product_type.query, number, place, used_asins)
+                    )
                     items.append(_item(product, rng))
                     attributes[product.asin] = {"attributes": list(product.traits)}
-                    # The dear one is what a goal's price cap is there to keep out.
+                    # The expensive one is what a goal's price cap excludes.
                     if place < size - 1:
                         goal = _goal(product, family[0], rng)
                         instructions[product.asin] = [goal]
@@ -140,98 +142,103 @@ def generate(*, seed: int) -> Shop:
     return Shop(tuple(items), attributes, instructions)
 
 
-def _asin(seed: int, query: str, number: int, place: int, taken: set[str]) -> str:
-    """Ten characters as an official one has, but never one of those, which start with B or 0-9."""
+def _asin(seed: int, query: str, number: int, place: int, used_asins: set[str]) -> str:
+    """Return ten characters like an official asin, but none: those start with B or a digit."""
     for salt in range(100):
-        found = "L" + stable_hash("asin", seed, query, number, place, salt, length=9).upper()
-        if found not in taken:
-            taken.add(found)
-            return found
+        asin = "L" + stable_hash("asin", seed, query, number, place, salt, length=9).upper()
+        if asin not in used_asins:
+            used_asins.add(asin)
+            return asin
     raise AssertionError("a hundred equal digests")
 
 
-def _family(department: Department, ware: Ware, size: int, rng: random.Random) -> list[Product]:
-    """The base, then one that has another attribute, for families of four one with other values on
-    offer, and last a dear one.
+def _family(
+    department: Department, product_type: ProductType, size: int, rng: random.Random
+) -> list[Product]:
+    """Return the products of a family, the base first.
+
+    Then comes one with another trait, in families of four one with other values on offer, and last
+    an expensive one.
     """
     brand, series = "".join(map(rng.choice, _BRANDS)), rng.choice(_SERIES)
-    low, high = ware.price
-    traits = tuple(rng.sample(ware.traits, rng.randint(*TRAITS_EACH)))
+    lowest, highest = product_type.price
+    traits = tuple(rng.sample(product_type.traits, rng.randint(*TRAITS_EACH)))
     base = Product(
         department,
-        ware,
+        product_type,
         brand,
         series,
-        rng.choice(ware.heads),
-        rng.choice(ware.made_of),
-        rng.choice(ware.uses),
+        rng.choice(product_type.heads),
+        rng.choice(product_type.variants),
+        rng.choice(product_type.uses),
         traits,
         traits[: rng.randint(1, 2)],
-        {name: _offer(values, rng) for name, values in ware.choices.items()},
-        _price(rng.uniform(low, (low + high) / 2), rng),
+        {name: _offer(values, rng) for name, values in product_type.choices.items()},
+        _price(rng.uniform(lowest, (lowest + highest) / 2), rng),
     )
-    others = [_other_trait(base, rng)]
+    relatives = [_other_trait(base, rng)]
     if size > 3:
-        others.append(_other_values(base, rng))
-    others.append(replace(base, price=_price(base.price * rng.uniform(*DEARER), rng)))
-    return [base, *others]
+        relatives.append(_other_values(base, rng))
+    relatives.append(replace(base, price=_price(base.price * rng.uniform(*PRICE_FACTOR), rng)))
+    return [base, *relatives]
 
 
 def _offer(values: Sequence[str], rng: random.Random) -> tuple[str, ...]:
-    """Some of `values`, in their order."""
+    """Return some of `values`, in their order."""
     count = min(len(values), rng.randint(*VALUES_EACH))
     return tuple(values[i] for i in sorted(rng.sample(range(len(values)), count)))
 
 
 def _other_trait(base: Product, rng: random.Random) -> Product:
-    """`base` with one of its traits replaced by one that it lacks."""
-    lost = rng.choice(base.traits)
-    gained = rng.choice([t for t in base.ware.traits if t not in base.traits])
-    traits = tuple(gained if t == lost else t for t in base.traits)
-    told = tuple(gained if t == lost else t for t in base.told)
-    return replace(base, traits=traits, told=told, price=_price(base.price, rng))
+    """Return `base` with one of its traits replaced by one that it lacks."""
+    old = rng.choice(base.traits)
+    new = rng.choice([t for t in base.type.traits if t not in base.traits])
+    traits = tuple(new if t == old else t for t in base.traits)
+    title_traits = tuple(new if t == old else t for t in base.title_traits)
+    return replace(base, traits=traits, title_traits=title_traits, price=_price(base.price, rng))
 
 
 def _other_values(base: Product, rng: random.Random) -> Product:
-    """`base` with other values of one option, as different as the pool allows."""
-    name = max(base.choices, key=lambda n: len(base.ware.choices[n]) - len(base.choices[n]))
-    pool = base.ware.choices[name]
-    fresh = [value for value in pool if value not in base.choices[name]]
-    offered = _offer(fresh, rng) if len(fresh) > 1 else _offer(pool, rng)
-    return replace(base, choices={**base.choices, name: offered}, price=_price(base.price, rng))
+    """Return `base` with other values of one option, as different as the pool allows."""
+    name = max(base.choices, key=lambda n: len(base.type.choices[n]) - len(base.choices[n]))
+    pool = base.type.choices[name]
+    unused = [value for value in pool if value not in base.choices[name]]
+    offer = _offer(unused, rng) if len(unused) > 1 else _offer(pool, rng)
+    return replace(base, choices={**base.choices, name: offer}, price=_price(base.price, rng))
 
 
-def _price(about: float, rng: random.Random) -> float:
-    return max(3, round(about * rng.uniform(0.95, 1.05))) + rng.choice((0.0, 0.49, 0.95, 0.99))
+def _price(estimate: float, rng: random.Random) -> float:
+    return max(3, round(estimate * rng.uniform(0.95, 1.05))) + rng.choice((0.0, 0.49, 0.95, 0.99))
 
 
 def _item(product: Product, rng: random.Random) -> dict[str, Any]:
-    """The product as a line of items_shuffle has it."""
-    ware = product.ware
+    """Return the product as an entry of items_shuffle."""
+    product_type = product.type
     words = {
         "brand": product.brand,
         "series": product.series,
-        "made": product.made,
+        "variant": product.variant,
         "head": product.head,
-        "plain": ware.plain,
+        "plain": product_type.plain,
         "use": product.use,
-        "traits": ", ".join(trait.title() for trait in product.told),
+        "traits": ", ".join(trait.title() for trait in product.title_traits),
         "extra": rng.choice(_EXTRAS),
         "care": rng.choice(_CARE),
-        "first": f"{SAYS[product.traits[0]][0]}.",
+        "first": f"{TRAIT_PHRASES[product.traits[0]][0]}.",
     }
-    said = [rng.choice(SAYS[trait]) for trait in product.traits]
-    naming, other = (rng.choice(b).format_map(words) for b in (_NAMING_BULLETS, _OTHER_BULLETS))
-    ends = (naming, other) if rng.random() < 0.5 else (other, naming)
-    bullets = [ends[0], *rng.sample(said, len(said)), ends[1]]
-    dear = product.price * rng.uniform(1.1, 1.4)
-    spread = f"${dear:.2f}" if rng.random() < 0.12 else ""
+    phrases = [rng.choice(TRAIT_PHRASES[trait]) for trait in product.traits]
+    forms = (_NAMING_BULLETS, _OTHER_BULLETS)
+    naming_bullet, other_bullet = (rng.choice(form).format_map(words) for form in forms)
+    outer = (naming_bullet, other_bullet) if rng.random() < 0.5 else (other_bullet, naming_bullet)
+    bullets = [outer[0], *rng.sample(phrases, len(phrases)), outer[1]]
+    upper = product.price * rng.uniform(1.1, 1.4)
+    range_end = f"${upper:.2f}" if rng.random() < 0.12 else ""
     return {
         "name": " ".join(rng.choice(_TITLES).format_map(words).replace(" ,", ",").split()),
         "full_description": " ".join(rng.choice(_DESCRIPTIONS).format_map(words).split()),
-        "pricing": f"${product.price:.2f}{spread}",
+        "pricing": f"${product.price:.2f}{range_end}",
         "images": [f"{product.asin}.jpg"],
-        "product_category": f"{product.department.crumb} › {ware.shelf}",
+        "product_category": f"{product.department.crumb} › {product_type.shelf}",
         "average_rating": "",
         "small_description": bullets,
         "customization_options": {
@@ -240,75 +247,76 @@ def _item(product: Product, rng: random.Random) -> dict[str, Any]:
         },
         "asin": product.asin,
         "category": product.department.name,
-        "query": ware.query,
+        "query": product_type.query,
         "page": 1,
     }
 
 
 def _goal(product: Product, base: Product, rng: random.Random) -> dict[str, Any]:
-    """A person's wish for `product`: a line of items_human_ins."""
+    """Return a shopper's request for `product` as an entry of items_human_ins."""
     special = [t for t in product.traits if t not in base.traits]
-    others = [t for t in product.traits if t not in special]
-    wanted = [*special, *rng.sample(others, len(others))][: rng.choice((1, 2, 2))]
-    rng.shuffle(wanted)
-    picked = {}
+    common = [t for t in product.traits if t not in special]
+    traits = [*special, *rng.sample(common, len(common))][: rng.choice((1, 2, 2))]
+    rng.shuffle(traits)
+    options = {}
     for name, values in product.choices.items():
-        own = [value for value in values if value not in base.choices[name]]
-        if own or rng.random() < 0.85:
-            picked[name] = rng.choice(own or values)
-    picked = dict(rng.sample(sorted(picked.items()), min(2, len(picked))))
+        distinctive = [value for value in values if value not in base.choices[name]]
+        if distinctive or rng.random() < 0.85:
+            options[name] = rng.choice(distinctive or values)
+    options = dict(rng.sample(sorted(options.items()), min(2, len(options))))
     return {
         "asin": product.asin,
-        "instruction": _ask(product, wanted, picked, rng),
+        "instruction": _ask(product, traits, options, rng),
         "attributes": list(product.traits),
-        "options": [f"{name}: {value}" for name, value in picked.items()],
-        "instruction_attributes": wanted,
-        "instruction_options": list(picked.values()),
+        "options": [f"{name}: {value}" for name, value in options.items()],
+        "instruction_attributes": traits,
+        "instruction_options": list(options.values()),
         "assignment_id": "",
         "worker_id": "",
     }
 
 
 def _ask(
-    product: Product, wanted: Sequence[str], picked: Mapping[str, str], rng: random.Random
+    product: Product, traits: Sequence[str], options: Mapping[str, str], rng: random.Random
 ) -> str:
-    called = product.head.lower()
-    if called.endswith("s"):
-        called = f"pair of {called}" if "pair of" in product.ware.plain else f"set of {called}"
-    thing = rng.choice((product.ware.plain, product.ware.plain, called))
-    aims = [trait for trait in wanted if trait in _FOR]
-    is_so = [trait for trait in wanted if trait not in _HAD | _FOR]
-    has = [trait for trait in wanted if trait in _HAD]
-    traits = "".join(f" for {trait}" for trait in aims)
-    if is_so:
-        traits += rng.choice((" that is ", " which is ")) + " and ".join(is_so)
-    if has:
-        joined = " and ".join(has)
-        traits += f" and has {joined}" if is_so else rng.choice((" with ", " that has ")) + joined
-    said = [rng.choice(_OPTION_WORDS[name]).format(value) for name, value in picked.items()]
-    options = "".join(f", {text}" if i else f" {text}" for i, text in enumerate(said))
-    text = rng.choice(_ASKS).format(thing=thing, traits=traits, options=options)
-    return re.sub(r"\ba (?=[aeio])", "an ", text)
+    """Return a sentence that asks for `product` by its name, these traits and these options."""
+    head = product.head.lower()
+    if head.endswith("s"):
+        head = f"pair of {head}" if "pair of" in product.type.plain else f"set of {head}"
+    thing = rng.choice((product.type.plain, product.type.plain, head))
+    purposes = [trait for trait in traits if trait in _PURPOSES]
+    qualities = [trait for trait in traits if trait not in _PARTS | _PURPOSES]
+    parts = [trait for trait in traits if trait in _PARTS]
+    trait_text = "".join(f" for {trait}" for trait in purposes)
+    if qualities:
+        trait_text += rng.choice((" that is ", " which is ")) + " and ".join(qualities)
+    if parts:
+        verb = " and has " if qualities else rng.choice((" with ", " that has "))
+        trait_text += verb + " and ".join(parts)
+    phrases = [rng.choice(_OPTION_WORDS[name]).format(value) for name, value in options.items()]
+    option_text = "".join(f", {text}" if i else f" {text}" for i, text in enumerate(phrases))
+    request = rng.choice(_REQUESTS).format(thing=thing, traits=trait_text, options=option_text)
+    return re.sub(r"\ba (?=[aeio])", "an ", request)
 
 
 def _synthetic(product: Product, goal: Mapping[str, Any]) -> dict[str, Any]:
-    """The product's instruction for synthetic goals, as items_ins_v2 has it."""
-    wanted = goal["instruction_attributes"]
-    text = f"Show me {', '.join(wanted)} {product.ware.query}"
-    return {"instruction": text, "instruction_attributes": wanted}
+    """Return the product's instruction for synthetic goals, as items_ins_v2 has it."""
+    traits = goal["instruction_attributes"]
+    text = f"Show me {', '.join(traits)} {product.type.query}"
+    return {"instruction": text, "instruction_attributes": traits}
 
 
 def with_nouns(shop: Shop, nouns: Mapping[str, Sequence[str]]) -> Shop:
-    """`shop` with the nouns of every title, as the official reward counts them: title → nouns.
+    """Return `shop` with the nouns of every title, as the official reward counts them.
 
-    So playing in it needs no tagger.
+    nouns: title → its nouns. With them, playing in the shop needs no tagger.
     """
     items = tuple(item | {"title_nouns": list(nouns[item["name"]])} for item in shop.items)
     return replace(shop, items=items)
 
 
 def files(shop: Shop) -> dict[str, bytes]:
-    """File name → content, in the official form; the same bytes for the same shop."""
+    """Return file name → content, in the official form; the same bytes for the same shop."""
     return {
         "items_shuffle.json.gz": _packed(shop.items),
         "items_ins_v2.json.gz": _packed(dict(sorted(shop.attributes.items()))),

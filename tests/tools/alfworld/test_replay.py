@@ -61,5 +61,5 @@ def test_a_replay_tells_where_it_departs() -> None:
         (1, "valid: False"),
     ]
     assert [d.recorded for d in replay(env, cut)] == ["score 1.0"]
-    assert [d.found for d in replay(env, longer)] == ["the task was done before"]
+    assert [d.replayed for d in replay(env, longer)] == ["the task was done before"]
     env.close()
