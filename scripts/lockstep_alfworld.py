@@ -19,8 +19,10 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm.envs.alfworld.games import OFFICIAL_SPLITS, Game, data_root, own_games, scan_split
-from ldm.envs.alfworld.lockstep import Lockstep, Tally
+from tools.alfworld.engine_comparison import EngineComparison, Tally
 
 
 def main() -> None:
@@ -40,7 +42,7 @@ def main() -> None:
     setting = {name: getattr(arguments, name) for name in ("walks", "length", "seed")}
     done = dict(read_log(arguments.log, setting))
     began = time.perf_counter()
-    play = Lockstep(arguments.walks, arguments.length, arguments.seed).play
+    play = EngineComparison(arguments.walks, arguments.length, arguments.seed).play
     # In no particular order, so that a run that is cut short is a fair sample.
     left = sorted((g for g in games if g.digest not in done), key=lambda game: game.digest)
     pool = Parallel(n_jobs=arguments.workers, return_as="generator_unordered")

@@ -13,13 +13,15 @@ import sys
 from pathlib import Path
 from statistics import mean
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm import records
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.expert import solve
 from ldm.envs.alfworld.games import OWN_SPLITS, own_games, pack
-from ldm.envs.alfworld.households import generate
-from ldm.envs.alfworld.replay import replay
-from ldm.envs.alfworld.solver import plan
+from tools.alfworld.expert import solve
+from tools.alfworld.game_generator import generate
+from tools.alfworld.replay import replay
+from tools.alfworld.solver import plan
 
 ROOT = Path(__file__).resolve().parent.parent
 GAMES = ROOT / "ldm" / "envs" / "alfworld" / "demo"

@@ -13,11 +13,13 @@ import sys
 from pathlib import Path
 from statistics import mean
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm import records
 from ldm.envs.textcraft import TextCraft
-from ldm.envs.textcraft.expert import solve
-from ldm.envs.textcraft.solver import listed, plan
 from ldm.types import Trajectory
+from tools.textcraft.expert import solve
+from tools.textcraft.solver import listed, plan
 
 TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories" / "textcraft"
 

@@ -15,14 +15,16 @@ from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm import records
 from ldm.envs.webshop import WebShop
 from ldm.envs.webshop.catalogue import Files, products_of, read_products
 from ldm.envs.webshop.environment import OWN_DATA
-from ldm.envs.webshop.expert import solve
-from ldm.envs.webshop.shop import Shop, files, generate, with_nouns
 from ldm.envs.webshop.titles import Titles
 from ldm.types import Task, Trajectory, stable_seed
+from tools.webshop.expert import solve
+from tools.webshop.shop_generator import Shop, files, generate, with_nouns
 
 ROOT = Path(__file__).resolve().parent.parent
 TRAJECTORIES = ROOT / "data" / "trajectories" / "webshop"

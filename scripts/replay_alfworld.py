@@ -17,11 +17,13 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.conversations import parse
-from ldm.envs.alfworld.replay import replay_official_games
 from ldm.errors import LdmError
 from ldm.types import Task, Trajectory
+from tools.alfworld.replay import replay_official_games
 
 
 def episodes(file: Path) -> list[Trajectory]:

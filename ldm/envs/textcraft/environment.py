@@ -21,7 +21,7 @@ from ldm.envs.textcraft.tasks import (
     own_games,
     stored_games,
 )
-from ldm.envs.textcraft.world import Inventory, carry_out
+from ldm.envs.textcraft.world import Inventory, apply_action
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep
 
@@ -115,9 +115,9 @@ class TextCraft:
         """Carry out an action; one that is not possible says so and changes nothing."""
         if self._game is None:
             raise RuntimeError("no task is running: call reset first")
-        reply = carry_out(action, self._inventory, self.book)
+        reply = apply_action(action, self._inventory, self.book)
         self._inventory = reply.inventory
-        won = reply.made == self._game.item
+        won = reply.crafted == self._game.item
         return TimeStep(reply.text, reward=float(won), done=won, valid=reply.valid)
 
     def localize(self, text: str) -> str:

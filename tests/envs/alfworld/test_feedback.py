@@ -53,7 +53,7 @@ class Scene:
     def do(self, *commands: str) -> str:
         """The answer to the last of some admissible commands."""
         for command in commands:
-            answer, self.state = self.world.carry_out(
+            answer, self.state = self.world.apply(
                 self.world.commands(self.state)[command], self.state
             )
         return answer

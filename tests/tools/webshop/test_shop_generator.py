@@ -13,12 +13,12 @@ import pytest
 from ldm import records
 from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.envs.webshop.environment import OWN_DATA
-from ldm.envs.webshop.expert import key_words, solve
-from ldm.envs.webshop.shop import FAMILIES, Shop, files, generate, with_nouns
-from ldm.envs.webshop.wares import DEPARTMENTS, SAYS
 from ldm.errors import LdmError
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
+from tools.webshop.expert import key_words, solve
+from tools.webshop.product_types import DEPARTMENTS, TRAIT_PHRASES
+from tools.webshop.shop_generator import FAMILIES, Shop, files, generate, with_nouns
 
 SEED = 2312_08402
 SESSIONS = CHECKOUT / "data/trajectories/webshop/demo_train.jsonl.gz"
@@ -68,19 +68,21 @@ def test_another_seed_makes_another_shop(shop: Shop) -> None:
 
 
 def test_a_product_says_the_attributes_that_it_has_and_no_others(shop: Shop) -> None:
-    wares = {ware.query: ware for department in DEPARTMENTS for ware in department.wares}
+    types = {one.query: one for department in DEPARTMENTS for one in department.product_types}
     for item in shop.items:
         said = " ".join([item["name"], item["full_description"], *item["small_description"]])
         own = shop.attributes[item["asin"]]["attributes"]
         assert all(trait in said.lower() for trait in own), item["name"]
-        others = set(wares[item["query"]].traits) - set(own)
+        others = set(types[item["query"]].traits) - set(own)
         assert not any(trait in said.lower() for trait in others), item["name"]
 
 
 def test_every_attribute_is_said_in_words_that_hold_it() -> None:
-    traits = {trait for department in DEPARTMENTS for w in department.wares for trait in w.traits}
-    assert traits <= SAYS.keys()
-    assert all(trait in text.lower() for trait, texts in SAYS.items() for text in texts)
+    traits = {
+        trait for department in DEPARTMENTS for t in department.product_types for trait in t.traits
+    }
+    assert traits <= TRAIT_PHRASES.keys()
+    assert all(trait in text.lower() for trait, texts in TRAIT_PHRASES.items() for text in texts)
 
 
 def test_products_have_near_duplicates(shop: Shop) -> None:

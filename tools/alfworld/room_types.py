@@ -1,4 +1,4 @@
-"""What our own small households are furnished with, and where people would look for what.
+"""The furniture and objects of our own households, and where people would look for each.
 
 Type names are those of the ALFWorld domain, so that its grammar and goals apply.
 """
@@ -17,7 +17,7 @@ OPENABLE = frozenset({"Cabinet", "Drawer", "Fridge", "Microwave", "Safe"})
 #: Types whose things the grammar calls containers when they are examined.
 CONTAINERS = frozenset({"Bowl", "Box", "Cup", "Mug", "Pan", "Plate", "Pot"})
 
-#: Where an object is changed as a kind of task asks.
+#: Kind of task → the place where its object is changed.
 STATIONS = {"clean": "SinkBasin", "heat": "Microwave", "cool": "Fridge"}
 
 CLEANABLE = frozenset(

@@ -1,7 +1,7 @@
-"""A shortest solution of a game, by exact search on the fast engine.
+"""A solver that finds a shortest solution of a game, by exact search on the fast engine.
 
-It knows where everything is: it proves that a game can be solved, and in how many steps. No agent
-uses it; what a person would do is another matter (`expert.py`).
+It knows where everything is: it proves that a game can be solved, and in how many steps. The
+expert (`expert.py`), which acts as a person would, does not use it.
 """
 
 from __future__ import annotations
@@ -29,53 +29,54 @@ T = TypeVar("T")
 
 
 def plan(game: Game) -> tuple[str, ...]:
-    """The commands of a shortest solution, the same one every time.
+    """Return the commands of a shortest solution, the same one every time.
 
     Breadth-first search over the states that useful commands reach. Left out is only what a
     shortest solution of the six kinds of task cannot need: looking, examining and closing; objects
-    of which the goal does not speak; places that hold no such object, are no goal and change
-    nothing that the goal asks; more than one of several places, or two of several objects, that
-    are alike in all respects; going on where nothing was done. Raises LdmError where there is none.
+    that the goal does not mention; places that hold no such object, are no goal and change
+    nothing that the goal requires; more than one of several places, or two of several objects,
+    that are alike in all respects; moving on where nothing was done. Raise LdmError where there
+    is none.
     """
     world = World(game)
     useful = _Useful(world)
-    seen = {world.start}
-    waiting: deque[tuple[State, tuple[str, ...]]] = deque([(world.start, ())])
-    while waiting:
-        state, commands = waiting.popleft()
+    visited = {world.start}
+    queue: deque[tuple[State, tuple[str, ...]]] = deque([(world.start, ())])
+    while queue:
+        state, commands = queue.popleft()
         arrived = bool(commands) and commands[-1].startswith("go to ")
         for command, operation in useful.of(world.commands(state), arrived=arrived):
-            after = world.carry_out(operation, state)[1]
-            if world.won(after):
+            next_state = world.apply(operation, state)[1]
+            if world.won(next_state):
                 return (*commands, command)
-            if after not in seen:
-                seen.add(after)
-                waiting.append((after, (*commands, command)))
+            if next_state not in visited:
+                visited.add(next_state)
+                queue.append((next_state, (*commands, command)))
     raise LdmError(f"The game {game.id} has no solution.", "Leave it out.")
 
 
 class _Useful:
-    """Which commands of a game a shortest solution may contain."""
+    """The commands of a game that a shortest solution may contain."""
 
     def __init__(self, world: World) -> None:
-        start, asked, rules = world.start, world.goal_words, world.rules
-        types = set(asked)
-        for trait, needed in (
+        start, goal_words, rules = world.start, world.goal_words, world.rules
+        types = set(goal_words)
+        for trait, tools in (
             ("isclean", rules.cleaners),
             ("ishot", rules.heaters),
             ("iscool", rules.coolers),
             ("issliced", rules.knives),
         ):
-            types |= needed if trait in asked else frozenset()
-        wanted = {name for name, kinds in world.types.items() if kinds & types}
-        found = [
+            types |= tools if trait in goal_words else frozenset()
+        relevant = {name for name, kinds in world.types.items() if kinds & types}
+        located = [
             (name, place)
             for place, things in zip(world.receptacles, start.inside, strict=True)
             for name in things
-            if name in wanted
+            if name in relevant
         ]
-        sources = {place for _, place in found}
-        others = [p for p in world.receptacles if p in wanted and p not in sources]
+        sources = {place for _, place in located}
+        goal_places = [p for p in world.receptacles if p in relevant and p not in sources]
         locations = list(world.location.values())
 
         def object_like(pair: tuple[str, str]) -> tuple[str, ...]:
@@ -86,19 +87,22 @@ class _Useful:
 
         def place_like(name: str) -> tuple[str, ...]:
             closed = world.holds("openable", name) and name not in start.opened
-            alone = locations.count(world.location[name]) == 1
-            return ("" if alone else name, str(closed), *sorted(world.types[name]))
+            sole = locations.count(world.location[name]) == 1
+            return ("" if sole else name, str(closed), *sorted(world.types[name]))
 
-        self._objects = {name for name, _ in _first(_ALIKE_OBJECTS, found, object_like)}
+        self._objects = {name for name, _ in _first(_ALIKE_OBJECTS, located, object_like)}
         self._objects |= set(start.held)
-        self._places = sources | set(_first(1, others, place_like))
-        self._verbs = {verb for verb, trait in _CHANGES.items() if trait in asked}
+        self._places = sources | set(_first(1, goal_places, place_like))
+        self._verbs = {verb for verb, trait in _CHANGES.items() if trait in goal_words}
         self._verbs |= {"go", "open", "take", "put"}
 
     def of(
         self, commands: dict[str, Operation], *, arrived: bool
     ) -> Iterator[tuple[str, Operation]]:
-        """Those of a state's commands, in alphabetical order. arrived: the last one was a walk."""
+        """Yield the useful ones of a state's commands, in alphabetical order.
+
+        arrived: the last command went to a place.
+        """
         for command in sorted(commands):
             verb, things = commands[command]
             if verb not in self._verbs or (verb == "go" and arrived):
@@ -108,12 +112,12 @@ class _Useful:
 
 
 def _first(count: int, items: Iterable[T], like: Callable[[T], tuple[str, ...]]) -> list[T]:
-    """The first `count` of the items of each class of those that are alike."""
-    kept: Counter[tuple[str, ...]] = Counter()
-    found = []
+    """Return the first `count` items of each class of those that are alike."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    selected = []
     for item in items:
         key = like(item)
-        kept[key] += 1
-        if kept[key] <= count:
-            found.append(item)
-    return found
+        counts[key] += 1
+        if counts[key] <= count:
+            selected.append(item)
+    return selected

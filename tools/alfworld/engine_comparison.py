@@ -1,4 +1,4 @@
-"""Both engines side by side: is the fast one exact?
+"""A comparison of ALFWorld's two engines, step by step: the fast one has to be exact.
 
 Compared after every command are the feedback word for word, the admissible commands in their order,
 and whether the game is won. Commands come from a solution, then from random walks that mix
@@ -15,18 +15,18 @@ from ldm.envs.alfworld.engine import EngineState
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.official import OfficialEngine, remember_parses
-from ldm.envs.alfworld.solver import plan
 from ldm.envs.alfworld.texts import NOTHING
 from ldm.types import stable_seed
+from tools.alfworld.solver import plan
 
-_INVALID = 0.2
-#: How a command is spoilt; "" takes a command of the game that is impossible at the moment.
-_SPOILS = ("", "", "", "", "{} please", "the {}", "{} 1", "{},", "GO {}", " {} ")
+_INVALID_SHARE = 0.2
+#: How a command is made invalid; "" takes a command of the game that is impossible at present.
+_INVALID_FORMS = ("", "", "", "", "{} please", "the {}", "{} 1", "{},", "GO {}", " {} ")
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was compared. solved: games whose solution won in both engines."""
+    """Counts of what was compared. solved: games whose solution won in both engines."""
 
     steps: int = 0
     invalid: int = 0
@@ -42,13 +42,11 @@ class Tally:
         )
 
 
-class Lockstep:
-    """Plays games in both engines.
-
-    walks, length: how many random walks, of how many steps. seed: of the walks.
-    """
+class EngineComparison:
+    """Plays games in both engines."""
 
     def __init__(self, walks: int, length: int, seed: int) -> None:
+        """Plan so many random `walks` of so many steps (`length`) in each game, drawn by `seed`."""
         self._walks, self._length, self._seed = walks, length, seed
         self._fast, self._official = FastEngine(), OfficialEngine()
 
@@ -61,52 +59,54 @@ class Lockstep:
         return tally
 
     def follow(self, game: Game, commands: Iterable[str]) -> Tally:
-        """Compare on a list of commands that should win the game."""
+        """Compare the engines on commands that should win the game."""
         remember_parses()  # here and not before, because a worker process gets a copy of this
-        now, tally = self._start(game)
+        state, tally = self._start(game)
         for command in commands:
-            now, step = self._step(game, command)
-            tally += step
-        return tally + Tally(solved=int(now.won))
+            state, step_tally = self._step(game, command)
+            tally += step_tally
+        return tally + Tally(solved=int(state.won))
 
     def _walk(self, game: Game, rng: random.Random) -> Tally:
-        now, tally = self._start(game)
-        seen = list(now.commands)
+        state, tally = self._start(game)
+        past_commands = list(state.commands)
         for _ in range(self._length):
-            command = rng.choice(now.commands)
-            if rng.random() < _INVALID:
-                command = _spoilt(now, seen, rng)
-            now, step = self._step(game, command)
-            seen += now.commands
-            tally += step
+            command = rng.choice(state.commands)
+            if rng.random() < _INVALID_SHARE:
+                command = _invalid_command(state, past_commands, rng)
+            state, step_tally = self._step(game, command)
+            past_commands += state.commands
+            tally += step_tally
         return tally
 
     def _start(self, game: Game) -> tuple[EngineState, Tally]:
         official, ours = self._official.start(game), self._fast.start(game)
-        return ours, _compared(game.id, "(start)", official, ours)
+        return ours, _difference(game.id, "(start)", official, ours)
 
     def _step(self, game: Game, command: str) -> tuple[EngineState, Tally]:
         official, ours = self._official.step(command), self._fast.step(command)
         tally = Tally(steps=1, invalid=int(official.feedback == NOTHING))
-        return ours, tally + _compared(game.id, command, official, ours)
+        return ours, tally + _difference(game.id, command, official, ours)
 
 
-def _spoilt(now: EngineState, seen: list[str], rng: random.Random) -> str:
-    """A command that the engines should refuse, now and then one with spaces around it."""
+def _invalid_command(state: EngineState, past_commands: list[str], rng: random.Random) -> str:
+    """Return a command that the engines should refuse, now and then one with spaces around it."""
     for _ in range(20):
-        spoil = rng.choice(_SPOILS)
-        command = spoil.format(rng.choice(now.commands)) if spoil else rng.choice(seen)
-        if command not in now.commands:
+        template = rng.choice(_INVALID_FORMS)
+        command = (
+            template.format(rng.choice(state.commands)) if template else rng.choice(past_commands)
+        )
+        if command not in state.commands:
             return command
     return ""
 
 
-def _compared(name: str, command: str, official: EngineState, ours: EngineState) -> Tally:
+def _difference(name: str, command: str, official: EngineState, ours: EngineState) -> Tally:
     if ours == official:
         return Tally()
     parts = []
     if ours.feedback != official.feedback:
-        parts.append(f"says {ours.feedback!r}, not {official.feedback!r}")
+        parts.append(f"answers {ours.feedback!r}, not {official.feedback!r}")
     if ours.commands != official.commands:
         extra = sorted(set(ours.commands) - set(official.commands))
         missing = sorted(set(official.commands) - set(ours.commands))

@@ -12,28 +12,30 @@ from collections import Counter
 
 from ldm.envs.textcraft.environment import TextCraft
 from ldm.envs.textcraft.recipes import words
-from ldm.envs.textcraft.solver import choose, listed
 from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory
+from tools.textcraft.solver import choose, listed
 
 _CRAFTED = re.compile(r"Crafted (\d+) ")
 
 
 def solve(env: TextCraft, task: Task) -> Trajectory:
-    """The expert's episode of a task. Raises LdmError where it does not succeed."""
+    """Return the expert's episode of a task. Raise LdmError where it does not succeed."""
     person = _Person(env, task)
     person.do("inventory")
     person.provide_for(task.source)
     person.do("inventory")
     person.craft(task.source)
     if not person.now.done:
-        raise LdmError(f"The expert did not craft {task.goal}", "Its recipes are not as expected.")
+        raise LdmError(
+            f"The expert did not solve: {task.goal}", "Look for what differs in its recipes."
+        )
     steps = tuple(person.steps)
     return Trajectory(task, person.opening, steps, person.now.reward, success=True, origin="expert")
 
 
 class _Person:
-    """What the expert has done and holds in an episode."""
+    """The expert in one episode, with what it has done and holds."""
 
     def __init__(self, env: TextCraft, task: Task) -> None:
         self._env = env
@@ -44,13 +46,13 @@ class _Person:
         self._choices = choose(task.source, listed(self.opening), env.book)
 
     def do(self, action: str) -> str:
-        """Act and see."""
+        """Act and return the observation."""
         self.now = now = self._env.step(action)
         self.steps.append(Step(action, now.observation, now.reward, valid=now.valid))
         return now.observation
 
     def provide(self, item: str, count: int) -> None:
-        """Hold at least so many of an item."""
+        """Make sure to hold at least so many of an item."""
         missing = count - self._held[item]
         if missing > 0 and item not in self._choices.recipes:
             self.do(f"get {missing} {words(item)}")
@@ -62,15 +64,15 @@ class _Person:
                 self.craft(item)
 
     def provide_for(self, item: str, times: int = 1) -> None:
-        """Hold what crafting an item so many times takes."""
-        # What is made of others comes before these, so that nothing provided is used up again.
+        """Make sure to hold what crafting an item so many times takes."""
+        # Items come before what they are made of, so that nothing provided is used up again.
         for amount in self._choices.ingredients(self._choices.recipes[item]):
             self.provide(amount.name, amount.count * times)
 
     def craft(self, item: str) -> None:
         """Craft an item once."""
         reply = self.do(self._choices.command(item))
-        if found := _CRAFTED.match(reply):
-            self._held[item] += int(found.group(1))
+        if match := _CRAFTED.match(reply):
+            self._held[item] += int(match.group(1))
             for amount in self._choices.ingredients(self._choices.recipes[item]):
                 self._held[amount.name] -= amount.count

@@ -13,9 +13,9 @@ from joblib import Parallel, delayed
 
 from ldm.envs.alfworld.fast import World
 from ldm.envs.alfworld.games import KINDS, Game, Skipped, data_root, own_games, scan_split
-from ldm.envs.alfworld.lockstep import Lockstep, Tally
-from ldm.envs.alfworld.solver import plan
 from ldm.records import Problem
+from tools.alfworld.engine_comparison import EngineComparison, Tally
+from tools.alfworld.solver import plan
 
 WORKERS = 2
 
@@ -24,8 +24,8 @@ def together(games: list[Game]) -> Tally:
     """Two games at a time: a solution and a short walk in each."""
 
     def share(some: list[Game]) -> list[Tally]:
-        lockstep = Lockstep(walks=1, length=6, seed=0)
-        return [lockstep.play(game) for game in some]
+        comparison = EngineComparison(walks=1, length=6, seed=0)
+        return [comparison.play(game) for game in some]
 
     found = Parallel(n_jobs=WORKERS)(delayed(share)(games[i::WORKERS]) for i in range(WORKERS))
     return sum((tally for tallies in found for tally in tallies), Tally())
@@ -60,7 +60,7 @@ def test_our_own_games_in_the_new_grammar() -> None:
 
 def test_the_quirks_that_walks_seldom_meet() -> None:
     """Sliced, hot, cool and clean at once, lamps, things laid beside the place they came from."""
-    lockstep = Lockstep(walks=0, length=0, seed=0)
+    comparison = EngineComparison(walks=0, length=0, seed=0)
     game = of_each_kind(own_games("demo_test"), 1)[3]
     world = World(game)
     food = next(n for n, kinds in world.types.items() if kinds & {"appletype", "potatotype"})
@@ -86,7 +86,7 @@ def test_the_quirks_that_walks_seldom_meet() -> None:
         for verb, place in (("clean", "sinkbasin"), ("heat", "microwave"), ("cool", "fridge"))
     }
     there = [f"go to {at}", f"open {at}"]
-    tally = lockstep.follow(
+    tally = comparison.follow(
         changed,
         [
             *there, f"take {saw} from {at}", f"slice {thing} with {saw}", "inventory",
@@ -108,11 +108,11 @@ def test_the_quirks_that_walks_seldom_meet() -> None:
 
 
 def test_lamps_stay_on() -> None:
-    lockstep = Lockstep(walks=0, length=0, seed=0)
+    comparison = EngineComparison(walks=0, length=0, seed=0)
     game = of_each_kind(own_games("demo_test"), 1)[1]
     *way, last = plan(game)
     assert last.startswith("use ")
-    tally = lockstep.follow(game, [*way, last, last, "look", "inventory"])
+    tally = comparison.follow(game, [*way, last, last, "look", "inventory"])
     assert tally.differences == ()
     assert tally.solved == 1
 
@@ -120,9 +120,9 @@ def test_lamps_stay_on() -> None:
 def test_a_difference_is_told() -> None:
     """The comparison itself can fail: one engine plays another household."""
     one, other = of_each_kind(own_games("demo_test"), 2)[:2]
-    lockstep = Lockstep(walks=0, length=0, seed=0)
-    start = lockstep._fast.start
-    lockstep._fast.start = lambda game: start(other)  # type: ignore[method-assign]
-    tally = lockstep.follow(one, ["help", "inventory"])
+    comparison = EngineComparison(walks=0, length=0, seed=0)
+    start = comparison._fast.start
+    comparison._fast.start = lambda game: start(other)  # type: ignore[method-assign]
+    tally = comparison.follow(one, ["help", "inventory"])
     assert len(tally.differences) == 3
     assert "lists" in tally.differences[1]

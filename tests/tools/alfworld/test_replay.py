@@ -12,9 +12,9 @@ from ldm import records
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.conversations import parse
 from ldm.envs.alfworld.data import check
-from ldm.envs.alfworld.replay import replay, replay_official_games
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
+from tools.alfworld.replay import replay, replay_official_games
 
 
 @pytest.fixture(scope="module")
@@ -61,5 +61,5 @@ def test_a_replay_tells_where_it_departs() -> None:
         (1, "valid: False"),
     ]
     assert [d.recorded for d in replay(env, cut)] == ["score 1.0"]
-    assert [d.found for d in replay(env, longer)] == ["the task was done before"]
+    assert [d.replayed for d in replay(env, longer)] == ["the task was done before"]
     env.close()

@@ -7,13 +7,13 @@ import pytest
 
 from ldm import records
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.expert import solve
 from ldm.envs.alfworld.games import KINDS, Game, own_games, pack
-from ldm.envs.alfworld.households import generate
-from ldm.envs.alfworld.rooms import OPENABLE, PLACES, ROOMS
 from ldm.errors import LdmError
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
+from tools.alfworld.expert import solve
+from tools.alfworld.game_generator import generate
+from tools.alfworld.room_types import OPENABLE, PLACES, ROOMS
 
 SEED = 2312_08402
 

@@ -1,7 +1,7 @@
-"""The fewest actions that craft a goal, by search over a listing of recipes; `plan` says how exact.
+"""A solver that finds the fewest actions for a goal, by search over a listing of recipes.
 
-It proves that a task can be solved, and in how many steps. No agent uses it; the expert that makes
-the shipped episodes (`expert.py`) takes its choices between recipes.
+It proves that a task can be solved, and in how many steps; `plan` says how exact that is. The
+expert that plays the shipped episodes (`expert.py`) chooses recipes by it.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ class Choices:
     kinds: Mapping[str, str]
 
     def item(self, name: str) -> str:
-        """The item that a name stands for, itself unless it is a tag."""
+        """Return the item that a name stands for, itself unless it is a tag."""
         return self.kinds.get(name, name)
 
     def ingredients(self, recipe: Recipe) -> list[Amount]:
-        """What a recipe takes, with tags replaced, in the order in which to provide it."""
-        found = [Amount(self.item(a.name), a.count) for a in recipe.ingredients]
-        return sorted(found, key=lambda amount: self.order.index(amount.name))
+        """Return what a recipe takes, with tags replaced, in the order in which to provide it."""
+        amounts = [Amount(self.item(a.name), a.count) for a in recipe.ingredients]
+        return sorted(amounts, key=lambda amount: self.order.index(amount.name))
 
     def command(self, item: str) -> str:
-        """The action that crafts an item once, with its ingredients in the recipe's order."""
+        """Return the action that crafts an item once, ingredients in the recipe's order."""
         recipe = self.recipes[item]
         using = (Amount(self.item(a.name), a.count) for a in recipe.ingredients)
         return str(Recipe(recipe.item, recipe.count, tuple(using)))
 
 
 def listed(opening: str) -> tuple[Recipe, ...]:
-    """The recipes that an opening shows, in its order."""
+    """Return the recipes that an opening shows, in its order."""
     return tuple(recipe for line in opening.split("\n") if (recipe := parsed_recipe(line)))
 
 
 def plan(item: str, recipes: Sequence[Recipe], book: Book) -> tuple[str, ...]:
-    """The fewest actions that craft an item, the same ones every time.
+    """Return the fewest actions that craft an item, the same ones every time.
 
     Fewest among plans that use one recipe for each item and one kind for each tag: then all that
-    an item is needed for adds up, and one action fetches all of it. Raises LdmError where the
+    an item is needed for adds up, and one action fetches all of it. Raise LdmError where the
     recipes do not lead to the item.
     """
     choices = choose(item, recipes, book)
@@ -71,16 +71,19 @@ def plan(item: str, recipes: Sequence[Recipe], book: Book) -> tuple[str, ...]:
 
 
 def choose(item: str, recipes: Sequence[Recipe], book: Book) -> Choices:
-    """The recipes and kinds of the shortest plan; the first listed on a tie. Raises LdmError."""
+    """Return the recipes and kinds of the shortest plan; the first listed on a tie.
+
+    Raise LdmError where the recipes do not lead to the item.
+    """
     search = _Search(item, recipes, book)
-    search.go_on(0, {item: 1}, 0, {}, {})
+    search.search_from(0, {item: 1}, 0, {}, {})
     if search.best is None:
         raise LdmError(f"These recipes do not lead to {words(item)}.", "Leave the task out.")
     return search.best
 
 
 class _Search:
-    """Depth first over the choices, each made when all that needs the thing is known."""
+    """A depth-first search; a thing's recipe is chosen once all that needs it has been chosen."""
 
     def __init__(self, item: str, recipes: Sequence[Recipe], book: Book) -> None:
         self._book = book
@@ -91,7 +94,7 @@ class _Search:
         self._least: int | None = None
         self.best: Choices | None = None
 
-    def go_on(
+    def search_from(
         self,
         place: int,
         demand: Mapping[str, int],
@@ -99,7 +102,7 @@ class _Search:
         recipes: Mapping[str, Recipe],
         kinds: Mapping[str, str],
     ) -> None:
-        """Decide on everything from `place` in the order, given what is needed so far."""
+        """Choose for everything from `place` on in the order, given the demand so far."""
         while place < len(self._order) and not demand.get(self._order[place]):
             place += 1
         if self._least is not None and cost >= self._least:
@@ -111,19 +114,19 @@ class _Search:
         needed = demand[name]
         if name in self._book.tags:
             for kind in self._kinds(name):
-                more = {**demand, kind: demand.get(kind, 0) + needed}
-                self.go_on(place + 1, more, cost, recipes, {**kinds, name: kind})
+                next_demand = {**demand, kind: demand.get(kind, 0) + needed}
+                self.search_from(place + 1, next_demand, cost, recipes, {**kinds, name: kind})
         elif self._book.fetchable(name):
-            self.go_on(place + 1, demand, cost + 1, recipes, kinds)
+            self.search_from(place + 1, demand, cost + 1, recipes, kinds)
         for recipe in self._recipes.get(name, ()):
             times = -(-needed // recipe.count)
-            more = dict(demand)
+            next_demand = dict(demand)
             for amount in recipe.ingredients:
-                more[amount.name] = more.get(amount.name, 0) + amount.count * times
-            self.go_on(place + 1, more, cost + times, {**recipes, name: recipe}, kinds)
+                next_demand[amount.name] = next_demand.get(amount.name, 0) + amount.count * times
+            self.search_from(place + 1, next_demand, cost + times, {**recipes, name: recipe}, kinds)
 
     def _kinds(self, tag: str) -> Iterator[str]:
-        """The items of a tag that the listing makes, in its order."""
+        """Return the items of a tag that the listing makes, in its order."""
         return (item for item in self._recipes if self._book.tag_of.get(item) == tag)
 
     def _below(self, name: str) -> Iterator[str]:
@@ -132,14 +135,14 @@ class _Search:
             yield from (amount.name for amount in recipe.ingredients)
 
     def _sorted(self, item: str) -> tuple[str, ...]:
-        """All that may be needed, each before what it is made of; recipes form no circle."""
-        done: dict[str, None] = {}
+        """Return all that may be needed, each before what it is made of; recipes form no circle."""
+        visited: dict[str, None] = {}
 
         def visit(name: str) -> None:
-            if name not in done:
+            if name not in visited:
                 for below in self._below(name):
                     visit(below)
-                done[name] = None
+                visited[name] = None
 
         visit(item)
-        return tuple(reversed(done))
+        return tuple(reversed(visited))

@@ -6,14 +6,14 @@ import pytest
 
 from ldm import records
 from ldm.envs.textcraft import TextCraft
-from ldm.envs.textcraft.expert import solve
 from ldm.envs.textcraft.recipes import Book
-from ldm.envs.textcraft.solver import choose, listed, plan
 from ldm.envs.textcraft.world import parsed_recipe
 from ldm.errors import LdmError
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tests.envs.textcraft.conftest import lines
+from tools.textcraft.expert import solve
+from tools.textcraft.solver import choose, listed, plan
 
 EPISODES = CHECKOUT / "data" / "trajectories" / "textcraft" / "train.jsonl.gz"
 

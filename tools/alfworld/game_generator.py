@@ -1,7 +1,7 @@
-"""Households of our own: seeded games that follow ALFWorld's rules, for use without its data.
+"""A generator of seeded games that follow ALFWorld's rules, for use without its data.
 
-A room has about half the places and objects of an official one; its problem is PDDL that the
-official engine plays too.
+A household is one room with about half the places and objects of an official one; its problem is
+PDDL that the official engine plays too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ldm.envs.alfworld.games import KINDS, Game
-from ldm.envs.alfworld.rooms import (
+from ldm.types import stable_seed
+from tools.alfworld.room_types import (
     CLEANABLE,
     CONTAINERS,
     COOLABLE,
@@ -23,11 +24,10 @@ from ldm.envs.alfworld.rooms import (
     STATIONS,
     Room,
 )
-from ldm.types import stable_seed
 
 _DISTRACTORS = (10, 18)
 _CHANGED = {"clean": CLEANABLE, "heat": HEATABLE, "cool": COOLABLE}
-#: Ways to say a task, as the official games do: {0} is the object, {1} where it goes or the lamp.
+#: Task texts, as in the official games: {0} is the object, {1} where it goes, or the lamp.
 _TASKS = {
     "pick": ("put a {0} in {1}", "put some {0} on {1}"),
     "look": ("look at {0} under the {1}", "examine the {0} with the {1}"),
@@ -62,7 +62,7 @@ class Household:
 
 
 def generate(split: str, per_kind: int, *, seed: int) -> list[Game]:
-    """`per_kind` games of each of the six kinds, no two with the same household, sorted by id."""
+    """Return `per_kind` games of each of the six kinds, each in its own household, sorted by id."""
     games = []
     for index in range(per_kind * len(KINDS)):
         kind = list(KINDS.values())[index % len(KINDS)]
@@ -75,7 +75,7 @@ def generate(split: str, per_kind: int, *, seed: int) -> list[Game]:
 
 
 def type_of(name: str) -> str:
-    """The type in an id: "Mug_bar_2" → "Mug", "Sink_bar_1_bar_SinkBasin" → "SinkBasin"."""
+    """Return the type in an id: "Mug_bar_2" → "Mug", "Sink_bar_1_bar_SinkBasin" → "SinkBasin"."""
     first, _, rest = name.partition("_bar_")
     return rest.partition("_bar_")[2] or first
 
@@ -84,32 +84,32 @@ def _furnish(rng: random.Random, number: int, kind: str) -> Household:
     room = rng.choice([room for room in ROOMS if kind in room.kinds])
     places = _places(room, rng, lamp=kind == "look")
     types = {type_of(place) for place in places}
-    wanted = rng.choice([o for o in room.objects if _possible(o, kind, types)])
-    goals = [p for p in PLACES[wanted] if p in types and p != STATIONS.get(kind)]
+    object_type = rng.choice([o for o in room.objects if _possible(o, kind, types)])
+    goals = [p for p in PLACES[object_type] if p in types and p != STATIONS.get(kind)]
     target = LAMP if kind == "look" else rng.choice(goals)
     copies = rng.choice((2, 3)) if kind == "pick2" else rng.choice((1, 1, 2))
-    others = [o for o in room.objects if o != wanted and types & set(PLACES[o])]
-    distractors = rng.choices(others, k=rng.randint(*_DISTRACTORS))
+    other_types = [o for o in room.objects if o != object_type and types & set(PLACES[o])]
+    distractors = rng.choices(other_types, k=rng.randint(*_DISTRACTORS))
     where: list[tuple[str, str]] = []
     counts: dict[str, int] = {}
 
-    def lay(name: str, avoiding: str = "") -> None:
+    def place_object(name: str, avoiding: str = "") -> None:
         counts[name] = counts.get(name, 0) + 1
-        here = [p for p in places if type_of(p) in PLACES[name] and type_of(p) != avoiding]
-        weights = [1 / (1 + PLACES[name].index(type_of(p))) for p in here]
-        where.append((f"{name}_bar_{counts[name]}", rng.choices(here, weights)[0]))
+        candidates = [p for p in places if type_of(p) in PLACES[name] and type_of(p) != avoiding]
+        weights = [1 / (1 + PLACES[name].index(type_of(p))) for p in candidates]
+        where.append((f"{name}_bar_{counts[name]}", rng.choices(candidates, weights)[0]))
 
     for _ in range(copies):
-        lay(wanted, avoiding=target)
+        place_object(object_type, avoiding=target)
     if kind == "look":
-        lay(LAMP)
+        place_object(LAMP)
     for name in distractors:
-        lay(name)
-    return Household(number, kind, wanted, target, places, tuple(sorted(where)))
+        place_object(name)
+    return Household(number, kind, object_type, target, places, tuple(sorted(where)))
 
 
 def _places(room: Room, rng: random.Random, *, lamp: bool) -> tuple[str, ...]:
-    """Ids of a room's receptacles; a lamp needs one of the places that can hold it."""
+    """Return ids of a room's receptacles; a lamp needs one of the places that can hold it."""
     names = []
     for name, (fewest, most) in room.places.items():
         least = max(fewest, 1) if lamp and name in PLACES[LAMP] else fewest
@@ -121,15 +121,15 @@ def _places(room: Room, rng: random.Random, *, lamp: bool) -> tuple[str, ...]:
 
 
 def _possible(name: str, kind: str, types: set[str]) -> bool:
-    """Whether an object can be changed as the kind of task asks, and lie elsewhere than it goes."""
+    """Return whether the task can change the object, and the object has two usual places."""
     usual = types & set(PLACES[name]) - {STATIONS.get(kind)}
     return name in _CHANGED.get(kind, PLACES) and len(usual) > 1
 
 
 def _goal(household: Household) -> str:
-    """The goal in PDDL, in the form that the official games give it."""
+    """Return the goal in PDDL, in the form that the official games give it."""
     kind, thing, place = household.kind, household.object, household.target
-    there = f"(receptacleType ?r {place}Type)"
+    place_type = f"(receptacleType ?r {place}Type)"
     if kind == "look":
         return (
             "(and (exists (?ot - object ?r - receptacle ?a - agent ?l - location) (and "
@@ -138,13 +138,13 @@ def _goal(household: Household) -> str:
             f"(exists (?o - object ?a - agent) (and (objectType ?o {thing}Type) (holds ?a ?o))))"
         )
     if kind == "pick2":
-        one, other = (
-            f"(objectType {name} {thing}Type) {there} (inReceptacle {name} ?r)"
+        first, second = (
+            f"(objectType {name} {thing}Type) {place_type} (inReceptacle {name} ?r)"
             for name in ("?o1", "?o2")
         )
         return (
-            f"(exists (?r - receptacle) (exists (?o1 - object) (and {one} "
-            f"(exists (?o2 - object) (and (not (= ?o1 ?o2)) {other})))))"
+            f"(exists (?r - receptacle) (exists (?o1 - object) (and {first} "
+            f"(exists (?o2 - object) (and (not (= ?o1 ?o2)) {second})))))"
         )
     changed = {
         "clean": "(cleanable ?o) (isClean ?o)",
@@ -153,7 +153,7 @@ def _goal(household: Household) -> str:
     }.get(kind, "")
     return (
         f"(exists (?r - receptacle) (exists (?o - object) (and {changed} "
-        f"(objectType ?o {thing}Type) {there} (inReceptacle ?o ?r))))"
+        f"(objectType ?o {thing}Type) {place_type} (inReceptacle ?o ?r))))"
     )
 
 
@@ -202,8 +202,8 @@ def _typed(name: str) -> str:
 
 
 def _declare(names: Sequence[str], kind: str, without: Sequence[str] = ()) -> str:
-    left = [name for name in names if name.removesuffix("Type") not in without]
-    return f"{' '.join(left)} - {kind}" if left else ""
+    declared = [name for name in names if name.removesuffix("Type") not in without]
+    return f"{' '.join(declared)} - {kind}" if declared else ""
 
 
 def _place_facts(locations: dict[str, str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""An expert for our own households that explores as a person would.
+"""An expert for our own ALFWorld games that explores as a person would.
 
-It knows what the task asks and where such things are usually kept, not where they are: it visits
-likely places first, opens what is closed, remembers what it sees, and never looks into the game.
+It knows the task and the usual places of things, not where they are: it visits likely places
+first, opens what is closed, remembers what it sees, and never looks into the game's state.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from ldm.envs.alfworld.rooms import LAMP, PLACES, STATIONS
 from ldm.episode import Environment
 from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory, stable_seed
+from tools.alfworld.room_types import LAMP, PLACES, STATIONS
 
 _NAMED = re.compile(r"\b([a-z]+ \d+)\b")
 _ROOM = "Looking quickly around you, you see "
@@ -21,19 +21,19 @@ _NOISE = 1.5
 
 
 def solve(env: Environment, task: Task, *, seed: int) -> Trajectory:
-    """The expert's episode of one of our own tasks. Raises LdmError where it does not succeed."""
+    """Return the expert's episode of one of our own tasks. Raise LdmError where it fails."""
     _, folder, _ = task.id.split("/")
-    _, wanted, _, target, _ = folder.split("-")
+    _, object_type, _, target, _ = folder.split("-")
     person = _Person(env, random.Random(stable_seed("expert", seed, task.id)))
     opening = person.begin(task)
     if task.kind == "look":
-        person.fetch(wanted)
+        person.fetch(object_type)
         person.search(LAMP)
         person.do(f"use {person.nearest(LAMP.lower())}")
     else:
         place = person.choose(target.lower())
         for _ in range(2 if task.kind == "pick2" else 1):
-            held = person.fetch(wanted, avoiding=place)
+            held = person.fetch(object_type, avoiding=place)
             if task.kind in STATIONS:
                 station = person.choose(STATIONS[task.kind].lower())
                 person.go(station)
@@ -42,7 +42,7 @@ def solve(env: Environment, task: Task, *, seed: int) -> Trajectory:
             person.do(f"move {held} to {place}")
     if not person.now.done:
         raise LdmError(
-            f"The expert did not solve {task.id}.", "Its household is not as it expects."
+            f"The expert did not solve {task.id}.", "Look for what differs in its household."
         )
     return Trajectory(
         task, opening, tuple(person.steps), score=person.now.reward, success=True, origin="expert"
@@ -51,7 +51,7 @@ def solve(env: Environment, task: Task, *, seed: int) -> Trajectory:
 
 @dataclass
 class _Person:
-    """What the expert has seen and done in an episode."""
+    """The expert in one episode, with what it has seen and done."""
 
     env: Environment
     rng: random.Random
@@ -63,13 +63,13 @@ class _Person:
     now: TimeStep = field(default_factory=lambda: TimeStep(""))
 
     def begin(self, task: Task) -> str:
-        """Start the task and look around; returns the opening."""
+        """Start the task and note its places; return the opening."""
         opening = self.env.reset(task).observation
         self.places = _NAMED.findall(opening.split(_ROOM, 1)[1].split("\n", 1)[0])
         return opening
 
     def do(self, action: str) -> str:
-        """Act; everything that is seen in the place is remembered."""
+        """Act, remember what is seen in the place, and return the observation."""
         self.now = self.env.step(action)
         now = self.now
         self.steps.append(Step(action, now.observation, now.reward, valid=now.valid))
@@ -78,7 +78,7 @@ class _Person:
         return now.observation
 
     def go(self, place: str, *, opening: bool = False) -> None:
-        """Be at a place and, if asked, open it where it is closed."""
+        """Go to a place; with `opening`, open it where it is closed."""
         if self.here != place:
             self.here = place
             if self.do(f"go to {place}").endswith(" is closed."):
@@ -88,25 +88,25 @@ class _Person:
             self.closed.discard(place)
 
     def choose(self, kind: str) -> str:
-        """One of the places of a type."""
+        """Return one of the places of a type."""
         return self.rng.choice([place for place in self.places if place.split()[0] == kind])
 
     def nearest(self, kind: str) -> str:
-        """The first thing of a type in the present place."""
+        """Return the first thing of a type in the present place."""
         return next(name for name in self.contents[self.here] if name.split()[0] == kind)
 
-    def search(self, wanted: str, *, avoiding: str = "") -> None:
+    def search(self, object_type: str, *, avoiding: str = "") -> None:
         """Go to a place that has an object of the type: one remembered, else place after place."""
-        kind = wanted.lower()
+        kind = object_type.lower()
 
         def has(place: str) -> bool:
             return any(name.split()[0] == kind for name in self.contents.get(place, ()))
 
-        known = [place for place in self.places if place != avoiding and has(place)]
-        if known:
-            self.go(known[0])
+        remembered = [place for place in self.places if place != avoiding and has(place)]
+        if remembered:
+            self.go(remembered[0])
             return
-        likely = [place.lower() for place in PLACES[wanted]]
+        likely = [place.lower() for place in PLACES[object_type]]
         unlikely = float(len(likely) + 2)
         order = sorted(
             (place for place in self.places if place not in self.contents and place != avoiding),
@@ -118,12 +118,12 @@ class _Person:
             self.go(place, opening=True)
             if has(place):
                 return
-        raise LdmError(f"The expert found no {kind}.", "Its household is not as it expects.")
+        raise LdmError(f"The expert found no {kind}.", "Look for what differs in the household.")
 
-    def fetch(self, wanted: str, *, avoiding: str = "") -> str:
-        """Find an object of the type and pick it up; returns its name."""
-        self.search(wanted, avoiding=avoiding)
-        held = self.nearest(wanted.lower())
+    def fetch(self, object_type: str, *, avoiding: str = "") -> str:
+        """Find an object of the type and pick it up; return its name."""
+        self.search(object_type, avoiding=avoiding)
+        held = self.nearest(object_type.lower())
         self.do(f"take {held} from {self.here}")
         self.contents[self.here].remove(held)
         return held
