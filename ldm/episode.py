@@ -25,7 +25,7 @@ NO_ACTION = "(no action)"
 
 @runtime_checkable
 class Environment(Protocol):
-    """A world in text. `tests/contract.py` states what every one must satisfy."""
+    """A world in text. `ldm.testing.EnvironmentContract` states what every one must satisfy."""
 
     card: Card
 

@@ -19,9 +19,9 @@ from ldm.envs.alfworld.conversations import parse
 from ldm.envs.alfworld.games import FILE, KINDS, own_games
 from ldm.envs.alfworld.official import as_data
 from ldm.errors import ForkUnsupported, LdmError
+from ldm.testing import EnvironmentContract
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
-from tests.contract import EnvironmentContract
 from tools.alfworld.replay import replay
 
 EPISODES = CHECKOUT / "data" / "trajectories" / "alfworld" / "demo_train.jsonl"

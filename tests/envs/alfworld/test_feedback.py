@@ -19,7 +19,7 @@ from ldm.envs.alfworld.games import Game, Skipped, own_games, read_game, scan_sp
 from ldm.envs.alfworld.texts import NOTHING
 from ldm.errors import LdmError
 from ldm.records import Problem
-from tests.contract import EnvironmentContract
+from ldm.testing import EnvironmentContract
 
 VERBS = (
     "take",
