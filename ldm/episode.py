@@ -69,8 +69,8 @@ class Agent(Protocol):
     name: str
     sees_reward: bool
 
-    def budget(self, env: str) -> int:
-        """How many environment and think steps a trial in environment `env` may take."""
+    def budget(self, card: Card) -> int:
+        """Return how many environment and think steps a trial may take; `card`: where."""
         ...
 
     def solve(self, episode: Episode) -> None:
@@ -289,7 +289,7 @@ def run_episode(
     KeyboardInterrupt, SystemExit and RunStopped pass through: no episode is at fault for those.
     """
     started = time.perf_counter()
-    episode = Episode(env, task, budget=agent.budget(task.env), sees_reward=agent.sees_reward)
+    episode = Episode(env, task, budget=agent.budget(env.card), sees_reward=agent.sees_reward)
     error = ""
     try:
         agent.solve(episode)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
@@ -296,6 +296,8 @@ class Card:
     skills: higher-level abilities built from actions (ADaPT's Table 1).
     judged: the first words of those skills that take no action: one looks and decides.
     kinds: task type → one sentence on what it asks for.
+    published: agent → option → the value that it was published with here, where the agent's own
+        option is None; "env.NAME" is an option of the environment.
     """
 
     name: str
@@ -304,3 +306,4 @@ class Card:
     skills: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
     kinds: dict[str, str] = field(default_factory=dict)
+    published: Mapping[str, Mapping[str, int | float | str]] = field(default_factory=dict)

@@ -137,7 +137,9 @@ def _environments() -> Iterator[Check]:
     usable, broken = registered()
     for env in usable.values():
         extra = metadata_of(env).extra
-        for name in extra.distributions if extra else ():
+        if extra is None:
+            continue
+        for name in extra.distributions:
             check = _package(name, "missing", extra.install)
             if check.status == "missing":
                 check = replace(check, detail=f"not installed; only for {extra.purpose}")

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: B of LDM²: trajectories in a batch memory, where an environment does not say otherwise.
 BATCH_SIZE = 50
+#: How `Card.published` marks an option that is the environment's.
+ENV_PREFIX = "env."
 
 
 class DataReport(Protocol):
@@ -162,6 +164,20 @@ def card_of(env: EnvironmentClass) -> Card | None:
     """Return the card of an environment class; None where only its instances have one."""
     card = getattr(env, "card", None)
     return card if isinstance(card, Card) else None
+
+
+def published_options(name: str, method: str) -> dict[str, str]:
+    """Return the environment options that `method` was published with on the environment `name`.
+
+    As `--set env.NAME=VALUE` would have them. Raises LdmError where there is no such environment.
+    """
+    card = card_of(load_env(name))
+    values = card.published.get(method, {}) if card else {}
+    return {
+        option.removeprefix(ENV_PREFIX): str(value)
+        for option, value in values.items()
+        if option.startswith(ENV_PREFIX)
+    }
 
 
 def batch_size(name: str) -> int:

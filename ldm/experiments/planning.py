@@ -110,8 +110,10 @@ def _published(env: str, options: Settings) -> Settings:
     """Return the options with those that the paper plays this environment with, unless given."""
     from ldm.agents.autoplan import AutoPlanAgent
     from ldm.envs import load_env
+    from ldm.envs.metadata import card_of
 
-    published = load_env(env).card.published.get(AutoPlanAgent.name, {})
+    card = card_of(load_env(env))
+    published = card.published.get(AutoPlanAgent.name, {}) if card else {}
     values = {
         name.removeprefix("env."): str(value)
         for name, value in published.items()

@@ -63,7 +63,7 @@ class AgentContract:
         assert isinstance(agent, Agent)
         assert agent.name
         assert isinstance(agent.sees_reward, bool)
-        assert agent.budget(env.card.name) >= 1
+        assert agent.budget(env.card) >= 1
 
     def test_every_episode_comes_to_an_end_without_an_error(self, env: Environment) -> None:
         agent = self.make_agent()

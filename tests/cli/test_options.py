@@ -97,7 +97,7 @@ class TestPlayerBuilder:
         env, agent = self.builder()
         assert isinstance(env, ToyEnv)
         assert env.options.shelves == 2
-        assert agent.budget("toy") == 9
+        assert agent.budget(env.card) == 9
 
     def test_an_agent_that_needs_a_model_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from ldm.agents.random import RandomAgent

@@ -21,9 +21,9 @@ from ldm.episode import NO_ACTION, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render
-from ldm.types import Step
+from ldm.types import Card, Step
 
-#: Steps of a trial in the paper's experiments (§4.1).
+#: Steps of a trial in the paper's experiments (§4.2).
 BUDGET = 35
 #: Note of an episode: what the model said at each step, before it was formalised.
 SAID = "said"
@@ -100,8 +100,8 @@ class AutoPlanAgent:
             return None
         return frozenset(plan.kind for plan in plans.in_folder(Path(options.plans), env))
 
-    def budget(self, env: str) -> int:
-        """The steps of a trial, in any environment."""
+    def budget(self, card: Card) -> int:
+        """Return the steps of a trial, in any environment."""
         return self.options.budget
 
     def solve(self, episode: Episode) -> None:
