@@ -13,37 +13,45 @@ def with_data(env: str, options: Settings, runtime: Runtime) -> Settings:
     return sorted_settings({**dict(options), **({"data": folder} if folder else {})})
 
 
-def training_split(env: str, split: str, options: Settings, runtime: Runtime) -> str:
+def training_split(
+    env: str, split: str, options: Settings, runtime: Runtime, *, explore: bool = True
+) -> str:
     """Return the training split to use: the one asked for, or the environment's first.
 
+    explore: of the splits that need no data, take the one for exploring; else the last.
     Raises LdmError where `split` is none of the environment's training splits.
     """
     from ldm.envs import load_env
+    from ldm.envs.metadata import metadata
 
     known = load_env(env).train_splits
     if split and split not in known:
         raise LdmError(
             f"{split} is no training split of {env}.", f"Use one of: {', '.join(known)}."
         )
-    return split or _without_data(env, options, "explore", runtime) or known[0]
+    shipped = metadata(env).shipped
+    if split or shipped is None or "data" in dict(options):
+        return split or known[0]
+    return _without_data(env, shipped.explore if explore else known[-1], runtime)
 
 
 def evaluation_split(env: str, split: str, options: Settings, runtime: Runtime) -> str:
     """Return the split to evaluate: the one asked for, or the environment's default."""
     from ldm.envs import load_env
-
-    return split or _without_data(env, options, "test", runtime) or load_env(env).default_split
-
-
-def _without_data(env: str, options: Settings, purpose: str, runtime: Runtime) -> str:
-    """Return the shipped split for a purpose where `env` needs data and none are known, else ""."""
     from ldm.envs.metadata import metadata
 
-    about = metadata(env)
-    if about.shipped is None or "data" in dict(options):
-        return ""
-    split: str = getattr(about.shipped, purpose)
-    variable = f" or ${about.data.variable}" if about.data else ""
+    shipped = metadata(env).shipped
+    if split or shipped is None or "data" in dict(options):
+        return split or load_env(env).default_split
+    return _without_data(env, shipped.test, runtime)
+
+
+def _without_data(env: str, split: str, runtime: Runtime) -> str:
+    """Return the shipped split, and say that it is used because no data are known."""
+    from ldm.envs.metadata import metadata
+
+    data = metadata(env).data
+    variable = f" or ${data.variable}" if data else ""
     runtime.message(
         f"No data of {env} is known (--data{variable}): using the shipped split {split}."
     )

@@ -251,10 +251,11 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     Each names the next one as its companion, so that resuming the first resumes all. Nothing is
     written where something does not fit. Raises LdmError as `evaluate`.
     """
+    specs = [_with_digests(spec) for spec in specs]
     for spec in {spec.agent: spec for spec in specs}.values():
         _check_models(spec, models, runtime)
     say_limits(specs, models, runtime)
-    checked = [check(_with_digests(spec), runtime) for spec in specs]
+    checked = [check(spec, runtime) for spec in specs]
     members: list[Recorded[EvaluationSpec]] = []
     companion = ""
     for one in reversed(checked):

@@ -53,7 +53,7 @@ def prepare(spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Recorded[
     options = with_data(spec.env, _published(spec.env, spec.env_options), runtime)
     spec = replace(
         spec,
-        split=training_split(spec.env, spec.split, options, runtime),
+        split=training_split(spec.env, spec.split, options, runtime, explore=False),
         out=str(Path(spec.out).expanduser().absolute()),
         env_options=options,
     )

@@ -10,7 +10,6 @@ stored directory anew: what it is worth is that an earlier version made it.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
