@@ -16,7 +16,7 @@ from ldm.agents.adapt.tree import NOTE
 from ldm.agents.executor import LoopAgent, LoopOptions, examples
 from ldm.episode import Episode
 
-#: d_max and the steps of an executor call in the paper's experiments (§4).
+#: d_max and the steps of an executor call in the paper's experiments (§4.2, App. A).
 DEPTHS: Mapping[str, int] = {"alfworld": 3, "webshop": 3, "textcraft": 4}
 DEPTH = 3
 STEPS: Mapping[str, int] = {"alfworld": 20, "webshop": 15, "textcraft": 20}

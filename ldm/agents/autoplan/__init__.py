@@ -23,7 +23,7 @@ from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render
 from ldm.types import Step
 
-#: Steps of a trial in the paper's experiments (§4.1).
+#: Steps of a trial in the paper's experiments (§4.2).
 BUDGET = 35
 #: Note of an episode: what the model said at each step, before it was formalised.
 SAID = "said"
