@@ -100,7 +100,7 @@ def check_agents(asked: Sequence[str], recorded: Sequence[EvaluationPlan], name:
 
 
 def check_examples(plan: EvaluationPlan, env: str, tasks: Sequence[Task]) -> None:
-    """Raise LeakageError where the agent's prompts show one of the tasks (design §7)."""
+    """Raise LeakageError where the agent's prompts show one of the tasks."""
     from ldm.eval import check_leakage
 
     found = Wiring.of(plan).agent_class()
