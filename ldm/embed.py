@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEFAULT = "all-MiniLM-L6-v2"
-#: SHA-256 of the default model's model.safetensors (design §4).
+#: SHA-256 of the default model's model.safetensors (docs/architecture.md#the-store).
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 #: Distinct texts whose vectors an embedder remembers; an episode repeats itself a lot.
 REMEMBERED = 20_000

@@ -1,4 +1,4 @@
-"""Environment and Agent protocols, and the Episode that stands between them (design §2).
+"""Environment and Agent protocols, and the Episode that stands between them.
 
 An agent never holds the environment: it acts through an `Episode`, which records every step,
 counts invalid actions, enforces the budget and hides the reward from agents that did not declare
@@ -30,7 +30,7 @@ class Environment(Protocol):
     card: Card
 
     def protocol(self) -> Mapping[str, Any]:
-        """What makes scores comparable (design §7), as JSON values: version, data hash, …"""
+        """What makes scores comparable, as JSON values: version, data hash, …"""
         ...
 
     def tasks(self, split: str) -> Sequence[Task]:
@@ -295,7 +295,7 @@ def run_episode(
         agent.solve(episode)
     except RunStopped:
         raise
-    except Exception:  # one broken episode must not lose the others (design §8)
+    except Exception:  # one broken episode must not lose the others
         error = traceback.format_exc()
     result = episode._result(agent.name, time.perf_counter() - started, error)
     return result, tuple(trial.trajectory for trial in episode._trials)

@@ -1,6 +1,6 @@
 """The errors that a user can do something about.
 
-Bad model output is never an error: it is data, an invalid action that is counted (design §8).
+Bad model output is never an error: it is data, an invalid action that is counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MemoryStoreError(LdmError):
 
 
 class LeakageError(LdmError):
-    """A memory or a prompt holds what comes from tasks about to be evaluated (design §7)."""
+    """A memory or a prompt holds what comes from tasks about to be evaluated."""
 
     def __init__(self, sources: Sequence[str], remedy: str, what: str = "the memory") -> None:
         shown = ", ".join(sources[:5]) + (", …" if len(sources) > 5 else "")

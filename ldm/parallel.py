@@ -98,7 +98,7 @@ def parallel_map(
     handled in this process. on_result is called here with each result as it comes; SIGTERM is
     raised as KeyboardInterrupt while the map runs.
     threads: threads of this process instead, for workers that mostly wait and share something that
-    lives in this process, such as the client of a model service (design §7).
+    lives in this process, such as the client of a model service (architecture.md#runs-and-records).
     Raises what a worker raised, and WorkerDied where a process was killed or ran out of memory.
     """
     workers = min(workers, len(items))

@@ -1,4 +1,4 @@
-"""The only JSONL codec: one record a line, checked on the way in (design §7).
+"""The only JSONL codec: one record a line, checked on the way in.
 
 Dataclasses of `ldm.types` are parsed strictly by pydantic, so a wrong type, a missing or a
 misspelt field is reported as file:line:field. The same definitions give the published JSON Schemas.

@@ -1,4 +1,4 @@
-"""Runs: their directory, their resuming, and the parallel map over tasks (design §7).
+"""Runs: their directory, their resuming, and the parallel map over tasks.
 
 A run lives in `runs/<id>/`: `run.json` says what it is determined by, workers append one line a
 task to files of their own in `parts/`, and whoever owns the run merges them in task order once all

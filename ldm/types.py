@@ -1,4 +1,4 @@
-"""The values that flow through the package: small, frozen, standard library only (design §2).
+"""The values that flow through the package: small, frozen, standard library only.
 
 A trajectory is written o_1, a_1, o_2, a_2, …: `Trajectory.opening` is o_1 and each `Step` holds an
 action together with the observation that followed it.
@@ -48,7 +48,7 @@ class Task:
     split: "train", "valid_seen", …
     goal: the instruction in words.
     kind: the task type, e.g. "heat"; memories are batched within a kind.
-    source: what a memory and an evaluation must not share (design §7): the game in ALFWorld, the
+    source: what a memory and an evaluation must not share: the game in ALFWorld, the
         product in WebShop. Empty means the id itself.
     """
 

@@ -75,7 +75,7 @@ class LoopAgent:
 
     @staticmethod
     def sources(options: LoopOptions, env: str) -> Iterable[str]:
-        """Sources of what its prompts show: they may not be evaluated (design §7).
+        """Sources of what its prompts show: they may not be evaluated.
 
         Raises LdmError where the demonstrations are no longer those that the run began with.
         """

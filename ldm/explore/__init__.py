@@ -1,4 +1,4 @@
-"""Refinement: tree exploration that adds high-reward tuples to the memory (design §5).
+"""Refinement: tree exploration that adds high-reward tuples to the memory (LDM² §3.3).
 
 `refine` explores goals; `positions` restores states, `tree` grows and prunes, `goals` says what may
 be explored, `report` and `picture` show what came of it.

@@ -1,4 +1,4 @@
-"""Which goals may be explored: new ones, of a training split, that no evaluation has used (§5)."""
+"""Which goals may be explored: new ones, of a training split, that no evaluation has used."""
 
 from __future__ import annotations
 

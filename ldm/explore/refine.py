@@ -131,7 +131,7 @@ class Explorer:
             trees = self.explore(task)
         except RunStopped:
             raise
-        except Exception:  # one broken goal must not lose the others (design §8)
+        except Exception:  # one broken goal must not lose the others
             error = traceback.format_exc()
         return Explored(index, task, trees, round(time.perf_counter() - started, 3), error)
 

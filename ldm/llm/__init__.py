@@ -1,4 +1,4 @@
-"""What the package asks of a language model (design §2); `ldm.llm.client` is how it is answered."""
+"""What the package asks of a language model; `ldm.llm.client` is how it is answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request to a model, and the record of a call: a line of llm.jsonl (design §7)."""
+"""A request to a model, and the record of a call: a line of llm.jsonl."""
 
 from __future__ import annotations
 

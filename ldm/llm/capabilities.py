@@ -1,4 +1,4 @@
-"""What a server lets a request say for a model: found out once, kept in the run (design §2)."""
+"""What a server lets a request say for a model: found out once, kept in the run."""
 
 from __future__ import annotations
 

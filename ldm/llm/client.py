@@ -1,4 +1,4 @@
-"""The client: any OpenAI-compatible server, recorded, metered, bounded and hard to break (§7, §8).
+"""The client: any OpenAI-compatible server, recorded, metered, bounded and hard to break.
 
 A call is looked up in the recording first. If it is not there, it is paid for: admitted by the
 meter, sent through the gate, tried again where that can help, and written down before anyone sees

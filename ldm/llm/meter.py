@@ -1,4 +1,4 @@
-"""What calls cost, and limits that stop a run before it costs more (design §7)."""
+"""What calls cost, and limits that stop a run before it costs more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings of calls: appended line by line, looked up by key, shared by runs (design §7)."""
+"""Recordings of calls: appended line by line, looked up by key, shared by runs."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def names() -> tuple[str, ...]:
 
 
 def digests() -> dict[str, str]:
-    """Prompt → hash of its file, for the record of a run (design §7)."""
+    """Prompt → hash of its file, for the record of a run (architecture.md#runs-and-records)."""
     files = sorted(FOLDER.rglob(f"*{SUFFIX}"))
     return {
         file.relative_to(FOLDER).with_suffix("").as_posix(): stable_hash(

