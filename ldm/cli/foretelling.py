@@ -10,7 +10,7 @@ from ldm.cli.models import ModelOptions, listed
 
 if TYPE_CHECKING:
     from ldm.llm.calls import Request
-    from ldm.llm.meter import Price
+    from ldm.llm.prices import Price
     from ldm.types import Usage
 
 #: How many items are measured.
@@ -53,12 +53,12 @@ def at_most(requests: Sequence[Request], options: ModelOptions) -> list[str]:
     )
     if not prices:
         return [f"{said}; nothing was sent.", _unknown(options)]
-    return [f"{said}, {max(price.of(most) for price in prices):.4f} USD; nothing was sent."]
+    return [f"{said}, {max(price.most(most) for price in prices):.4f} USD; nothing was sent."]
 
 
 def _prices(options: ModelOptions) -> list[Price]:
     """The prices of all models that are called; [] where one is unknown."""
-    from ldm.llm.meter import load_prices, price_of
+    from ldm.llm.prices import load_prices, price_of
 
     prices = load_prices(Path(options.prices) if options.prices else None)
     roles = options.roles()

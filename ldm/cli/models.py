@@ -246,9 +246,10 @@ def connection(timeout: float | None = None) -> Connection:
 def make_client(options: ModelOptions, directory: Path | None) -> Client:
     """The client that the options describe; see `Models`."""
     from ldm.llm import capabilities, recording
-    from ldm.llm.client import Client, Equipment
-    from ldm.llm.gate import Gate
-    from ldm.llm.meter import Limits, Meter, load_prices
+    from ldm.llm.client import Client, ClientSetup
+    from ldm.llm.concurrency import ConcurrencyLimiter
+    from ldm.llm.meter import CostLimits, Meter
+    from ldm.llm.prices import load_prices
     from ldm.llm.service import Service
 
     concurrency = options.at_once
@@ -257,7 +258,7 @@ def make_client(options: ModelOptions, directory: Path | None) -> Client:
     if directory is not None:
         own, known = directory / recording.FILE, directory / capabilities.FILE
     return Client(
-        Equipment(
+        ClientSetup(
             service=Service(where, connections=concurrency) if where else None,
             recording=recording.Recording(
                 own,
@@ -265,11 +266,11 @@ def make_client(options: ModelOptions, directory: Path | None) -> Client:
                 replay=Path(options.replay) if options.replay else None,
             ),
             meter=Meter(
-                Limits(options.max_usd, options.max_tokens, options.max_calls),
+                CostLimits(options.max_usd, options.max_tokens, options.max_calls),
                 load_prices(Path(options.prices) if options.prices else None),
             ),
-            gate=Gate(concurrency),
-            known=capabilities.Known(known, where.shown if where else ""),
+            limiter=ConcurrencyLimiter(concurrency),
+            capabilities=capabilities.CapabilityStore(known, where.shown if where else ""),
         )
     )
 

@@ -21,7 +21,7 @@ from ldm.agents.autoplan.plans import Experience, Iteration, Reflection
 from ldm.agents.transcript import View, ask, told
 from ldm.episode import Environment, run_episode
 from ldm.errors import Interrupted, LdmError, RunStopped
-from ldm.llm import LLM, Message, Scoped
+from ldm.llm import LLM, Message, ScopedLLM
 from ldm.prompts import render, shortened
 from ldm.runs import Run, carry_out, writing
 from ldm.types import Card, Task, Trajectory, Usage, stable_seed
@@ -206,7 +206,7 @@ class _Collector:
             return Experience(item.index, result)
         (note,) = (note for note in result.notes if note.kind == SAID)
         spent: list[Usage] = []
-        llm = Scoped(place.planner, lambda: (seed, item.task.id, "reflection"), spent.append)
+        llm = ScopedLLM(place.planner, lambda: (seed, item.task.id, "reflection"), spent.append)
         found = Experience(item.index, result, trajectories[-1], tuple(note.data["said"]))
         try:
             reflection = reflect(llm, place.env.card, item.plan, trajectories[-1], settings)
@@ -274,7 +274,7 @@ def _improved(
             "agents/autoplan/update", card=card, plan=plan, about=about, attempts=attempts
         )
 
-    llm = Scoped(place.planner, lambda: (*scope, "update"))
+    llm = ScopedLLM(place.planner, lambda: (*scope, "update"))
     completion, _ = ask(llm, prompt, View(0, LONGEST), 0, max_tokens=settings.length)
     return cleaned(completion.text)
 

@@ -1,4 +1,4 @@
-"""What a whole run will cost, from a measured sample of it."""
+"""Estimates of what a whole run will cost, from a measured sample of it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Estimate:
 
 
 def extrapolate(sample: Sequence[float], total: int) -> Estimate:
-    """The total over `total` items of which `sample` was measured (at least one).
+    """Estimate the total over `total` items of which `sample` was measured (at least one).
 
-    The interval is Student's for the sum of the items that are left: their mean is uncertain, and
-    so is each of them.
+    The interval is Student's for the sum of the remaining items: their mean is uncertain, and so
+    is each of them.
     """
-    known, left = sum(sample), total - len(sample)
-    if left <= 0:
-        return Estimate(known, known, known)
-    expected = known + left * statistics.fmean(sample)
+    measured, remaining = sum(sample), total - len(sample)
+    if remaining <= 0:
+        return Estimate(measured, measured, measured)
+    expected = measured + remaining * statistics.fmean(sample)
     if len(sample) < 2:
-        return Estimate(expected, known, None)
+        return Estimate(expected, measured, None)
     from scipy.stats import t
 
-    spread = statistics.stdev(sample) * math.sqrt(left + left**2 / len(sample))
+    spread = statistics.stdev(sample) * math.sqrt(remaining + remaining**2 / len(sample))
     half = float(t.ppf(0.975, len(sample) - 1)) * spread
-    return Estimate(expected, max(known, expected - half), expected + half)
+    return Estimate(expected, max(measured, expected - half), expected + half)
