@@ -23,7 +23,7 @@ from ldm.episode import Environment, run_episode
 from ldm.errors import Interrupted, LdmError, RunStopped
 from ldm.llm import LLM, Message, ScopedLLM
 from ldm.prompts import render, shortened
-from ldm.runs import Run, carry_out, writing
+from ldm.runs import Run, run_items, writing
 from ldm.types import Card, Task, Trajectory, Usage, stable_seed
 
 ITERATIONS = "iterations.jsonl"
@@ -124,7 +124,7 @@ def optimise(  # noqa: PLR0913 - said by name in every call
                     _Item(begun + at, number, task, plan)
                     for at, task in enumerate(draw(pool, settings, seed, number))
                 ]
-                found = carry_out(
+                found = run_items(
                     run,
                     _Collecting(wiring, settings, seed),
                     items,
@@ -150,7 +150,7 @@ def optimise(  # noqa: PLR0913 - said by name in every call
 
 @contextmanager
 def _resumable(run: Run) -> Iterator[None]:
-    """What stops the rewriting of a plan says how to go on, as `carry_out` does for attempts."""
+    """What stops the rewriting of a plan says how to go on, as `run_items` does for attempts."""
     go_on = f"Go on with `{run.resume_command}`."
     try:
         yield

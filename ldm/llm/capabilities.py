@@ -121,7 +121,7 @@ class CapabilityStore:
     """Capabilities by server and model, in a file of the run or in memory only. Thread-safe."""
 
     def __init__(self, path: Path | None = None, server: str = "") -> None:
-        """Open the file. server: its URL as shown. Raises LdmError where the file is another's."""
+        """Read the file. server: its URL, as shown. Raises LdmError for a file of another kind."""
         self.server = server
         self._path = path
         self._table: dict[str, dict[str, Capabilities]] = {}

@@ -179,7 +179,7 @@ class Client:
         try:
             if self._setup.service is None:
                 raise ReplayMiss(
-                    f"The recording does not hold a call that {request.model} is asked for "
+                    f"The recording does not hold a call of {request.model} that is needed "
                     f"(role {role}, key {request.key}).",
                     "Replay with the settings of the recorded run, or use a server.",
                 )
@@ -289,7 +289,7 @@ class Client:
         if not capabilities.max_tokens:
             unbounded = BudgetSpent(
                 f"The server takes no bound on the length of {request.model}'s replies, so "
-                "--max-usd and --max-tokens cannot be kept.",
+                "--max-usd and --max-tokens cannot be enforced.",
                 "Use --max-calls.",
             )
             self.stop(unbounded)
@@ -312,7 +312,7 @@ class Client:
             )
             self.stop(unavailable)
             return unavailable
-        return ModelError(message, "Other calls may do better; this one was given up.")
+        return ModelError(message, "Other calls may succeed; this one was given up.")
 
     def _stop_reason(self) -> RunStopped:
         return self._stopped or RunStopped("The client is closed.")

@@ -76,7 +76,7 @@ class Meter:
         """Raise LdmError where there is a limit in dollars and the model's price is unknown."""
         if self._limits.usd is not None and price_of(model, self._prices) is None:
             raise LdmError(
-                f"The price of {model} is unknown, so --max-usd cannot be kept.",
+                f"The price of {model} is unknown, so --max-usd cannot be enforced.",
                 f'Give it with --prices FILE: {{"models": {{"{model}": [0.1, 0.1, 0.4]}}}} in USD '
                 "per million prompt, cached and completion tokens; or use --max-tokens.",
             )
@@ -154,7 +154,7 @@ class Meter:
         calls = self._paid.calls
         tokens = self._paid.prompt_tokens + self._paid.completion_tokens
         if limits.calls is not None and calls + sum(r.calls for r in reserved) > limits.calls:
-            return f"{calls} model calls are made, of --max-calls {limits.calls}."
+            return f"{calls} model calls of --max-calls {limits.calls} are used up."
         if limits.tokens is not None and tokens + sum(r.tokens for r in reserved) > limits.tokens:
             return (
                 f"{tokens} tokens are used; the next call could exceed --max-tokens "

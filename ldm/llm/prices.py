@@ -66,7 +66,8 @@ def load_prices(file: Path | None = None) -> dict[str, Price]:
     """Return model → price: OpenAI's present prices, with what `file` adds to them or changes.
 
     The prices are those that the installed version of `genai-prices` carries: nothing is looked up
-    in the network. Call this in the main thread, before others need the prices.
+    in the network. Prompt tokens are priced as if they were all written to the provider's cache,
+    where that costs extra: records do not tell. Call this in the main thread, before any worker.
     Raises LdmError where the file is not {"models": {NAME: [prompt, cached, completion]}}.
     """
     listed = dict(_packaged_prices())
@@ -144,7 +145,6 @@ def _price(listed: ModelPrice) -> Price | None:
     if prompt is None or completion is None:
         return None
     cached = prompt if listed.cache_read_mtok is None else listed.cache_read_mtok
-    # Records do not tell which tokens were written to the cache, so all count as if they were.
     written = prompt if listed.cache_write_mtok is None else listed.cache_write_mtok
 
     def at(tokens: int, above: tuple[tuple[int, Price], ...] = ()) -> Price:

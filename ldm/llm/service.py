@@ -157,7 +157,7 @@ class Service:
             fault = Fault("again", f"no connection ({reason})", down=True)
         except (openai.OpenAIError, ValueError) as error:  # ValueError: a body that is not UTF-8
             fault = Fault("again", f"an unreadable answer ({type(error).__name__})", final=True)
-        # Outside of the handler, so that no chained exception can show what the server said.
+        # Outside of the handler, so that no chained exception can show the server's message.
         raise fault
 
     def _reply(self, body: bytes, request: Request, capabilities: Capabilities) -> ServerReply:
