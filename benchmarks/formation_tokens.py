@@ -26,7 +26,7 @@ from ldm.embed import load_embedder
 from ldm.experiments.builders import card_of
 from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.llm.models import ModelOptions, Models
-from ldm.llm.recording import read
+from ldm.llm.recording import read_calls
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 from ldm.types import Trajectory, Usage
@@ -69,7 +69,7 @@ def main() -> None:
     episodes = records.read(arguments.episodes, Trajectory)
     default = [
         call
-        for call in read(arguments.calls)
+        for call in read_calls(arguments.calls)
         if any(words in call.request.messages[0].content for words in HISTORIES)
     ]
     ours = sum(call.usage.prompt_tokens + call.usage.completion_tokens for call in default)

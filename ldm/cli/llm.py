@@ -135,9 +135,9 @@ def _replies(
     models: Models, question: Question, schema: type[Any] | None, count: int
 ) -> list[Completion]:
     """Draw replies to the question."""
-    from ldm.llm import Sampling, Scoped
+    from ldm.llm import Sampling, ScopedLLM
 
-    model = Scoped(models.get("llm"), lambda: (question.seed, "ask"))
+    model = ScopedLLM(models.get("llm"), lambda: (question.seed, "ask"))
     return [
         model.complete(
             question.messages,
@@ -198,12 +198,13 @@ def usage(
     Example:
       ldm llm usage runs/RUN
     """
-    from ldm.llm.meter import Limits, Meter, load_prices
-    from ldm.llm.recording import read
+    from ldm.llm.meter import CostLimits, Meter
+    from ldm.llm.prices import load_prices
+    from ldm.llm.recording import read_calls
 
-    meter = Meter(Limits(), load_prices(prices))
+    meter = Meter(CostLimits(), load_prices(prices))
     for path in recordings:
-        meter.take(read(path))
+        meter.take(read_calls(path))
     accounts = meter.accounts()
     if as_json:
         output.print_json({"accounts": [asdict(account) for account in accounts]})
@@ -229,14 +230,15 @@ def _calls(
 ) -> list[Request]:
     """The calls of one reply: with a schema there may be a second, to repair it."""
     from ldm.llm.calls import Request
-    from ldm.llm.structured import SHOWN, asking_for_json, asking_for_repair, form_of
+    from ldm.llm.structured import REPAIR_EXCERPT, form_of, repair_messages, with_json_instruction
 
     if schema is None:
         return [Request(llm, tuple(messages), max_tokens=length)]
     form = form_of(schema)
-    worded = asking_for_json(messages, form.schema)
-    reply, complaint = "x" * min(length, SHOWN), "x" * COMPLAINT  # the bound takes bytes as tokens
-    again = asking_for_repair(worded, reply, complaint)
+    worded = with_json_instruction(messages, form.schema)
+    # The bound takes bytes as tokens.
+    reply, complaint = "x" * min(length, REPAIR_EXCERPT), "x" * COMPLAINT
+    again = repair_messages(worded, reply, complaint)
     return [Request(llm, words, form.schema, max_tokens=length) for words in (worded, again)]
 
 

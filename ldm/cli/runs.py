@@ -29,9 +29,9 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
       ldm runs list
       ldm runs list --json
     """
-    from ldm.runs import known_runs
+    from ldm.runs import list_runs
 
-    found = [run.manifest for run in known_runs(runs)]
+    found = [run.manifest for run in list_runs(runs)]
     if as_json:
         output.print_json([{"id": m.id, "command": m.command, "started": m.started} for m in found])
         return

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ldm.episode import Environment
 from ldm.errors import LdmError
-from ldm.runs import known_runs
+from ldm.runs import list_runs
 from ldm.types import Task
 
 #: (field, value as written) of an environment's Options.
@@ -24,7 +24,7 @@ def evaluated_sources(
     env: as it is now, for runs whose data are no longer where they were.
     """
     splits: dict[tuple[str, Settings], set[str]] = {}
-    for run in known_runs(runs):
+    for run in list_runs(runs):
         manifest = run.manifest
         plan = manifest.arguments.get("plan", {})
         if manifest.command == "eval" and plan.get("env") == name:

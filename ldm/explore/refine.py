@@ -24,7 +24,7 @@ from ldm.explore.tree import Node, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.policy import Decision, Observed, Policy
 from ldm.reasoner import Notes, Process, Reasoner
-from ldm.runs import Run, carry_out, writing
+from ldm.runs import Run, run_items, writing
 from ldm.types import Origin, Past, Step, Task, Trajectory, stable_seed
 
 TREES = "trees.jsonl"
@@ -205,7 +205,7 @@ class Explorer:
             past=position.past,
             observation=position.now.observation,
             admissible=position.now.admissible,
-            kept=kept.get(position.past[:-1], Notes()) if position.past else Notes(),
+            previous_notes=kept.get(position.past[:-1], Notes()) if position.past else Notes(),
             key=task.id,
             localize=self._with.env.localize,
         )
@@ -253,7 +253,7 @@ def refine(
             for explored in found:
                 on_result(explored)
         else:
-            found = carry_out(
+            found = run_items(
                 run,
                 _Exploration(wiring),
                 list(enumerate(tasks)),

@@ -13,7 +13,7 @@ from ldm.llm.models import ModelOptions, listed
 
 if TYPE_CHECKING:
     from ldm.llm.calls import Request
-    from ldm.llm.meter import Price
+    from ldm.llm.prices import Price
     from ldm.types import Usage
 
 #: How many items are measured.
@@ -30,22 +30,22 @@ class Estimate:
 
 
 def extrapolate(sample: Sequence[float], total: int) -> Estimate:
-    """The total over `total` items of which `sample` was measured (at least one).
+    """Estimate the total over `total` items of which `sample` was measured (at least one).
 
-    The interval is Student's for the sum of the items that are left: their mean is uncertain, and
-    so is each of them.
+    The interval is Student's for the sum of the remaining items: their mean is uncertain, and so
+    is each of them.
     """
-    known, left = sum(sample), total - len(sample)
-    if left <= 0:
-        return Estimate(known, known, known)
-    expected = known + left * statistics.fmean(sample)
+    measured, remaining = sum(sample), total - len(sample)
+    if remaining <= 0:
+        return Estimate(measured, measured, measured)
+    expected = measured + remaining * statistics.fmean(sample)
     if len(sample) < 2:
-        return Estimate(expected, known, None)
+        return Estimate(expected, measured, None)
     from scipy.stats import t
 
-    spread = statistics.stdev(sample) * math.sqrt(left + left**2 / len(sample))
+    spread = statistics.stdev(sample) * math.sqrt(remaining + remaining**2 / len(sample))
     half = float(t.ppf(0.975, len(sample) - 1)) * spread
-    return Estimate(expected, max(known, expected - half), expected + half)
+    return Estimate(expected, max(measured, expected - half), expected + half)
 
 
 def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items: str) -> list[str]:
@@ -85,12 +85,12 @@ def bound_lines(requests: Sequence[Request], options: ModelOptions) -> list[str]
     )
     if not prices:
         return [f"{line}; nothing was sent.", _unknown_price(options)]
-    return [f"{line}, {max(price.of(bound) for price in prices):.4f} USD; nothing was sent."]
+    return [f"{line}, {max(price.most(bound) for price in prices):.4f} USD; nothing was sent."]
 
 
 def _prices(options: ModelOptions) -> list[Price]:
     """Return the prices of all models that are called; [] where one is unknown."""
-    from ldm.llm.meter import load_prices, price_of
+    from ldm.llm.prices import load_prices, price_of
 
     table = load_prices(Path(options.prices) if options.prices else None)
     roles = options.roles()

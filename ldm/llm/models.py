@@ -193,9 +193,10 @@ def make_client(
 ) -> Client:
     """Return the client that the options describe; directory: as for `Models`."""
     from ldm.llm import capabilities, recording
-    from ldm.llm.client import Client, Equipment
-    from ldm.llm.gate import Gate
-    from ldm.llm.meter import Limits, Meter, load_prices
+    from ldm.llm.client import Client, ClientSetup
+    from ldm.llm.concurrency import ConcurrencyLimiter
+    from ldm.llm.meter import CostLimits, Meter
+    from ldm.llm.prices import load_prices
     from ldm.llm.service import Service
 
     concurrency = options.in_flight
@@ -207,7 +208,7 @@ def make_client(
     if directory is not None:
         own, known = directory / recording.FILE, directory / capabilities.FILE
     return Client(
-        Equipment(
+        ClientSetup(
             service=Service(server, connections=concurrency) if server else None,
             recording=recording.Recording(
                 own,
@@ -215,11 +216,11 @@ def make_client(
                 replay=Path(options.replay) if options.replay else None,
             ),
             meter=Meter(
-                Limits(options.max_usd, options.max_tokens, options.max_calls),
+                CostLimits(options.max_usd, options.max_tokens, options.max_calls),
                 load_prices(Path(options.prices) if options.prices else None),
             ),
-            gate=Gate(concurrency),
-            known=capabilities.Known(known, server.shown if server else ""),
+            limiter=ConcurrencyLimiter(concurrency),
+            capabilities=capabilities.CapabilityStore(known, server.shown if server else ""),
         )
     )
 

@@ -103,7 +103,7 @@ class Memory:
         [wanted] = embed([history])
         weighed = []
         for recall in found:
-            [told] = embed([recall.tuple.history.told])
+            [told] = embed([recall.tuple.history.text])
             similarity = round((2 * recall.similarity + float(told @ wanted)) / 3, DECIMALS)
             weighed.append(replace(recall, similarity=similarity))
         scopes = list(dict.fromkeys(recall.fallback for recall in found))

@@ -18,7 +18,7 @@ from ldm.errors import LdmError
 from ldm.memory.formation import BatchPlan, FormationOptions, FormedBatch, cut, form, texts_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.store import STAGING, Store, digest, is_server, translated, writing
-from ldm.parallel import as_they_come
+from ldm.parallel import iterate_concurrently
 from ldm.reasoner import Reasoner
 from ldm.types import Trajectory, stable_hash
 
@@ -205,7 +205,7 @@ class _Work:
         def formed(plan: BatchPlan) -> FormedBatch:
             return form(plan, self.reasoner, self.number, on_trajectory)
 
-        with closing(as_they_come(formed, plans, self.reasoner.concurrency)) as coming:
+        with closing(iterate_concurrently(formed, plans, self.reasoner.concurrency)) as coming:
             for _ in plans:
                 with self._timed("form"):
                     batch = next(coming)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ldm.errors import LdmError
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
-from ldm.parallel import at_once
+from ldm.parallel import map_concurrently
 from ldm.reasoner import Clustering, Reasoner, shortened
 from ldm.types import History, StateActionTuple, Trajectory, stable_seed
 
@@ -131,14 +131,14 @@ def form(
         on_trajectory()
         return found
 
-    written = at_once(tuples_from, plan.trajectories, reasoner.concurrency)
+    written = map_concurrently(tuples_from, plan.trajectories, reasoner.concurrency)
     tuples = [t for found in written for t in found]
     goals = sorted({t.goal for t in tuples})
     by_goal = _partition(reasoner.cluster_goals(goals), goals)
     texts_by_goal = [
         sorted({t.observation for t in tuples if t.goal in members}) for _, members in by_goal
     ]
-    clustered = at_once(reasoner.cluster_observations, texts_by_goal, reasoner.concurrency)
+    clustered = map_concurrently(reasoner.cluster_observations, texts_by_goal, reasoner.concurrency)
     goal_types, cells = [], {}
     for g, (name, members) in enumerate(by_goal):
         by_observation = _partition(clustered[g], texts_by_goal[g])

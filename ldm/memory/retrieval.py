@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 
 from ldm.memory.index import BatchIndex, IndexedTuple
-from ldm.parallel import at_once
+from ldm.parallel import map_concurrently
 from ldm.reasoner import Reasoner, TypeView
 from ldm.types import Recall
 
@@ -136,7 +136,9 @@ class Retriever:
         then their batches are searched, and the recall says so.
         """
         asked_at_once = query.classifier.concurrency if query.classifier else 1
-        found_types = at_once(lambda b: self.batches[b].classify(query), batches, asked_at_once)
+        found_types = map_concurrently(
+            lambda b: self.batches[b].classify(query), batches, asked_at_once
+        )
         classified = [(self.batches[b], *t) for b, t in zip(batches, found_types, strict=True)]
         scopes: list[tuple[Fallback, list[slice]]] = [
             ("", [batch.cells[g, o] for batch, g, o in classified]),

@@ -360,7 +360,7 @@ def is_server(location: str) -> bool:
 
 def digest(rows: Iterable[IndexedTuple]) -> str:
     """Of the tuples' ids, histories and cells, whatever their order."""
-    told = sorted([row.tuple.id, *row.cell, row.tuple.history.told] for row in rows)
+    told = sorted([row.tuple.id, *row.cell, row.tuple.history.text] for row in rows)
     return stable_hash(told, length=32)
 
 

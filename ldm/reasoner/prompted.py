@@ -272,7 +272,7 @@ class PromptedReasoner:
                 goal=state.goal,
                 opening=state.opening,
                 sub_goals=state.notes.sub_goals,
-                so_far=state.history.told,
+                so_far=state.history.text,
                 done=_course(state.history.past),
                 observation=state.observation,
                 candidates=candidates,
@@ -392,7 +392,7 @@ def _example(recall: Recall) -> dict[str, str]:
     source = recall.tuple
     return {
         "goal": source.goal,
-        "so_far": source.history.told.replace("\n", ". "),
+        "so_far": source.history.text.replace("\n", ". "),
         "observation": source.observation,
         "action": source.action,
     }

@@ -18,7 +18,7 @@ from typing import Any
 from ldm import records
 from ldm.llm.calls import Call
 from ldm.llm.capabilities import Capabilities
-from ldm.llm.service import wire
+from ldm.llm.service import request_body
 from ldm.memory import environments, generations, inspect
 from ldm.types import stable_hash
 from tests.llm.server import FakeServer
@@ -140,7 +140,9 @@ def asking(server: FakeServer, *options: str) -> Command:
         return base.start(place)
 
     def resume(place: Path) -> list[str]:
-        recorded.update(_identity(wire(c.request, Capabilities(), None)) for c in calls(place))
+        recorded.update(
+            _identity(request_body(c.request, Capabilities(), None)) for c in calls(place)
+        )
         since[0] = len(server.bodies)
         return base.resume(place)
 

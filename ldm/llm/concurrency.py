@@ -1,4 +1,4 @@
-"""The bound on requests in flight, which gives way when the server says that it is too much."""
+"""The limit on requests in flight, which adapts when the server says that it is overloaded."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import threading
 import time
 
 
-class Gate:
-    """At most `limit` requests at a time; fewer for a while after the server refused one.
+class ConcurrencyLimiter:
+    """Admits at most `limit` requests at a time; fewer for a while after the server refused one.
 
     A refusal (429) halves the width, once for all the requests that were in flight together, and
-    holds new requests back for as long as the server asked; every answer widens it a little again.
+    holds new requests back for as long as the server asked; every response widens it a little.
     """
 
     def __init__(self, limit: int) -> None:
@@ -19,7 +19,7 @@ class Gate:
         self._width = float(limit)
         self._in_flight = 0
         self._closed_until = 0.0
-        self._narrowed = 0.0
+        self._last_narrowed = 0.0
         self._shut = False
         self._changed = threading.Condition()
 
@@ -29,9 +29,9 @@ class Gate:
         return max(1, int(self._width))
 
     def enter(self) -> float | None:
-        """Wait for a place; returns when it was got, for `narrow`. `leave` gives it back.
+        """Wait for a slot and return the time of entry, which `narrow` takes; `leave` frees it.
 
-        None, at once, where the gate is shut or shut meanwhile: there is no place to give back.
+        Return None where the limiter is shut, or is shut while waiting: there is no slot to free.
         """
         with self._changed:
             while True:
@@ -46,18 +46,19 @@ class Gate:
             return time.monotonic()
 
     def shut(self) -> None:
-        """Let nobody in from now on, and send away those who wait."""
+        """Admit no request from now on, and wake those that wait."""
         with self._changed:
             self._shut = True
             self._changed.notify_all()
 
     def leave(self) -> None:
+        """Free the slot of a request that has ended."""
         with self._changed:
             self._in_flight -= 1
             self._changed.notify()
 
     def widen(self) -> None:
-        """After an answer: about one place more a round of requests."""
+        """Widen after a response: by about one slot per round of requests."""
         with self._changed:
             before = self.width
             self._width = min(float(self.limit), self._width + 1.0 / self._width)
@@ -65,10 +66,13 @@ class Gate:
                 self._changed.notify_all()
 
     def narrow(self, entered: float, seconds: float) -> None:
-        """After a refusal of a request that entered at `entered`; let nobody in for `seconds`."""
+        """Narrow after a refusal of a request that entered at `entered`; admit none for `seconds`.
+
+        Only the first refusal of a round counts: the others carry no further information.
+        """
         with self._changed:
             now = time.monotonic()
-            if entered > self._narrowed:  # the others of that round say nothing new
+            if entered > self._last_narrowed:
                 self._width = max(1.0, self._width / 2)
-                self._narrowed = now
+                self._last_narrowed = now
             self._closed_until = max(self._closed_until, now + seconds)

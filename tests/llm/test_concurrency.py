@@ -11,10 +11,10 @@ import pytest
 
 from ldm.errors import BudgetSpent, RunStopped
 from ldm.llm import Message
-from ldm.llm.client import Patience
-from ldm.llm.gate import Gate
-from ldm.llm.meter import Limits
-from ldm.llm.recording import read
+from ldm.llm.client import RetryPolicy
+from ldm.llm.concurrency import ConcurrencyLimiter
+from ldm.llm.meter import CostLimits
+from ldm.llm.recording import read_calls
 from tests.llm.conftest import Connect, Serve
 
 SOON = 5.0
@@ -49,41 +49,41 @@ def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[object
 
 class TestTheGate:
     def test_a_refusal_halves_it_once_a_round_and_answers_widen_it(self) -> None:
-        gate = Gate(8)
-        entered = [gate.enter() for _ in range(3)]
+        limiter = ConcurrencyLimiter(8)
+        entered = [limiter.enter() for _ in range(3)]
         for moment in entered:
             assert moment is not None
-            gate.narrow(moment, 0.0)
-        assert gate.width == 4
+            limiter.narrow(moment, 0.0)
+        assert limiter.width == 4
         for _ in range(100):
-            gate.widen()
-        assert gate.width == 8
+            limiter.widen()
+        assert limiter.width == 8
 
     def test_holds_new_requests_back_for_as_long_as_the_server_asked(self) -> None:
-        gate = Gate(2)
-        moment = gate.enter()
+        limiter = ConcurrencyLimiter(2)
+        moment = limiter.enter()
         assert moment is not None
-        gate.narrow(moment, 0.05)
-        gate.leave()
-        later = gate.enter()
+        limiter.narrow(moment, 0.05)
+        limiter.leave()
+        later = limiter.enter()
         assert later is not None
         assert later - moment >= 0.05
 
     @pytest.mark.parametrize("why", ["full", "closed for ten minutes"])
     def test_shut_it_sends_away_who_waits_and_who_comes(self, why: str) -> None:
-        gate = Gate(1)
-        moment = gate.enter()
+        limiter = ConcurrencyLimiter(1)
+        moment = limiter.enter()
         assert moment is not None
         if why != "full":
-            gate.narrow(moment, 600.0)
-            gate.leave()
-        thread, outcome = in_thread(gate.enter)
+            limiter.narrow(moment, 600.0)
+            limiter.leave()
+        thread, outcome = in_thread(limiter.enter)
         thread.join(0.02)
         assert thread.is_alive()
-        gate.shut()
+        limiter.shut()
         thread.join(SOON)
         assert outcome == [None]
-        assert gate.enter() is None
+        assert limiter.enter() is None
 
 
 class TestStoppingAClient:
@@ -91,11 +91,11 @@ class TestStoppingAClient:
         self, serve: Serve, connect: Connect
     ) -> None:
         server = serve(retry_after="600")
-        client = connect(server, patience=Patience(first=0.01, retry_after=600.0))
+        client = connect(server, retry=RetryPolicy(first=0.01, retry_after=600.0))
         client.capabilities("m")
         server.behaviour.rates = {"429": 1.0}
         refused, first = in_thread(lambda: client.model("m").complete(ask("1")))
-        until(lambda: client._with.gate.width == 8)  # the refusal has come
+        until(lambda: client._setup.limiter.width == 8)  # the refusal has come
         waiting, second = in_thread(lambda: client.model("m").complete(ask("2")))
         waiting.join(0.05)
         assert refused.is_alive()
@@ -108,7 +108,7 @@ class TestStoppingAClient:
 
     def test_wakes_who_waits_for_room_below_a_limit(self, serve: Serve, connect: Connect) -> None:
         server = serve()
-        client = connect(server, limits=Limits(calls=2))
+        client = connect(server, limits=CostLimits(calls=2))
         client.capabilities("m")
         server.behaviour.latency = 0.5
         _, first = in_thread(lambda: client.model("m").complete(ask("1")))
@@ -131,7 +131,7 @@ class TestStoppingAClient:
         in_thread(lambda: client.model("m").complete(ask("1")))
         until(lambda: client.under_way == 1)
         client.close(grace=SOON)
-        assert [call.request.messages for call in read(tmp_path)][1:] == [ask("1")]
+        assert [call.request.messages for call in read_calls(tmp_path)][1:] == [ask("1")]
         with pytest.raises(RunStopped, match="closed"):
             client.model("m").complete(ask("2"))
 
@@ -139,7 +139,7 @@ class TestStoppingAClient:
         self, serve: Serve, connect: Connect
     ) -> None:
         server = serve(rejects=("max_tokens", "max_completion_tokens"))
-        client = connect(server, limits=Limits(tokens=10**6))
+        client = connect(server, limits=CostLimits(tokens=10**6))
         with pytest.raises(BudgetSpent, match="takes no bound on the length of m's replies"):
             client.model("m").complete(ask("1"))
         assert server.outcomes["answered"] == 0
