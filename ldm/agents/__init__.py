@@ -82,7 +82,8 @@ class AgentClass(Protocol):
     needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
     paper: where the agent comes from, for `ldm agents` and tables.
     It may also have a static method sources(options, env) → what its prompts show and so may not be
-    evaluated. What it was published with in an environment, that environment's card says.
+    evaluated, and an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say
+    of it. What it was published with in an environment, that environment's card says.
     """
 
     name: str

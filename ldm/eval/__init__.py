@@ -2,7 +2,7 @@
 
 from ldm.eval.plan import EvaluationPlan, check_leakage, select
 from ldm.eval.report import RefinedRecalls, Report, as_json, refined_recalls
-from ldm.eval.runner import evaluate, finished, protocol, results, sample
+from ldm.eval.runner import agent_of, evaluate, finished, protocol, results, sample
 from ldm.eval.statistics import (
     Difference,
     Group,
@@ -20,6 +20,7 @@ __all__ = [
     "RefinedRecalls",
     "Report",
     "Summary",
+    "agent_of",
     "as_json",
     "bootstrap",
     "check_leakage",

@@ -1,7 +1,7 @@
 """ADaPT (Prasad et al., arXiv 2311.05772): decompose a task when, and only when, it failed.
 
-`controller` recurses, `logic` reads the planner's plans, `handing` says what goes from one
-sub-task to the next, `tree` is what goes into the record.
+`controller` recurses, `logic` reads the planner's plans, `handover` says what goes from one
+sub-task to the next, `tree` is what goes into the record, `findings` what reports make of it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from typing import ClassVar, Literal
 
 from ldm.agents import demonstrations
 from ldm.agents.adapt.controller import Controller, Counted, Limits
+from ldm.agents.adapt.findings import REPORTING
 from ldm.agents.adapt.tree import NOTE
 from ldm.agents.executor import LoopAgent, LoopOptions, examples
+from ldm.agents.reporting import Reporting
 from ldm.episode import Episode
 from ldm.types import Card
 
@@ -60,6 +62,7 @@ class AdaptAgent(LoopAgent):
 
     name = "adapt"
     paper: ClassVar[str] = "ADaPT, arXiv 2311.05772"
+    reporting: ClassVar[Reporting] = REPORTING
     Options: ClassVar[type[AdaptOptions]] = AdaptOptions
     options: AdaptOptions
 

@@ -34,6 +34,7 @@ CARD = Card(
         "depth3": "craft an item over two crafted steps before the last",
         "depth4": "craft an item over three crafted steps before the last",
     },
+    handover="inventory",
     published={
         "standard": _LOOP,
         "react": _LOOP,

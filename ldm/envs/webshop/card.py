@@ -41,6 +41,9 @@ CARD = Card(
     ),
     judged=("shortlist", "match"),
     kinds={KIND: "buy a product that fits an instruction"},
+    handover="page",
+    # Of products: Amazon's begin with B and a digit, those of our own shop with L.
+    codes=r"\b(?:B\d[A-Z0-9]{8}|L[0-9A-F]{9})\b",
     published={
         "standard": _LOOP,
         "react": _LOOP,

@@ -11,7 +11,8 @@ import pytest
 
 from ldm import records
 from ldm.agents import Resources, demonstrations
-from ldm.agents.adapt import AdaptAgent, AdaptOptions, handing
+from ldm.agents.adapt import AdaptAgent, AdaptOptions
+from ldm.agents.adapt.handover import rule_of
 from ldm.agents.adapt.tree import Node, judged, lines, tree_of
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.card import CARD as ALFWORLD
@@ -248,9 +249,9 @@ class TestJudging:
 def test_what_is_found_in_a_shop_is_a_product(
     said: str, actions: tuple[str, ...], found: str
 ) -> None:
-    episode = cast(Episode, SimpleNamespace(env_name="webshop"))
+    episode = cast(Episode, SimpleNamespace(card=WEBSHOP))
     steps = [Step(action, "a page") for action in actions]
-    assert handing.after(episode, steps, said, "before") == found
+    assert rule_of(WEBSHOP).after(episode, steps, said, "before") == found
 
 
 class TestTheRecord:
