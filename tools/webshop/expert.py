@@ -30,8 +30,8 @@ _PRICE = re.compile(r"^Price: \$(\d+\.\d+)", re.MULTILINE)
 _WORD = re.compile(r"[a-z0-9]+(?:[.'-][a-z0-9]+)*")
 #: Words of requests that name neither the product nor its traits.
 _REQUEST_WORDS = """i am looking for need find me would like to buy please help get can you show
-want it be and a an the that is which has have with in of on size color style should quantity package
-flavor scent tastes smells pattern item name set pair"""
+want it be and a an the that is which has have with in of on size color style should quantity
+package flavor scent tastes smells pattern item name set pair"""
 _STOP_WORDS = frozenset(_REQUEST_WORDS.split())
 
 
