@@ -40,13 +40,15 @@ def main() -> None:
         temporary.replace(GAMES / f"{split}.jsonl.gz")
     env = ALFWorld()
     tasks = {split: env.tasks(split) for split in OWN_SPLITS}
-    # The other games are solved too, to know that they can be; their episodes are not kept.
-    found = {split: [solve(env, task, seed=SEED) for task in tasks[split]] for split in OWN_SPLITS}
-    for trajectory in (trajectory for split in found.values() for trajectory in split):
+    # The other games are solved too, to prove that they can be; their episodes are not stored.
+    episodes_of = {
+        split: [solve(env, task, seed=SEED) for task in tasks[split]] for split in OWN_SPLITS
+    }
+    for trajectory in (trajectory for split in episodes_of.values() for trajectory in split):
         for difference in replay(env, trajectory):
-            sys.exit(f"a replay departs: {difference}")
-    records.write(TRAJECTORIES / "demo_train.jsonl", found["demo_train"])
-    for split, episodes in found.items():
+            sys.exit(f"A replay differs: {difference}")
+    records.write(TRAJECTORIES / "demo_train.jsonl", episodes_of["demo_train"])
+    for split, episodes in episodes_of.items():
         lengths = [len(trajectory.steps) for trajectory in episodes]
         shortest = [len(plan(game)) for game in own_games(split)]
         print(
