@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
     from ldm.explore import Equipment
-    from ldm.explore.autoplan import Workplace
+    from ldm.agents.autoplan.optimiser import Workplace
     from ldm.llm import LLM
     from ldm.llm.models import Models
     from ldm.memory import Memory
@@ -168,7 +168,7 @@ class OptimiserBuilder:
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> Workplace:
         """Raises LdmError where a name, an option or data does not fit."""
-        from ldm.explore.autoplan import Workplace
+        from ldm.agents.autoplan.optimiser import Workplace
 
         assert models is not None  # noqa: S101 - its spec always calls models
         env = build_environment(self.spec.env, self.spec.env_options, self.cache)
