@@ -33,7 +33,7 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
-    from ldm.memory import Built
+    from ldm.memory import BuildResult
     from ldm.reasoner import Reasoner
     from ldm.reasoner.prompted import Formation
     from ldm.records import Problem
@@ -314,7 +314,7 @@ def _trajectories(
     return found
 
 
-def _report(built: Built, memory: str) -> dict[str, Any]:
+def _report(built: BuildResult, memory: str) -> dict[str, Any]:
     goal_types = sum(len(batch.goal_types) for batch in built.batches)
     cells = sum(len(g.observation_types) for b in built.batches for g in b.goal_types)
     return {
@@ -329,7 +329,7 @@ def _report(built: Built, memory: str) -> dict[str, Any]:
     }
 
 
-def _show(built: Built, memory: str) -> None:
+def _show(built: BuildResult, memory: str) -> None:
     from ldm.memory import type_sizes
 
     if not built.trajectories:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ldm.envs.field_errors import FieldError, line_object, text_in
 from ldm.envs.textcraft.recipes import Book, Recipe, name_of, words
-from ldm.envs.wrong import Wrong, line_object, text_in
 from ldm.errors import LdmError
 from ldm.records import Problem, numbered_lines
 from ldm.types import Task, stable_hash, stable_seed
@@ -136,25 +136,25 @@ def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
         try:
             game = _stored(line, book, known)
             if game.task.id in seen:
-                raise Wrong("id", f"{line['id']!r} is there twice")
-        except Wrong as wrong:
-            yield Problem(str(path), number, wrong.field, str(wrong))
+                raise FieldError("id", f"{line['id']!r} is there twice")
+        except FieldError as error:
+            yield Problem(str(path), number, error.field, str(error))
             continue
         seen.add(game.task.id)
         yield game
 
 
 def _stored(line: Mapping[str, Any], book: Book, known: Mapping[str, Recipe]) -> Game:
-    """The game in a line; known: the recipes by their words. Raises Wrong."""
+    """The game in a line; known: the recipes by their words. Raises FieldError."""
     name, goal, listing = (text_in(line, field) for field in ("id", "goal", "commands"))
     item = name_of(goal.removeprefix("craft ").removesuffix("."))
     if not goal.startswith("craft ") or item not in book.recipes:
-        raise Wrong("goal", f"{goal!r} is no goal that a recipe makes")
+        raise FieldError("goal", f"{goal!r} is no goal that a recipe makes")
     if not listing.startswith(f"{_HEADING}\n"):
-        raise Wrong("commands", f"does not start with {_HEADING!r} and a new line")
+        raise FieldError("commands", f"does not start with {_HEADING!r} and a new line")
     shown = [text for text in listing.splitlines()[1:] if text.strip()]
     if strange := next((text for text in shown if text not in known), None):
-        raise Wrong("commands", f"{strange!r} is no recipe of the game")
+        raise FieldError("commands", f"{strange!r} is no recipe of the game")
     if all(known[text].item != item for text in shown):
-        raise Wrong("commands", f"holds no recipe for {item!r}")
+        raise FieldError("commands", f"holds no recipe for {item!r}")
     return Game(_task(STORED, name, item, goal, book), item, listing.rstrip("\n"))
