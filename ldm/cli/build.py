@@ -26,7 +26,7 @@ from ldm.experiments.building import BuildOptions
 from ldm.experiments.specs import DEFAULT_MEMORY
 
 if TYPE_CHECKING:
-    from ldm.memory import Built
+    from ldm.memory import BuildResult
     from ldm.types import Trajectory
 
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")]
@@ -201,7 +201,7 @@ def _blind(trajectory: Trajectory) -> bool:
     return not any(step.observation for step in trajectory.steps)
 
 
-def _report(built: Built) -> dict[str, Any]:
+def _report(built: BuildResult) -> dict[str, Any]:
     goal_types = sum(len(batch.goal_types) for batch in built.batches)
     cells = sum(len(g.observation_types) for b in built.batches for g in b.goal_types)
     return {
@@ -216,7 +216,7 @@ def _report(built: Built) -> dict[str, Any]:
     }
 
 
-def _show(built: Built, memory: str) -> None:
+def _show(built: BuildResult, memory: str) -> None:
     from ldm.memory import type_sizes
 
     if not built.trajectories:

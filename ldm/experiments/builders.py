@@ -14,10 +14,10 @@ from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
+    from ldm.agents.autoplan.optimiser import Workplace
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
     from ldm.explore import Equipment
-    from ldm.agents.autoplan.optimiser import Workplace
     from ldm.llm import LLM
     from ldm.llm.models import Models
     from ldm.memory import Memory

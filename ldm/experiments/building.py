@@ -16,7 +16,7 @@ from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
-    from ldm.memory import Built, FormationOptions
+    from ldm.memory import BuildResult, FormationOptions
     from ldm.reasoner import Reasoner
     from ldm.reasoner.prompted import Formation, PromptedReasoner
     from ldm.types import Trajectory
@@ -56,7 +56,7 @@ def build_memory(
     *,
     models: ModelOptions | None = None,
     runtime: Runtime | None = None,
-) -> list[Built]:
+) -> list[BuildResult]:
     """Form a memory from every trajectory file below `data`, each environment by itself.
 
     data: folders or files. memory: a directory, or http://host:port of a Chroma server.
@@ -70,7 +70,7 @@ def build_memory(
 
 def build_each(
     paths: list[Path], memory: str, options: BuildOptions, models: ModelOptions, runtime: Runtime
-) -> Iterator[Built]:
+) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
     from ldm.embed import load_embedder
     from ldm.memory import build

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from ldm.experiments.options import Settings, override
 
 if TYPE_CHECKING:
-    from ldm.explore import RefineOptions
     from ldm.agents.autoplan.optimiser import AutoPlanSettings
+    from ldm.explore import RefineOptions
     from ldm.llm.models import ModelOptions
 
 DEFAULT_AGENT = "ldm"
