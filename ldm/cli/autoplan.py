@@ -230,11 +230,11 @@ def _prepared(
 def _pool(plan: OptimisationPlan, env: Environment, runs: Path) -> tuple[Task, ...]:
     """The tasks that batches are drawn from: of the kind, and not used by an evaluation."""
     from ldm.eval import select
-    from ldm.explore import evaluated_sources
+    from ldm.explore import evaluated_leak_keys
 
     wanted = plan.settings()
     everything = select(env.tasks(plan.split), kinds=(plan.kind,))
-    used = evaluated_sources(
+    used = evaluated_leak_keys(
         runs, plan.env, env, lambda options: build_environment(plan.env, options)
     )
     free = [task for task in everything if task.leak_key not in used]

@@ -23,7 +23,7 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
-    from ldm.explore import Equipment, Explored, RefineOptions
+    from ldm.explore import ExplorationSetup, ExploredGoal, RefineOptions
     from ldm.memory import Generation
     from ldm.policy import PolicyOptions
     from ldm.reasoner import Reasoner
@@ -67,13 +67,13 @@ class RefinementPlan:
 
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
-    ) -> Equipment:
+    ) -> ExplorationSetup:
         """What the goals are explored with, in any process.
 
         models: whom the reasoner asks. knowledge: what `self.knowledge` gave, where it is there.
         Raises LdmError where a name, an option, data or the memory does not fit.
         """
-        from ldm.explore import Equipment
+        from ldm.explore import ExplorationSetup
         from ldm.policy import Policy, PolicyOptions
 
         policy_options: PolicyOptions = override(PolicyOptions, dict(self.policy_options), "policy")
@@ -86,7 +86,9 @@ class RefinementPlan:
             )
         assert known.memory is not None  # noqa: S101 - a refinement has one
         policy = Policy(known.memory, reasoner, policy_options, self.seed)
-        return Equipment(env, known.memory, reasoner, policy, self.refine_options(), self.seed)
+        return ExplorationSetup(
+            env, known.memory, reasoner, policy, self.refine_options(), self.seed
+        )
 
     def knowledge(self, env: str) -> Knowledge:
         """The memory of environment `env` (its card's name), and who reasons about it."""
@@ -105,7 +107,7 @@ class Served:
         self._knowledge = SharedKnowledge(plan)
         self._made: list[Reasoner] = []
 
-    def __call__(self) -> Equipment:
+    def __call__(self) -> ExplorationSetup:
         made = self._plan(self._models, self._knowledge())
         self._made.append(made.reasoner)
         return made
@@ -125,13 +127,13 @@ def carry_out(
     workers: int | None,
     *,
     fresh: bool,
-) -> list[Explored]:
+) -> list[ExploredGoal]:
     """Explore the goals that are not explored yet; what became of all. fresh: of a new run."""
     from ldm.explore import refine as explore
 
     improved: list[bool] = []
 
-    def shown(explored: Explored) -> None:
+    def shown(explored: ExploredGoal) -> None:
         improved.append(any(tree.improved for tree in explored.trees))
         advance(f"improved {sum(improved)}")
 
@@ -169,7 +171,9 @@ def _wired(
                 output.say(replies)
 
 
-def enlarge(plan: RefinementPlan, explored: Sequence[Explored], models: ModelOptions) -> Generation:
+def enlarge(
+    plan: RefinementPlan, explored: Sequence[ExploredGoal], models: ModelOptions
+) -> Generation:
     """The next generation of the memory, with what was found."""
     from ldm.embed import load_embedder
     from ldm.explore.report import totals

@@ -47,7 +47,7 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
-    from ldm.explore import Explored
+    from ldm.explore import ExploredGoal
     from ldm.memory import Generation
     from ldm.runs import Run
     from ldm.types import Task
@@ -305,12 +305,12 @@ def _goals(
     """The goals to explore: those named, or some of the new ones."""
     from ldm.errors import LeakageError
     from ldm.eval import select
-    from ldm.explore import evaluated_sources, new_goals, why_not
+    from ldm.explore import evaluated_leak_keys, new_goals, rejected_goal
     from ldm.memory import generations
 
     everything = env.tasks(plan.split)
     before = generations(plan.memory, env.card.name)
-    evaluated = evaluated_sources(
+    evaluated = evaluated_leak_keys(
         runs, plan.env, env, lambda options: build_environment(plan.env, options)
     )
     explored = {task for g in before if g.number <= plan.generation for task in g.tasks}
@@ -324,7 +324,7 @@ def _goals(
     wanted = asked.tasks or DEFAULT_TASKS
     if not wanted.isdecimal():
         chosen = select(everything, ids=listed_ids(wanted), kinds=asked.kinds or ())
-        if refused := why_not(chosen, new, evaluated):
+        if refused := rejected_goal(chosen, new, evaluated):
             task, why = refused
             if task.leak_key in evaluated:
                 raise LeakageError([task.leak_key], "Explore other goals; this one was evaluated.")
@@ -406,7 +406,7 @@ def _resumed(
 def _show(
     plan: RefinementPlan,
     run: Run,
-    explored: Sequence[Explored],
+    explored: Sequence[ExploredGoal],
     made: Generation | None,
     *,
     as_json: bool,
