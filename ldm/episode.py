@@ -25,7 +25,7 @@ NO_ACTION = "(no action)"
 
 @runtime_checkable
 class Environment(Protocol):
-    """A world in text. `tests/contract.py` states what every one must satisfy."""
+    """A world in text. `ldm.testing.EnvironmentContract` states what every one must satisfy."""
 
     card: Card
 
@@ -69,8 +69,8 @@ class Agent(Protocol):
     name: str
     sees_reward: bool
 
-    def budget(self, env: str) -> int:
-        """How many environment and think steps a trial in environment `env` may take."""
+    def budget(self, card: Card) -> int:
+        """Return how many environment and think steps a trial may take; `card`: where."""
         ...
 
     def solve(self, episode: Episode) -> None:
@@ -289,7 +289,7 @@ def run_episode(
     KeyboardInterrupt, SystemExit and RunStopped propagate: the episode does not cause those.
     """
     started = time.perf_counter()
-    episode = Episode(env, task, budget=agent.budget(task.env), sees_reward=agent.sees_reward)
+    episode = Episode(env, task, budget=agent.budget(env.card), sees_reward=agent.sees_reward)
     error = ""
     try:
         agent.solve(episode)

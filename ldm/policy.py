@@ -26,7 +26,7 @@ class PolicyOptions:
     """How a decision is made.
 
     k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 5 in a prompt as in the
-    paper). history: what of h_τ the decision sees. batches: batch memories of the
+    paper's Table 5). history: what of h_τ the decision sees. batches: batch memories of the
     goal's kind that may be searched, 0 for all. control: "random" recalls tuples at random, "none"
     recalls nothing; both measure the value of memory. index: what classifies a state, the nearest
     centroid ("embedding") or the reasoner ("llm"). rank_history: rank recalls by the similarity of

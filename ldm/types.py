@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 Origin = Literal["human", "expert", "agent", "explored"]
 End = Literal["done", "budget", "gave_up", "error"]
+Handover = Literal["action", "inventory", "page"]
 ORIGINS: tuple[str, ...] = get_args(Origin)
 
 # Read by pydantic (in records.py) where a dataclass is parsed: a misspelt field is an error.
@@ -296,6 +297,11 @@ class Card:
     skills: higher-level abilities built from actions (ADaPT's Table 1).
     judged: the first words of those skills that take no action, only a judgement.
     kinds: task type → one sentence on what it asks for.
+    handover: what tells a sub-task where the task stands (ADaPT): "action", the last action that
+        changed something; "inventory", the answer to that action; "page", the page that is open,
+        and the codes found so far. codes: for "page", a regular expression for codes to click on.
+    published: agent → option → the value that it was published with here, where the agent's own
+        option is None; "env.NAME" is an option of the environment.
     """
 
     name: str
@@ -304,3 +310,6 @@ class Card:
     skills: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
     kinds: dict[str, str] = field(default_factory=dict)
+    handover: Handover = "action"
+    codes: str = ""
+    published: Mapping[str, Mapping[str, int | float | str]] = field(default_factory=dict)

@@ -30,6 +30,10 @@ EPISODES = 4
 BLOCK = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<info>.*)\n(?P<body>(?:.*\n)*?)^```$", re.M)
 INLINE = re.compile(r"`(ldm [^`{}…]+)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
+ANCHOR = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.M)
+#: How code cites a heading of the architecture page.
+CITED = re.compile(r"architecture\.md#([\w-]+)")
 
 
 def blocks(page: Path) -> Iterator[re.Match[str]]:
@@ -97,6 +101,26 @@ def test_every_command_that_is_shown_exists(
 def test_links_lead_to_files(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = (heading.strip().lower() for heading in HEADING.findall(page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_headings(page: Path) -> None:
+    for target, anchor in ANCHOR.findall(page.read_text()):
+        linked = page.parent / target if target else page
+        assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}"
+
+
+def test_the_code_cites_headings_that_exist() -> None:
+    headings = anchors(ROOT / "docs" / "architecture.md")
+    for file in [ROOT / "pyproject.toml", *sorted((ROOT / "ldm").rglob("*.py"))]:
+        for anchor in CITED.findall(file.read_text()):
+            assert anchor in headings, f"{file.name} cites architecture.md#{anchor}"
 
 
 def shell(commands: str, directory: Path) -> str:

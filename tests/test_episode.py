@@ -9,7 +9,7 @@ import pytest
 
 from ldm.episode import NO_ACTION, Episode, EpisodeOver, run_episode
 from ldm.errors import LdmError
-from ldm.types import EpisodeResult, Trajectory, Usage
+from ldm.types import Card, EpisodeResult, Trajectory, Usage
 from tests.toy import EchoEnv, ToyEnv, ToyOptions, expert
 
 
@@ -22,7 +22,7 @@ class Scripted:
     sees_reward: bool = False
     steps: int = 10
 
-    def budget(self, env: str) -> int:
+    def budget(self, card: Card) -> int:
         return self.steps
 
     def solve(self, episode: Episode) -> None:

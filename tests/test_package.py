@@ -110,15 +110,20 @@ def test_constraints_are_exact_and_cover_every_dependency(project: dict[str, obj
 
 
 def test_doctor_looks_at_what_the_project_depends_on(project: dict[str, object]) -> None:
-    from ldm.cli.doctor import EXTRAS, REQUIRED
+    from ldm.cli.doctor import REQUIRED
+    from ldm.envs import ENVS
+    from ldm.envs.metadata import metadata
 
     extras = project["optional-dependencies"]
     assert isinstance(extras, dict)
     assert isinstance(project["dependencies"], list)
     assert {requirement_name(text) for text in project["dependencies"]} == set(REQUIRED)
-    for extra, names in EXTRAS.items():
-        assert {requirement_name(text) for text in extras[extra]} == set(names)
-    assert set(extras) - {"all", "dev"} == set(EXTRAS)
+    assert set(extras) - {"all", "dev"} == set(ENVS)
+    for name in ENVS:
+        extra = metadata(name).extra
+        assert extra is not None
+        assert {requirement_name(text) for text in extras[name]} == set(extra.distributions)
+        assert f"[{name}]" in extra.install
 
 
 def test_the_citation_names_the_version_and_the_papers() -> None:

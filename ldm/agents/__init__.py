@@ -81,8 +81,9 @@ class AgentClass(Protocol):
     Options: a frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`).
     needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
     paper: where the agent comes from, for `ldm agents` and tables.
-    It may also have `published`, option → environment → what it stands for where it is None, and a
-    static method sources(options, env) → what its prompts show and so may not be evaluated.
+    It may also have a static method sources(options, env) → what its prompts show and so may not be
+    evaluated, and an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say
+    of it. What it was published with in an environment, that environment's card says.
     """
 
     name: str

@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from ldm.agents import Resources, demonstrations, replies
@@ -19,10 +20,9 @@ from ldm.agents.transcript import View, ask, example, localized, told
 from ldm.episode import NO_ACTION, Episode
 from ldm.llm import GREEDY, LLM, Message, Sampling
 from ldm.prompts import render
-from ldm.types import Step, Trajectory
+from ldm.types import Card, Step, Trajectory
 
-#: Steps of a trial, thoughts included, as the ReAct comparisons have them; and elsewhere.
-BUDGETS: Mapping[str, int] = {"alfworld": 60, "webshop": 45, "textcraft": 60}
+#: Steps of a trial, thoughts included, where the environment's card has no published number.
 BUDGET = 60
 #: Where a reply goes on with what it imagines to see.
 STOP = (f"\n{replies.SEEN}",)
@@ -32,7 +32,7 @@ STOP = (f"\n{replies.SEEN}",)
 class LoopOptions:
     """Settings of agents that work in the loop.
 
-    budget: steps of a trial, thoughts included; None for 60, and on WebShop 45.
+    budget: steps of a trial, thoughts included; None for the environment's published number, or 60.
     shots: demonstrations that a prompt shows, those of the task's kind first.
     demonstrations: a file of trajectories in place of the shipped ones; `agents.demonstrations`
     says what may lie beside it. demonstrations_digest: of that file when the run began; set by the
@@ -40,6 +40,11 @@ class LoopOptions:
     admissible: show the actions that are possible, where the environment lists them; the papers
     show none. reply: tokens of a reply at most. observation: characters of one that are shown.
     """
+
+    #: Options that name files → the option that records the digest, and what computes it.
+    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
+        "demonstrations": ("demonstrations_digest", demonstrations.digest)
+    }
 
     budget: int | None = None
     shots: int = 2
@@ -55,19 +60,14 @@ class LoopOptions:
         if self.reply < 1 or self.observation < 1:
             raise ValueError("reply and observation are 1 or more")
 
-    def steps(self, env: str) -> int:
-        """The budget of a trial in environment `env`."""
-        return BUDGETS.get(env, BUDGET) if self.budget is None else self.budget
-
 
 class LoopAgent:
     """What agents of the loop share; each adds its name, its paper and `solve`."""
 
+    name: str
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ("llm",)
     Options: ClassVar[type[LoopOptions]] = LoopOptions
-    #: What options that are None stand for, by environment.
-    published: ClassVar[Mapping[str, Mapping[str, int]]] = {"budget": BUDGETS}
 
     def __init__(self, options: LoopOptions, resources: Resources) -> None:
         self.options = options
@@ -75,16 +75,23 @@ class LoopAgent:
 
     @staticmethod
     def sources(options: LoopOptions, env: str) -> Iterable[str]:
-        """Sources of what its prompts show: they may not be evaluated (design §7).
+        """Sources of what its prompts show: they may not be evaluated.
 
         Raises LdmError where the demonstrations are no longer those that the run began with.
         """
         demonstrations.check(options.demonstrations, options.demonstrations_digest)
         return demonstrations.sources(env, options.demonstrations, options.shots)
 
-    def budget(self, env: str) -> int:
-        """The steps of a trial, thoughts included."""
-        return self.options.steps(env)
+    def budget(self, card: Card) -> int:
+        """Return the steps of a trial, thoughts included."""
+        return self.setting(card, "budget", BUDGET)
+
+    def setting(self, card: Card, option: str, default: int) -> int:
+        """Return an option; where it is None, the value published for it, or else `default`."""
+        value: int | None = getattr(self.options, option)
+        if value is None:
+            return int(card.published.get(self.name, {}).get(option, default))
+        return value
 
 
 @dataclass(frozen=True, slots=True)

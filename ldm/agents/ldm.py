@@ -11,6 +11,7 @@ from ldm.episode import Episode
 from ldm.errors import LdmError
 from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reasoner import Notes, Process, Reasoner
+from ldm.types import Card
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class LdmAgent:
         self._memory = resources.memory
         self._resources = resources
 
-    def budget(self, env: str) -> int:
+    def budget(self, card: Card) -> int:
         return self.options.budget
 
     def solve(self, episode: Episode) -> None:

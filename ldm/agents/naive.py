@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ldm.agents import Resources
 from ldm.episode import Episode
-from ldm.types import TimeStep
+from ldm.types import Card, TimeStep
 
 #: A product's number in a click or on a page.
 _LINK = re.compile(r"click\[(?=[a-z]*\d)([a-z0-9]{10})\]", re.IGNORECASE)
@@ -38,7 +38,7 @@ class NaiveAgent:
     def __init__(self, options: NaiveOptions, resources: Resources) -> None:
         self.options = options
 
-    def budget(self, env: str) -> int:
+    def budget(self, card: Card) -> int:
         return self.options.budget
 
     def solve(self, episode: Episode) -> None:

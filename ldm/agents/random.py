@@ -10,7 +10,7 @@ from typing import ClassVar
 from ldm.agents import Resources
 from ldm.episode import Episode
 from ldm.errors import LdmError
-from ldm.types import stable_seed
+from ldm.types import Card, stable_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RandomAgent:
         self.options = options
         self._seed = resources.seed
 
-    def budget(self, env: str) -> int:
+    def budget(self, card: Card) -> int:
         return self.options.budget
 
     def solve(self, episode: Episode) -> None:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import BUDGETS, Hint, LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
 from ldm.agents.transcript import View, ask, told
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
 from ldm.prompts import bullets, render, shortened
 from ldm.types import Trajectory
 
-#: As LDM² reports it for ALFWorld and WebShop; TextCraft's are ADaPT's d_max.
-TRIALS: Mapping[str, int] = {"alfworld": 5, "webshop": 4, "textcraft": 4}
+#: Trials where the environment's card has no published number.
+TRIALS = 5
 #: Characters of a reflection that later prompts show.
 LONGEST = 800
 
 
 @dataclass(frozen=True, slots=True)
 class ReflexionOptions(LoopOptions):
-    """trials: None for 5, and 4 on WebShop and TextCraft. lessons: of the latest reflections, how
-    many a prompt shows. reflection: tokens of one at most.
+    """trials: None for the environment's published number, or 5. lessons: of the latest
+    reflections, how many a prompt shows. reflection: tokens of one at most.
     """
 
     trials: int | None = None
@@ -43,7 +43,6 @@ class ReflexionAgent(LoopAgent):
 
     name = "reflexion"
     sees_reward = True
-    published: ClassVar[Mapping[str, Mapping[str, int]]] = {"budget": BUDGETS, "trials": TRIALS}
     paper: ClassVar[str] = "Reflexion, arXiv 2303.11366"
     Options: ClassVar[type[ReflexionOptions]] = ReflexionOptions
     options: ReflexionOptions
@@ -52,7 +51,7 @@ class ReflexionAgent(LoopAgent):
         """Trials until one succeeds or all are spent."""
         options = self.options
         llm = self._resources.model(episode)
-        trials = options.trials or TRIALS.get(episode.env_name, TRIALS["alfworld"])
+        trials = self.setting(episode.card, "trials", TRIALS)
         lessons: list[str] = []
         for number in range(trials):
             with episode.trial():

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import BUDGETS, LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.executor import LoopAgent, LoopOptions, Work, examples, run
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
 
-#: ADaPT's d_max.
-TRIALS: Mapping[str, int] = {"alfworld": 3, "webshop": 3, "textcraft": 4}
+#: Trials where the environment's card has no published number: ADaPT's usual d_max.
+TRIALS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TryAgainOptions(LoopOptions):
-    """trials: None for 3, and 4 on TextCraft. temperature: of all trials after the first."""
+    """trials: None for the environment's published number, or 3. temperature: of all trials after
+    the first.
+    """
 
     trials: int | None = None
     temperature: float = 0.7
@@ -34,7 +35,6 @@ class TryAgainAgent(LoopAgent):
 
     name = "try_again"
     sees_reward = True
-    published: ClassVar[Mapping[str, Mapping[str, int]]] = {"budget": BUDGETS, "trials": TRIALS}
     paper: ClassVar[str] = "Try Again, ADaPT, arXiv 2311.05772, §4.2"
     Options: ClassVar[type[TryAgainOptions]] = TryAgainOptions
     options: TryAgainOptions
@@ -43,7 +43,7 @@ class TryAgainAgent(LoopAgent):
         """Of trials with the same score the first stands."""
         options = self.options
         llm = self._resources.model(episode)
-        trials = options.trials or TRIALS.get(episode.env_name, TRIALS["alfworld"])
+        trials = self.setting(episode.card, "trials", TRIALS)
         scores: list[float] = []
         for number in range(trials):
             sampling = Sampling(options.temperature) if number else GREEDY

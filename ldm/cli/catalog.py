@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ldm import registry
 from ldm.errors import LdmError
+
+if TYPE_CHECKING:
+    from ldm.types import Card
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -18,14 +21,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def agents(as_json: AsJson = False) -> None:
     """List the agents: where each comes from, what it needs, its options and their defaults."""
     from ldm.agents import AGENTS, GROUP, load_agent
+    from ldm.envs.metadata import card_of, registered
 
-    def describe(found: Any) -> dict[str, Any]:
+    environments, _ = registered()
+    cards = {name: card for name, env in environments.items() if (card := card_of(env))}
+
+    def describe(agent: Any) -> dict[str, Any]:
         return {
-            "paper": found.paper,
-            "needs": list(found.needs),
-            "sees_reward": found.sees_reward,
-            # What options stand for that are None: they differ from one environment to another.
-            **{f"published {k}": dict(v) for k, v in getattr(found, "published", {}).items()},
+            "paper": agent.paper,
+            "needs": list(agent.needs),
+            "sees_reward": agent.sees_reward,
+            **_published(agent, cards),
         }
 
     _print(_entries(AGENTS, GROUP, load_agent, describe), as_json)
@@ -65,6 +71,20 @@ def _entries(
         except (LdmError, AttributeError) as error:
             entries[name] = {"unusable": str(error), "class": target}
     return entries
+
+
+def _published(agent: Any, cards: Mapping[str, Card]) -> dict[str, dict[str, Any]]:
+    """Return what options that are None stand for, as it differs between environments."""
+    options = [option.name for option in fields(agent.Options)]
+    values = {
+        option: {
+            name: card.published[agent.name][option]
+            for name, card in cards.items()
+            if option in card.published.get(agent.name, {})
+        }
+        for option in options
+    }
+    return {f"published {option}": by_env for option, by_env in values.items() if by_env}
 
 
 def _first_line(found: Any) -> str:

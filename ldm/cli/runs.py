@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from ldm.cli import output
-from ldm.cli.build import AsJson
-from ldm.cli.wiring import DEFAULT_RUNS
+from ldm.cli.options import AsJson, RunsAt
 from ldm.errors import LdmError
+from ldm.experiments.runtime import DEFAULT_RUNS
 
 if TYPE_CHECKING:
     from ldm.explore import ExploredGoal
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ldm.types import EpisodeResult
 
 runs_app = typer.Typer(help="Look at recorded runs.")
-
-RunsAt = Annotated[Path, typer.Option("--runs", help="Folder in which runs are recorded.")]
 
 
 @runs_app.command("list")
@@ -106,34 +104,34 @@ def tree(
 
 def _print_divided(run: Run, task: str) -> None:
     """The trees in the records of an evaluation: all in a table, or that of one task."""
-    from ldm.agents.adapt.tree import lines, tree_of
-    from ldm.eval import results
+    from ldm.agents.reporting import reporting_named
+    from ldm.eval import agent_of, results
 
-    trees = [(result, root) for result in results(run) if (root := tree_of(result)) is not None]
+    tree_of = reporting_named(agent_of(run)).tree
+    trees = [(result, found) for result in results(run) if (found := tree_of(result)) is not None]
     if not trees:
         raise LdmError(
-            f"{run.directory} has no trees.", "The agent adapt grows them, and `ldm refine` does."
+            f"{run.directory} has no trees.",
+            "Agents that divide tasks grow them, and `ldm refine` does.",
         )
     if not task:
-        columns = ("task", "goal", "k_max", "parts", "held to be", "solved")
+        columns = ("task", "goal", *trees[0][1].columns, "solved")
         rows = [
             (
                 result.task.id,
                 result.task.goal,
-                str(root.k_max),
-                str(sum(1 for _ in root.walk())),
-                {True: "done", False: "failed", None: "open"}[root.success],
+                *found.columns.values(),
                 "yes" if result.success else "no",
             )
-            for result, root in trees
+            for result, found in trees
         ]
         output.print_table("Divided tasks", columns, rows)
         return
     result = _one_of([result for result, _ in trees], task)
-    root = next(root for found, root in trees if found is result)
+    divided = next(found for one, found in trees if one is result)
     solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
-    output.say(f"{result.task.id}\n{solved}, k_max {root.k_max}", error=False)
-    for line in lines(root):
+    output.say(f"{result.task.id}\n{solved}, {divided.headline}", error=False)
+    for line in divided.lines:
         output.say(line, error=False)
 
 

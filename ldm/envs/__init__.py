@@ -21,7 +21,9 @@ class EnvironmentClass(Protocol):
     Options: a frozen dataclass of settings (`--set env.field=value`), picklable, all with defaults.
     default_split: the split that `ldm eval` uses where none is named.
     train_splits: those that `ldm refine` may explore; the first where none is named.
-    It may also say its `paper` and what it `needs`, in words, for `ldm envs`.
+    It may also say its `paper` and what it `needs`, in words, for `ldm envs`; have its `card` as an
+    attribute of the class; and tell its data, splits and packages in `metadata`
+    (`ldm.envs.metadata.Metadata`).
     """
 
     default_split: ClassVar[str]
@@ -32,9 +34,9 @@ class EnvironmentClass(Protocol):
 
 
 def load_env(name: str) -> EnvironmentClass:
-    """The environment class called `name` (built in, announced by a package, or module:Class)."""
-    found: EnvironmentClass = registry.load(name, ENVS, GROUP, "environment")
-    return found
+    """Return the environment class called `name`: built in, announced, or module:Class."""
+    env: EnvironmentClass = registry.load(name, ENVS, GROUP, "environment")
+    return env
 
 
 __all__ = ["ENVS", "GROUP", "EnvironmentClass", "load_env"]

@@ -1,14 +1,19 @@
-"""Files of trajectories in our own schema and in others' formats, told apart by their lines."""
+"""Files of trajectories in our own schema and in others' formats, told apart by their lines.
+
+Which formats of others there are, the environments say (`ldm.envs.metadata.Metadata.formats`).
+"""
 
 from __future__ import annotations
 
 import importlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from ldm import records
+from ldm.envs.metadata import metadata_of, registered
 from ldm.envs.wrong import line_object
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -16,12 +21,6 @@ from ldm.types import Trajectory
 
 #: Our own schema.
 OWN = "ldm"
-#: Others' formats → the module that reads them. Adding one is a module and a line here.
-FORMATS = {
-    "alfworld-conversations": "ldm.envs.alfworld.conversations",
-    "webshop-sessions": "ldm.envs.webshop.sessions",
-    "webshop-episodes": "ldm.envs.webshop.episodes",
-}
 SUFFIXES = (".jsonl", ".jsonl.gz")
 
 #: (line number from 1, its text)
@@ -29,7 +28,7 @@ Line = tuple[int, str]
 
 
 class Format(Protocol):
-    """What a module in FORMATS offers: `detect`, and `scan` of a file.
+    """What the module of a format offers: `detect`, and `scan` of a file.
 
     A module whose trajectories are lines offers `parse` in place of `scan`.
     """
@@ -111,13 +110,36 @@ def read(path: Path, name: str, data: str | None = None) -> Iterator[Trajectory 
         yield line if isinstance(line, Problem) else reader.parse(line, str(path), number)
 
 
+def data_variable(name: str) -> str:
+    """Return the variable that names the data from which the format's pages can be rebuilt.
+
+    "" where the format, or the environment that it belongs to, has none.
+    """
+    environments, _ = registered()
+    owners = (metadata_of(env) for env in environments.values())
+    sources = (owner.data for owner in owners if name in owner.formats)
+    return next((source.variable for source in sources if source is not None), "")
+
+
 def _format_of(line: Mapping[str, Any]) -> str | None:
     if {"task", "opening", "steps"} <= line.keys():
         return OWN
-    return next((name for name in FORMATS if _load(name).detect(line)), None)
+    return next((name for name in _modules() if _load(name).detect(line)), None)
 
 
 def _load(name: str) -> Format | LineFormat:
-    if name not in FORMATS:
-        raise LdmError(f"There is no format {name!r}.", f"Known: {', '.join([OWN, *FORMATS])}.")
-    return cast("Format | LineFormat", importlib.import_module(FORMATS[name]))
+    modules = _modules()
+    if name not in modules:
+        raise LdmError(f"There is no format {name!r}.", f"Known: {', '.join([OWN, *modules])}.")
+    return cast("Format | LineFormat", importlib.import_module(modules[name]))
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Return format → module of all registered environments, which are looked up once."""
+    environments, _ = registered()
+    return {
+        name: module
+        for env in environments.values()
+        for name, module in metadata_of(env).formats.items()
+    }

@@ -1,8 +1,8 @@
-"""Evaluation: plans, the runner, statistics and the report (design §7)."""
+"""Evaluation: plans, the runner, statistics and the report (architecture.md#fair-comparisons)."""
 
 from ldm.eval.plan import EvaluationPlan, check_leakage, select
 from ldm.eval.report import RefinedRecalls, Report, as_json, refined_recalls
-from ldm.eval.runner import evaluate, finished, protocol, results, sample
+from ldm.eval.runner import agent_of, evaluate, finished, protocol, results, sample
 from ldm.eval.statistics import (
     Difference,
     Group,
@@ -20,6 +20,7 @@ __all__ = [
     "RefinedRecalls",
     "Report",
     "Summary",
+    "agent_of",
     "as_json",
     "bootstrap",
     "check_leakage",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm import records
-from ldm.agents.adapt.tree import judged, planned
+from ldm.agents.reporting import Findings, Measure, Reporting, reporting_on
 from ldm.errors import LdmError
 from ldm.eval.runner import TRAJECTORIES
 from ldm.eval.statistics import Group, Interval, Summary, bootstrap, difference
@@ -19,18 +19,14 @@ from ldm.types import EpisodeResult, Trajectory
 
 COLUMNS = ("kind", "episodes", "success", "95 % interval", "steps", "invalid", "errors", "seconds")
 
-#: Words for how a controller's judgement of its tasks compares with the truth: (tasks, solved).
-_JUDGED = {
-    "success": "of {} tasks that it held to be done {} are",
-    "failure": "of {} that it gave up {} are done",
-    "ended": "of {} that the environment ended {} are solved",
-    "stopped": "of {} that were stopped {} are solved",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished run and what it came to. `label` tells arms apart, e.g. "ldm (random tuples)"."""
+    """A finished run and what it came to.
+
+    label: tells runs apart that stand side by side, e.g. "ldm control=random". reporting: what the
+    agent's class tells; without it, what the registered agent of that name does.
+    """
 
     env: str
     split: str
@@ -39,22 +35,21 @@ class Report:
     directory: Path
     summary: Summary
     results: tuple[EpisodeResult, ...]
+    reporting: Reporting | None = None
+
+    @property
+    def measures(self) -> list[Measure]:
+        """The agent's own figures that there are."""
+        known = (self.reporting or reporting_on(self.results)).measures
+        return [measure for measure in known if measure.name in self.summary.overall.measures]
+
+    def findings(self) -> Findings:
+        """Return what else the agent's class says of the results."""
+        return (self.reporting or reporting_on(self.results)).findings(self.results)
 
 
 def as_json(report: Report) -> dict[str, Any]:
     """The object that `ldm eval --json` prints; rates in [0, 1], None where nothing counts."""
-    overall = report.summary.overall
-    found = _as_json(report)
-    if overall.k_max is not None:
-        found["k_max"] = overall.k_max
-        found["self_judged"] = [asdict(one) for one in judged(report.results)]
-        found["plans"], found["flawed_plans"] = planned(report.results)
-        for kind, group in report.summary.by_kind.items():
-            found["by_kind"][kind]["k_max"] = group.k_max
-    return found
-
-
-def _as_json(report: Report) -> dict[str, Any]:
     overall = report.summary.overall
     return {
         "env": report.env,
@@ -70,6 +65,7 @@ def _as_json(report: Report) -> dict[str, Any]:
                 "interval": group.interval,
                 "mean_steps": group.mean_steps,
                 "errors": group.errors,
+                **{m.name: group.measures.get(m.name) for m in report.measures},
             }
             for kind, group in report.summary.by_kind.items()
         },
@@ -83,6 +79,8 @@ def _as_json(report: Report) -> dict[str, Any]:
         "sees_reward": report.sees_reward,
         "errors": overall.errors,
         "run": str(report.directory),
+        **overall.measures,
+        **report.findings().values,
     }
 
 
@@ -139,7 +137,8 @@ def lines(report: Report) -> list[str]:
             f"Mean score {overall.mean_score:.3f} (95 % interval {interval[0]:.3f}–"
             f"{interval[1]:.3f}); success is a score of 1."
         )
-    said += recursion(report)
+    said += _measured(report)
+    said += report.findings().lines
     if replies := told_replies(_replies(report.results)):
         said.append(replies)
     broken = [result for result in report.results if result.error]
@@ -152,23 +151,18 @@ def lines(report: Report) -> list[str]:
     return said
 
 
-def recursion(report: Report) -> list[str]:
-    """How deep ADaPT went, and its own judgement against the truth (its Table 7, Fig. 10)."""
-    overall = report.summary.overall
-    if overall.k_max is None:
-        return []
-    kinds = ", ".join(
-        f"{kind} {group.k_max:.2f}"
-        for kind, group in report.summary.by_kind.items()
-        if group.k_max is not None
-    )
-    parts = [_JUDGED[one.said].format(one.episodes, one.right) for one in judged(report.results)]
-    plans, flawed = planned(report.results)
-    return [
-        f"k_max, the greatest depth used, on average: {overall.k_max:.2f} ({kinds}).",
-        f"Self-judged and true success: {'; '.join(parts)}.",
-        f"Plans: {plans}; {flawed} of them without a usable order (And over their steps, if any).",
-    ]
+def _measured(report: Report) -> list[str]:
+    """Return a line on each of the agent's own figures."""
+    found = []
+    for measure in report.measures:
+        kinds = ", ".join(
+            f"{kind} {group.measures[measure.name]:.2f}"
+            for kind, group in report.summary.by_kind.items()
+            if measure.name in group.measures
+        )
+        mean = report.summary.overall.measures[measure.name]
+        found.append(f"{measure.name}, {measure.meaning}, on average: {mean:.2f} ({kinds}).")
+    return found
 
 
 def _replies(results: Sequence[EpisodeResult]) -> Counter[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from ldm import records
+from ldm.agents.reporting import reporting_named
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.eval.statistics import Summary, summarize
@@ -139,6 +141,11 @@ def finished(run: Run) -> bool:
     return (run.directory / EPISODES).is_file()
 
 
+def agent_of(run: Run) -> str:
+    """Return the agent that an evaluation names: registered, or module:Class; "" if it does not."""
+    return str(run.manifest.arguments.get("plan", {}).get("agent", ""))
+
+
 def _merge(run: Run, played: Sequence[Played]) -> list[EpisodeResult]:
     with writing(run.directory):
         trajectories = (t for record in played for t in record.trajectories)
@@ -150,8 +157,10 @@ def _merge(run: Run, played: Sequence[Played]) -> list[EpisodeResult]:
 
 def _summarize(run: Run, results: Sequence[EpisodeResult]) -> Summary:
     """Write summary.json, which is derived: it can be deleted and comes back with `--resume`."""
-    summary = summarize(results, seed=run.manifest.seeds.get("seed", 0))
+    seed, agent = run.manifest.seeds.get("seed", 0), agent_of(run)
+    reporting = reporting_named(agent) if agent else None
+    summary = summarize(results, seed=seed, reporting=reporting)
     path: Path = run.directory / SUMMARY
-    with writing(path):
-        records.write(path, [summary])
+    with writing(path), records.replacing(path) as file:
+        file.write(json.dumps(summary.as_data(), separators=(",", ":"), ensure_ascii=False) + "\n")
     return summary

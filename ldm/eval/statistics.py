@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldm.agents.adapt.tree import tree_of
+from ldm.agents.reporting import Measure, Reporting, reporting_on
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult
 
@@ -31,11 +31,9 @@ class Group:
     interval: of the success rate over tasks, see `rate_interval`.
     mean_steps: environment actions an episode, over all its trials. invalid: of these, in total.
     trials, calls, tokens: trials, model calls and their tokens an episode, on average.
-    seconds: wall time, in total. k_max: the mean greatest depth of ADaPT's recursion; None where
-    no agent recursed.
+    seconds: wall time, in total. measures: means of the agent's own figures (`Reporting`), without
+    those that no episode has.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     episodes: int
     errors: int
@@ -48,17 +46,26 @@ class Group:
     tokens: float | None
     invalid: int
     seconds: float
-    k_max: float | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return JSON values, with the agent's own figures beside the others."""
+        data = asdict(self)
+        measures = data.pop("measures")
+        return {**data, **measures}
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What a run came to; derived from episodes.jsonl and written as summary.json."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     overall: Group
     by_kind: dict[str, Group]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return JSON values."""
+        by_kind = {kind: group.as_data() for kind, group in self.by_kind.items()}
+        return {"overall": self.overall.as_data(), "by_kind": by_kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +117,11 @@ def rate_interval(successes: Sequence[float] | np.ndarray, *, seed: int = 0) -> 
     return (bound, 1.0) if successes[0] else (0.0, 1 - bound)
 
 
-def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
-    """One row an episode, in their order: what tables are made of."""
+def frame(results: Sequence[EpisodeResult], measures: Sequence[Measure] = ()) -> pl.DataFrame:
+    """Return one row an episode, in their order: what tables are made of.
+
+    measures: a further column each, see `_column`.
+    """
     import polars as pl
 
     schema = {
@@ -126,9 +136,8 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
         "calls": pl.Int64,
         "tokens": pl.Int64,
         "seconds": pl.Float64,
-        "k_max": pl.Float64,
+        **{_column(measure): pl.Float64 for measure in measures},
     }
-    trees = (tree_of(result) for result in results)
     data = [
         (
             result.task.id,
@@ -142,20 +151,32 @@ def frame(results: Sequence[EpisodeResult]) -> pl.DataFrame:
             result.usage.calls,
             result.usage.prompt_tokens + result.usage.completion_tokens,
             result.seconds,
-            None if tree is None else float(tree.k_max),
+            *(measure.of(result) for measure in measures),
         )
-        for result, tree in zip(results, trees, strict=True)
+        for result in results
     ]
     return pl.DataFrame(data, schema=schema, orient="row")
 
 
-def summarize(results: Sequence[EpisodeResult], *, seed: int = 0) -> Summary:
-    """Overall and by kind (in alphabetical order); `seed` is the bootstrap's."""
-    table = frame(results)
+def _column(measure: Measure) -> str:
+    """Return a column name that is none of ours, whatever the measure is called."""
+    return f"measure {measure.name}"
+
+
+def summarize(
+    results: Sequence[EpisodeResult], *, seed: int = 0, reporting: Reporting | None = None
+) -> Summary:
+    """Summarise results, overall and by kind (in alphabetical order); `seed` is the bootstrap's.
+
+    reporting: what the agent's class tells; without it, what the registered agent of that name
+    does.
+    """
+    measures = (reporting or reporting_on(results)).measures
+    table = frame(results, measures)
     kinds = {str(key[0]): part for key, part in table.group_by("kind", maintain_order=True)}
     return Summary(
-        overall=_group(table, seed),
-        by_kind={kind: _group(kinds[kind], seed) for kind in sorted(kinds)},
+        overall=_group(table, measures, seed),
+        by_kind={kind: _group(kinds[kind], measures, seed) for kind in sorted(kinds)},
     )
 
 
@@ -190,7 +211,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
     return float(binomtest(only_first, discordant).pvalue) if discordant else 1.0
 
 
-def _group(table: pl.DataFrame, seed: int) -> Group:
+def _group(table: pl.DataFrame, measures: Sequence[Measure], seed: int) -> Group:
     counted = table.filter(~table["failed"])
     means: Mapping[str, Any] = counted.mean().row(0, named=True)
     interval = (
@@ -208,5 +229,9 @@ def _group(table: pl.DataFrame, seed: int) -> Group:
         tokens=means["tokens"],
         invalid=int(counted["invalid"].sum()),
         seconds=round(float(table["seconds"].sum()), 3),
-        k_max=means["k_max"],
+        measures={
+            measure.name: mean
+            for measure in measures
+            if (mean := means[_column(measure)]) is not None
+        },
     )

@@ -212,7 +212,7 @@ class _Collector:
             reflection = reflect(llm, place.env.card, item.plan, trajectories[-1], settings)
         except RunStopped:
             raise
-        except Exception:  # one broken reflection must not lose the others (design §8)
+        except Exception:  # one broken reflection must not lose the others
             return replace(found, result=replace(result, error=traceback.format_exc()))
         return replace(found, reflection=reflection, usage=sum(spent, Usage()))
 

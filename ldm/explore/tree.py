@@ -22,7 +22,7 @@ RECORDED_RECALLS = 5
 
 @dataclass(frozen=True, slots=True)
 class TreeOptions:
-    """How a tree grows (LDM² §3.3 and its implementation details).
+    """How a tree grows (LDM² §3.3; it gives the width alone, the rest is ours).
 
     width: n, how many paths remain after each level. concentration: the share of the recalled
     actions from which on their majority is the only one to try; above 1 it is never reached.

@@ -1,4 +1,4 @@
-"""Generations after the first: what a refinement adds, and the way back (design §4)."""
+"""Generations after the first: what a refinement adds, and the way back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tuples in Chroma: an embedded directory or a server (design §4). The only user of chromadb.
+"""The tuples in Chroma: an embedded directory or a server. The only user of chromadb.
 
 Two collections an environment: tuples, each with the vector [goal; observation], and records, which
 hold the batches' indices and the generations. A generation exists once its record does; tuples and
@@ -67,7 +67,7 @@ class Contents:
     vectors: NDArray[np.float32]
 
     def sources(self) -> frozenset[str]:
-        """What tasks' `leak_key`s are compared with before an evaluation (design §7)."""
+        """What tasks' `leak_key`s are compared with before an evaluation."""
         return frozenset(row.tuple.source for row in self.rows)
 
 

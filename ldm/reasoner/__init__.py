@@ -1,4 +1,4 @@
-"""What LDM² asks a language model for, as functions (design §3).
+"""What LDM² asks a language model for, as functions (arXiv 2312.08402, §3, Table 4).
 
 Two implementations: `OfflineReasoner`, which needs no model service, and a prompted one.
 """

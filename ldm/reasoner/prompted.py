@@ -49,7 +49,7 @@ from ldm.types import Card, Past, Proposal, Recall
 Formation = Literal["trajectory", "paper"]
 Candidates = Literal["none", "vote"]
 
-#: Recalled tuples in a prompt, as in the paper.
+#: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 SHOWN = 5
 #: Actions of one's own that a decision shows, the latest ones.
 DONE = 12

@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
+from ldm.agents import Resources
 from ldm.agents.executor import Hint, LoopOptions, Outcome, Work, run
+from ldm.agents.react import ReactAgent
 from ldm.agents.transcript import NARROWEST, View
+from ldm.envs.alfworld.card import CARD as ALFWORLD
+from ldm.envs.textcraft.card import CARD as TEXTCRAFT
+from ldm.envs.webshop.card import CARD as WEBSHOP
 from ldm.episode import Episode, run_episode
-from ldm.types import EpisodeResult, Trajectory
+from ldm.types import Card, EpisodeResult, Trajectory
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert, expert_trajectories
 
@@ -28,7 +33,7 @@ class Doing:
         self.solve = solve
         self._budget = budget
 
-    def budget(self, env: str) -> int:
+    def budget(self, card: Card) -> int:
         return self._budget
 
 
@@ -233,10 +238,11 @@ def test_impossible_options_are_refused(wrong: dict[str, int]) -> None:
 
 
 def test_the_budget_is_the_published_one_unless_it_is_given() -> None:
-    assert [LoopOptions().steps(env) for env in ("alfworld", "webshop", "textcraft", "toy")] == [
+    agent = ReactAgent(LoopOptions(), Resources())
+    assert [agent.budget(card) for card in (ALFWORLD, WEBSHOP, TEXTCRAFT, ToyEnv().card)] == [
         60,
         45,
         60,
         60,
     ]
-    assert LoopOptions(budget=7).steps("webshop") == 7
+    assert ReactAgent(LoopOptions(budget=7), Resources()).budget(WEBSHOP) == 7

@@ -15,6 +15,7 @@ from ldm.agents.executor import Hint, LoopOptions, Work, examples, run
 from ldm.envs import load_env
 from ldm.episode import Episode, run_episode
 from ldm.llm import Message
+from ldm.types import Card
 from tests.agents.loop_contract import made
 from tests.agents.scripted import Scripted, in_turn
 from tests.conftest import Golden
@@ -79,7 +80,7 @@ def executor_part() -> list[Message]:
     class Controller:
         name, sees_reward = "controller", False
 
-        def budget(self, env: str) -> int:
+        def budget(self, card: Card) -> int:
             return 9
 
         def solve(self, episode: Episode) -> None:

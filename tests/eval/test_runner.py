@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from ldm.agents.random import RandomAgent, RandomOptions
 from ldm.episode import Agent, Environment
 from ldm.errors import LdmError
 from ldm.eval import evaluate, finished, protocol
-from ldm.eval.statistics import Summary
 from ldm.runs import Manifest, Run, create
 from ldm.types import EpisodeResult, Trajectory
 from tests.toy import ToyEnv, ToyOptions
@@ -92,7 +92,7 @@ def test_the_summary_is_derived_and_comes_back(tmp_path: Path) -> None:
     evaluate(run, ToyWiring(), TASKS)
     path = run.directory / "summary.json"
     before = path.read_bytes()
-    assert records.loads(before, Summary).overall.episodes == len(TASKS)
+    assert json.loads(before)["overall"]["episodes"] == len(TASKS)
     path.unlink()
     evaluate(run, ToyWiring(), TASKS)
     assert path.read_bytes() == before

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from ldm.agents import Resources
 from ldm.episode import Episode
 from ldm.llm import Message, Sampling
-from ldm.types import stable_seed
+from ldm.types import Card, stable_seed
 from tests.toy import ToyEnv, expert
 
 
@@ -34,7 +34,7 @@ class Adept:
         self.options = options
         self._plans = {task.id: expert(task) for task in ToyEnv().tasks("test")}
 
-    def budget(self, env: str) -> int:
+    def budget(self, card: Card) -> int:
         return 20
 
     def solve(self, episode: Episode) -> None:
@@ -86,7 +86,7 @@ class Asking:
         self.options = options
         self._resources = resources
 
-    def budget(self, env: str) -> int:
+    def budget(self, card: Card) -> int:
         return self.options.steps
 
     def solve(self, episode: Episode) -> None:
@@ -115,7 +115,7 @@ class Quitter:
     def __init__(self, options: AdeptOptions, resources: Resources) -> None:
         self.options = options
 
-    def budget(self, env: str) -> int:
+    def budget(self, card: Card) -> int:
         return 1
 
     def solve(self, episode: Episode) -> None:

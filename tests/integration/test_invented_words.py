@@ -19,13 +19,13 @@ from ldm import records
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.rooms import PLACES, ROOMS
 from ldm.episode import run_episode
 from ldm.memory import Memory, build
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Task, TimeStep, Trajectory
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
+from tools.alfworld.room_types import PLACES, ROOMS
 
 VERBS = (
     *("go", "take", "move", "put", "open", "close", "clean", "heat", "cool", "use", "examine"),

@@ -14,7 +14,7 @@ from ldm.agents import Resources
 from ldm.episode import Episode
 from ldm.eval.runner import EPISODES, TRAJECTORIES
 from ldm.llm import Message
-from ldm.types import EpisodeResult, Trajectory
+from ldm.types import Card, EpisodeResult, Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.llm.conftest import Serve, serve
@@ -49,7 +49,7 @@ class Scripted:
     def __init__(self, options: NoOptions, resources: Resources) -> None:
         self._resources = resources
 
-    def budget(self, env: str) -> int:
+    def budget(self, card: Card) -> int:
         return 40
 
     def solve(self, episode: Episode) -> None:

@@ -1,25 +1,25 @@
 """ADaPT (Prasad et al., arXiv 2311.05772): decompose a task when, and only when, it failed.
 
-`controller` recurses, `logic` reads the planner's plans, `handing` says what goes from one
-sub-task to the next, `tree` is what goes into the record.
+`controller` recurses, `logic` reads the planner's plans, `handover` says what goes from one
+sub-task to the next, `tree` is what goes into the record, `findings` what reports make of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ldm.agents import demonstrations
 from ldm.agents.adapt.controller import Controller, Counted, Limits
+from ldm.agents.adapt.findings import REPORTING
 from ldm.agents.adapt.tree import NOTE
 from ldm.agents.executor import LoopAgent, LoopOptions, examples
+from ldm.agents.reporting import Reporting
 from ldm.episode import Episode
+from ldm.types import Card
 
-#: d_max and the steps of an executor call in the paper's experiments (§4).
-DEPTHS: Mapping[str, int] = {"alfworld": 3, "webshop": 3, "textcraft": 4}
+#: d_max and the steps of an executor call where the environment's card has no published numbers.
 DEPTH = 3
-STEPS: Mapping[str, int] = {"alfworld": 20, "webshop": 15, "textcraft": 20}
 EXECUTOR_STEPS = 20
 #: Steps of a trial where no budget is set: more than any recursion takes.
 UNLIMITED = 100_000
@@ -29,12 +29,12 @@ Strength = Literal["task", "hybrid", "skills"]
 
 @dataclass(frozen=True, slots=True)
 class AdaptOptions(LoopOptions):
-    """d_max: the greatest depth; None for 3, and 4 on TextCraft.
+    """d_max: the greatest depth; None for the environment's published one, or 3.
 
     budget: steps of a trial in all; None for no limit. executor_steps: of an executor call; None
-    for 20, and 15 on WebShop. max_calls: model calls of a task in all, the planner's included;
-    None for no limit. strength: what executors are shown (the paper's Fig. 5): demonstrations of
-    the whole task, one of them and the environment's skills, or the skills alone.
+    for the environment's published number, or 20. max_calls: model calls of a task in all, the
+    planner's included; None for no limit. strength: what executors are shown (the paper's Fig. 5):
+    demonstrations of the whole task, one of them and the environment's skills, or the skills alone.
     plan: tokens of a plan.
     """
 
@@ -51,18 +51,6 @@ class AdaptOptions(LoopOptions):
             if value is not None and value < 1:
                 raise ValueError(f"{name} is 1 or more")
 
-    def steps(self, env: str) -> int:
-        """The budget of a trial in environment `env`."""
-        return UNLIMITED if self.budget is None else self.budget
-
-    def limits(self, env: str) -> Limits:
-        """What holds for the recursion in environment `env`."""
-        return Limits(
-            d_max=DEPTHS.get(env, DEPTH) if self.d_max is None else self.d_max,
-            steps=self.executor_steps or STEPS.get(env, EXECUTOR_STEPS),
-            plan=self.plan,
-        )
-
     @property
     def shown(self) -> int:
         """How many demonstrations executors are shown."""
@@ -74,12 +62,21 @@ class AdaptAgent(LoopAgent):
 
     name = "adapt"
     paper: ClassVar[str] = "ADaPT, arXiv 2311.05772"
+    reporting: ClassVar[Reporting] = REPORTING
     Options: ClassVar[type[AdaptOptions]] = AdaptOptions
-    published: ClassVar[Mapping[str, Mapping[str, int]]] = {
-        "d_max": DEPTHS,
-        "executor_steps": STEPS,
-    }
     options: AdaptOptions
+
+    def budget(self, card: Card) -> int:
+        """Return the steps of a trial in all."""
+        return self.setting(card, "budget", UNLIMITED)
+
+    def limits(self, card: Card) -> Limits:
+        """Return what holds for the recursion in the environment of this card."""
+        return Limits(
+            d_max=self.setting(card, "d_max", DEPTH),
+            steps=self.setting(card, "executor_steps", EXECUTOR_STEPS),
+            plan=self.options.plan,
+        )
 
     def solve(self, episode: Episode) -> None:
         """One trial. The tree goes into the record, however it ends."""
@@ -96,7 +93,7 @@ class AdaptAgent(LoopAgent):
                 llm,
                 planner,
                 options,
-                options.limits(episode.env_name),
+                self.limits(episode.card),
                 shown[: options.shown],
                 () if options.strength == "task" else episode.card.skills,
                 tuple((one, plans[one.task.id]) for one in shown if one.task.id in plans),

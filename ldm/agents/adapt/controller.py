@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldm.agents.adapt import handing
+from ldm.agents.adapt.handover import rule_of
 from ldm.agents.adapt.logic import Logic, Plan, parse_plan
 from ldm.agents.adapt.tree import Node
 from ldm.agents.executor import Hint, LoopOptions, Work, run
@@ -85,6 +85,7 @@ class Controller:
     def __post_init__(self) -> None:
         self.opening = self.episode.now.observation
         self.root = Node(self.episode.goal)
+        self.rule = rule_of(self.episode.card)
 
     def solve(self) -> bool:
         """adapt(goal, 1): whether the controller holds the task to be done.
@@ -144,13 +145,13 @@ class Controller:
         finally:
             node.steps = left - self.episode.steps_left
         if node.executor == "completed":
-            return True, handing.after(self.episode, steps, said, carried)
+            return True, self.rule.after(self.episode, steps, said, carried)
         self.failed.append(node.task)
         return False, carried
 
     def _work(self, node: Node, carried: str) -> Work:
         whole = node is self.root
-        hints = () if whole else handing.to_executor(self.episode, carried)
+        hints = () if whole else self.rule.to_executor(self.episode, carried)
         if self.skills:
             skills = "\n".join(self.skills)
             hints = (Hint("What such a task is made of", "skills", skills), *hints)
@@ -158,7 +159,7 @@ class Controller:
             node.task,
             self.demonstrations,
             hints,
-            opening=None if whole else handing.seen(self.episode, self.opening),
+            opening=None if whole else self.rule.seen(self.episode, self.opening),
             steps=self.limits.steps,
             judged=True,
         )
@@ -181,7 +182,7 @@ class Controller:
         return ("completed" if verdicts[-1:] == [COMPLETED] else "failed"), said
 
     def _plan(self, node: Node) -> Plan:
-        hints = handing.to_planner(self.episode, self.failed)
+        hints = self.rule.to_planner(self.episode, self.failed)
 
         def prompt(view: View) -> list[Message]:
             return render(
@@ -193,7 +194,7 @@ class Controller:
                 ],
                 task=node.task,
                 hints=hints,
-                seen=told(handing.seen(self.episode, self.opening), (), width=view.width),
+                seen=told(self.rule.seen(self.episode, self.opening), (), width=view.width),
             )
 
         return parse_plan(self._asked(self.planner, prompt, self.limits.plan, len(self.divided)))

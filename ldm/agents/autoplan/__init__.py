@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -21,9 +21,9 @@ from ldm.episode import NO_ACTION, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render
-from ldm.types import Step
+from ldm.types import Card, Step
 
-#: Steps of a trial in the paper's experiments (§4.1).
+#: Steps of a trial in the paper's experiments (§4.2).
 BUDGET = 35
 #: Note of an episode: what the model said at each step, before it was formalised.
 SAID = "said"
@@ -42,6 +42,11 @@ class AutoPlanOptions:
     replies; greedy, as the paper evaluates. reply: tokens of a reply at most. observation:
     characters of one that are shown.
     """
+
+    #: As in `ldm.agents.executor.LoopOptions`.
+    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
+        "plans": ("digest", plans.digest)
+    }
 
     plans: str | None = None
     digest: str | None = None
@@ -95,8 +100,8 @@ class AutoPlanAgent:
             return None
         return frozenset(plan.kind for plan in plans.in_folder(Path(options.plans), env))
 
-    def budget(self, env: str) -> int:
-        """The steps of a trial, in any environment."""
+    def budget(self, card: Card) -> int:
+        """Return the steps of a trial, in any environment."""
         return self.options.budget
 
     def solve(self, episode: Episode) -> None:

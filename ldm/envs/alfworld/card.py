@@ -2,6 +2,10 @@
 
 from ldm.types import Card
 
+#: Steps of a trial, thoughts included: ADaPT's 20 of an executor (arXiv 2311.05772, App. A) times
+#: its d_max of 3, as its baselines have them (§4.2).
+_LOOP = {"budget": 60}
+
 CARD = Card(
     name="alfworld",
     rules=(
@@ -44,5 +48,14 @@ CARD = Card(
         "heat": "put an object of a type, heated, at a place of a type",
         "cool": "put an object of a type, cooled, at a place of a type",
         "pick2": "put two objects of a type at the same place of a type",
+    },
+    published={
+        "standard": _LOOP,
+        "react": _LOOP,
+        "plan_execute": _LOOP,
+        "reflexion": {**_LOOP, "trials": 5},  # LDM², arXiv 2312.08402, Table 2
+        "try_again": {**_LOOP, "trials": 3},  # ADaPT §4.2: d_max
+        "adapt": {"d_max": 3, "executor_steps": 20},  # ADaPT §4.2 and App. A
+        "autoplan": {"env.feedback": "fine"},  # AutoPlan, arXiv 2305.15064, Table 6
     },
 )

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ldm.envs import download
 from ldm.envs.alfworld.games import (
+    FILE,
     KINDS,
     OFFICIAL_SPLITS,
     Skipped,
     data_root,
     scan_split,
 )
-from ldm.envs.download import Progress, fetch, unpack
+from ldm.envs.download import Progress, unpack
+from ldm.envs.metadata import Fetched
 from ldm.records import Problem
 
 #: Games that the published runners play, by split (ALFWorld, arXiv 2010.03768, Table 1).
@@ -94,16 +97,31 @@ def check(path: Path) -> Report:
     return Report(root, counts, skipped, tuple(problems))
 
 
-def get(
-    destination: Path, *, url: str = URL, sha256: str = "", progress: Progress | None = None
-) -> str:
-    """Download the official archive and unpack it below `destination`; returns its SHA-256.
+def summary(path: Path) -> str:
+    """Return how many game files each split has. Raises LdmError where none of them is there."""
+    root = data_root(path)
+    counts = {
+        split: sum(1 for _ in (root / split).glob(f"*/*/{FILE}")) for split in OFFICIAL_SPLITS
+    }
+    return f"{root}; game files: {', '.join(f'{split} {n}' for split, n in counts.items())}"
 
-    An interrupted download goes on where it stopped. The archive is removed once it is unpacked.
-    Raises LdmError where the download, the checksum or the archive is bad.
+
+def fetch(
+    destination: Path,
+    *,
+    size: str = "",
+    url: str = "",
+    sha256: str = "",
+    progress: Progress | None = None,
+) -> tuple[Fetched, ...]:
+    """Download the official archive and unpack it below `destination`.
+
+    An interrupted download is resumed. The archive is removed once it is unpacked. size: there is
+    only one. Raises LdmError where the download, the checksum or the archive is bad.
     """
-    archive = destination / url.rsplit("/", 1)[-1].split("?", 1)[0]
-    digest = fetch(url, archive, sha256=sha256, progress=progress)
+    address = url or URL
+    archive = destination / address.rsplit("/", 1)[-1].split("?", 1)[0]
+    digest = download.fetch(address, archive, sha256=sha256, progress=progress)
     unpack(archive, destination, progress=progress)
     archive.unlink()
-    return digest
+    return (Fetched(digest, bool(sha256)),)

@@ -26,9 +26,10 @@ from ldm.envs.alfworld.games import (
     scan_split,
 )
 from ldm.envs.alfworld.official import OfficialEngine
+from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
 from ldm.errors import LdmError
 from ldm.records import Problem
-from ldm.types import Task, TimeStep, stable_hash
+from ldm.types import Card, Task, TimeStep, stable_hash
 
 #: Grows when the same game gives other texts than before.
 VERSION = "1"
@@ -64,10 +65,28 @@ class ALFWorld:
     where the agent has arrived. Reward 1 when the engine says won, which ends the task.
     """
 
+    card: Card = CARD
     paper: ClassVar[str] = "ALFWorld, arXiv 2010.03768"
     needs: ClassVar[str] = "nothing for the demo splits; else the games (ldm data get alfworld)"
     default_split: ClassVar[str] = "valid_seen"
     train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_explore", "demo_train")
+    metadata: ClassVar[Metadata] = Metadata(
+        data=DataSource(
+            "ldm.envs.alfworld.data",
+            variable="ALFWORLD_DATA",
+            holds="json_2.1.1",
+            remedy=(
+                "Set it to the folder that holds json_2.1.1; `ldm data get alfworld` downloads it."
+            ),
+        ),
+        shipped=ShippedSplits(explore="demo_explore", test="demo_test"),
+        formats={"alfworld-conversations": "ldm.envs.alfworld.conversations"},
+        extra=Extra(
+            ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
+            purpose="--engine official",
+            install='pip install "ldm[alfworld]"',
+        ),
+    )
     Options = ALFWorldOptions
 
     def __init__(self, options: ALFWorldOptions | None = None) -> None:
@@ -90,7 +109,6 @@ class ALFWorld:
                 "The official engine cannot say why an action is not possible.",
                 "Use the fast engine, or feedback=plain.",
             )
-        self.card = CARD
         self._engine = _ENGINES[self.options.engine]()
         self._own: dict[str, Game] = {}
         self._listed: dict[str, tuple[Task, ...]] = {}

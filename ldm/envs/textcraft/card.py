@@ -2,6 +2,10 @@
 
 from ldm.types import Card
 
+#: Steps of a trial, thoughts included: 3 times ADaPT's 20 of an executor (arXiv 2311.05772,
+#: App. A). Its baselines have d_max times as many (§4.2), which would be 80 here.
+_LOOP = {"budget": 60}
+
 CARD = Card(
     name="textcraft",
     rules=(
@@ -29,5 +33,14 @@ CARD = Card(
         "depth2": "craft an item with an ingredient that must be crafted first",
         "depth3": "craft an item over two crafted steps before the last",
         "depth4": "craft an item over three crafted steps before the last",
+    },
+    handover="inventory",
+    published={
+        "standard": _LOOP,
+        "react": _LOOP,
+        "plan_execute": _LOOP,
+        "reflexion": {**_LOOP, "trials": 4},  # ADaPT §4.2: d_max
+        "try_again": {**_LOOP, "trials": 4},  # the same
+        "adapt": {"d_max": 4, "executor_steps": 20},  # ADaPT §4.2 and App. A
     },
 )

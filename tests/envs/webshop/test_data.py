@@ -86,26 +86,26 @@ def mirror(tmp_path: Path) -> Iterator[str]:
 
 
 def test_getting_downloads_all_files_of_a_size(mirror: str, tmp_path: Path) -> None:
-    found = data.get(tmp_path / "data", url=mirror)
-    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == sorted(found)
-    assert not any(compared for _, compared in found.values())
+    found = data.fetch(tmp_path / "data", url=mirror)
+    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == sorted(f.file for f in found)
+    assert not any(one.compared for one in found)
     assert data.check(tmp_path / "data").synthetic == 11
-    digests = [digest for digest, _ in found.values()]
-    again = data.get(tmp_path / "again", url=mirror, sha256=digests)
-    assert all(compared for _, compared in again.values())
+    checksums = ", ".join(one.sha256 for one in found)
+    again = data.fetch(tmp_path / "again", url=mirror, sha256=checksums)
+    assert all(one.compared for one in again)
 
 
 def test_a_wrong_or_missing_checksum_is_refused(mirror: str, tmp_path: Path) -> None:
     with pytest.raises(LdmError, match="SHA-256"):
-        data.get(tmp_path / "data", url=mirror, sha256=["0" * 64] * 3)
+        data.fetch(tmp_path / "data", url=mirror, sha256=",".join(["0" * 64] * 3))
     with pytest.raises(LdmError, match="1 checksums are given for 3 files"):
-        data.get(tmp_path / "data", url=mirror, sha256=["0" * 64])
+        data.fetch(tmp_path / "data", url=mirror, sha256="0" * 64)
 
 
 def test_a_web_page_in_place_of_a_file_is_refused(mirror: str, tmp_path: Path) -> None:
     (tmp_path / "served" / data.FILES["small"][0].name).write_text("<!DOCTYPE html><p>Quota</p>")
     with pytest.raises(LdmError, match="sent a web page") as caught:
-        data.get(tmp_path / "data", url=mirror)
+        data.fetch(tmp_path / "data", url=mirror)
     assert "--url" in caught.value.remedy
     assert list((tmp_path / "data").iterdir()) == []
 

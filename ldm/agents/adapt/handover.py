@@ -1,0 +1,130 @@
+"""What an ADaPT controller hands over from one sub-task to the next (arXiv 2311.05772, §3.3, App.).
+
+The environment's card names the rule (`Card.handover`). Every rule says what a sub-task sees first,
+what its executor and the planner are told besides, and what is handed over when it has succeeded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ldm.agents.executor import Hint
+from ldm.agents.transcript import without_goal
+from ldm.episode import Episode
+from ldm.types import Card, Handover, Step
+
+#: What asks without changing anything is no result of a sub-task.
+_ASKING = ("look", "inventory", "examine", "help")
+
+
+class Rule(Protocol):
+    """How a controller hands over."""
+
+    def seen(self, episode: Episode, opening: str) -> str:
+        """Return what a sub-task begins with; opening: what the whole task began with."""
+        ...
+
+    def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
+        """Return what the executor of a sub-task is told besides; may take an action to learn it.
+
+        carried: as `after` gave it, "" at first. Raises EpisodeOver where that action ends the
+        trial.
+        """
+        ...
+
+    def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
+        """Return what the planner is told besides; failed: tasks at which executors failed."""
+        ...
+
+    def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:
+        """Return what is handed over after a sub-task that succeeded.
+
+        steps: its executor's. judgement: what a judge said, "" where none was asked. carried: what
+        was handed over to the sub-task.
+        """
+        ...
+
+
+class LastAction:
+    """Hands over the last action that changed something; a sub-task sees the opening and now."""
+
+    def seen(self, episode: Episode, opening: str) -> str:
+        now = episode.now.observation
+        before = _without_task(episode, opening)
+        return before if now == opening else f"{before}\nNow: {now}"
+
+    def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
+        return (Hint("What was done before", "before", carried),) if carried else ()
+
+    def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
+        return ()
+
+    def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:
+        actions = (step.action for step in reversed(steps) if step.action and step.valid)
+        return next((action for action in actions if not action.startswith(_ASKING)), carried)
+
+
+class Inventory:
+    """Asks for the inventory before every sub-task; the opening and the inventory tell it all."""
+
+    def seen(self, episode: Episode, opening: str) -> str:
+        return _without_task(episode, opening)
+
+    def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
+        return (Hint("What you hold", "inventory", episode.act("inventory").observation.strip()),)
+
+    def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
+        return ()
+
+    def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:
+        return ""
+
+
+class OpenPage:
+    """Hands over the codes that were named or clicked on; the planner sees the page and failures.
+
+    Which codes, `Card.codes` says.
+    """
+
+    def seen(self, episode: Episode, opening: str) -> str:
+        return episode.now.observation
+
+    def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
+        whole = Hint("It is a part of this", "whole-task", episode.goal)
+        codes = Hint("Found so far", "found", carried)
+        return (whole, codes) if carried else (whole,)
+
+    def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
+        return (
+            Hint("It is a part of this", "whole-task", episode.goal),
+            Hint("Tried without success", "failed", "\n".join(failed)),
+        )
+
+    def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:
+        pattern = episode.card.codes
+        if not pattern:
+            return carried
+        code = re.compile(pattern, re.IGNORECASE)
+        link = re.compile(rf"click\[({pattern})\]", re.IGNORECASE)
+        clicks = (link.fullmatch(step.action) for step in reversed(steps) if step.valid)
+        codes = [match[0] for match in code.finditer(judgement)] or [c[1] for c in clicks if c][:1]
+        return ", ".join(dict.fromkeys(code.upper() for code in codes)) or carried
+
+
+RULES: Mapping[Handover, Rule] = {
+    "action": LastAction(),
+    "inventory": Inventory(),
+    "page": OpenPage(),
+}
+
+
+def rule_of(card: Card) -> Rule:
+    """Return the rule that holds in the environment of this card."""
+    return RULES[card.handover]
+
+
+def _without_task(episode: Episode, opening: str) -> str:
+    """Return the opening without its line with the whole task: the sub-task stands in its place."""
+    return without_goal(opening, episode.goal)

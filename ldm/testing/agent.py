@@ -1,0 +1,138 @@
+"""What every agent must satisfy: subclass `AgentContract`, give it an agent and an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ldm.episode import Agent, Environment, run_episode
+from ldm.types import EpisodeResult, Task, TimeStep, Trajectory
+
+
+class Onlooker:
+    """An environment that remembers what was asked of it, and can hide or falsify rewards."""
+
+    def __init__(self, env: Environment, bonus: float = 0.0) -> None:
+        self._env = env
+        self._bonus = bonus
+        self.card = env.card
+        self.resets: list[str] = []
+        self.actions: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._env, name)
+
+    def reset(self, task: Task) -> TimeStep:
+        self.resets.append(task.id)
+        return self._env.reset(task)
+
+    def step(self, action: str) -> TimeStep:
+        self.actions.append(action)
+        answer = self._env.step(action)
+        return replace(answer, reward=answer.reward + self._bonus)
+
+
+class AgentContract:
+    """Override `make_agent` (a fresh agent with this seed and budget) and `make_env`.
+
+    tasks: how many tasks of `split` are tried.
+    """
+
+    split = "test"
+    tasks = 4
+
+    def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
+        raise NotImplementedError
+
+    def make_env(self) -> Environment:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def env(self) -> Iterator[Environment]:
+        env = self.make_env()
+        yield env
+        env.close()
+
+    def some(self, env: Environment) -> list[Task]:
+        return list(env.tasks(self.split)[: self.tasks])
+
+    def test_it_is_an_agent(self, env: Environment) -> None:
+        agent = self.make_agent()
+        assert isinstance(agent, Agent)
+        assert agent.name
+        assert isinstance(agent.sees_reward, bool)
+        assert agent.budget(env.card) >= 1
+
+    def test_every_episode_comes_to_an_end_without_an_error(self, env: Environment) -> None:
+        agent = self.make_agent()
+        for task in self.some(env):
+            result, trajectories = run_episode(env, agent, task)
+            assert result.error == ""
+            assert result.end in ("done", "budget", "gave_up")
+            assert 1 <= result.trials == len(trajectories)
+            assert 0 <= result.submitted < result.trials
+
+    def test_the_budget_ends_every_trial(self, env: Environment) -> None:
+        agent = self.make_agent(budget=2)
+        for task in self.some(env):
+            result, trajectories = run_episode(env, agent, task)
+            assert result.error == ""
+            assert all(len(trajectory.steps) <= 2 for trajectory in trajectories)
+
+    def test_everything_it_does_is_recorded(self, env: Environment) -> None:
+        for task in self.some(env):
+            onlooker = Onlooker(env)
+            result, trajectories = run_episode(onlooker, self.make_agent(), task)  # type: ignore[arg-type]
+            acted = [s.action for t in trajectories for s in t.steps if s.action]
+            assert acted == onlooker.actions
+            assert result.env_steps == len(acted)
+            assert onlooker.resets == [task.id] * result.trials
+
+    def test_a_recorded_trial_replays(self, env: Environment) -> None:
+        for task in self.some(env):
+            for trajectory in run_episode(env, self.make_agent(), task)[1]:
+                assert env.reset(task).observation == trajectory.opening
+                for step in trajectory.steps:
+                    if step.action:
+                        answer = env.step(step.action)
+                        assert (answer.observation, answer.valid) == (step.observation, step.valid)
+
+    def test_each_trial_starts_the_task_afresh(self, env: Environment) -> None:
+        for task in self.some(env):
+            trajectories = run_episode(env, self.make_agent(), task)[1]
+            assert len({trajectory.opening for trajectory in trajectories}) == 1
+
+    def test_the_same_seed_gives_the_same_actions(self, env: Environment) -> None:
+        for task in self.some(env):
+            first = run_episode(env, self.make_agent(seed=3), task)
+            second = run_episode(env, self.make_agent(seed=3), task)
+            assert _without_time(first) == _without_time(second)
+
+    def test_a_task_does_not_depend_on_those_before_it(self, env: Environment) -> None:
+        agent = self.make_agent()
+        tasks = self.some(env)
+        forth = [run_episode(env, agent, task) for task in tasks]
+        back = [run_episode(env, agent, task) for task in reversed(tasks)]
+        assert [_without_time(x) for x in forth] == [_without_time(x) for x in reversed(back)]
+
+    def test_it_sees_no_reward_unless_it_declares_so(self, env: Environment) -> None:
+        """Rewards that are moved about change nothing in what such an agent does."""
+        agent = self.make_agent()
+        if agent.sees_reward:
+            pytest.skip(f"{agent.name} declares that it sees rewards")
+        for task in self.some(env):
+            plain = run_episode(env, agent, task)[1]
+            moved = run_episode(Onlooker(env, bonus=0.25), agent, task)[1]  # type: ignore[arg-type]
+            assert [_actions(t) for t in plain] == [_actions(t) for t in moved]
+
+
+def _without_time(
+    played: tuple[EpisodeResult, tuple[Trajectory, ...]],
+) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
+    return replace(played[0], seconds=0.0), played[1]
+
+
+def _actions(trajectory: Trajectory) -> list[tuple[str, str]]:
+    return [(step.action, step.thought) for step in trajectory.steps]
