@@ -14,10 +14,10 @@ from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
+    from ldm.agents.autoplan.optimiser import Workplace
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
     from ldm.explore import ExplorationSetup
-    from ldm.explore.autoplan import Workplace
     from ldm.llm import LLM
     from ldm.llm.models import Models
     from ldm.memory import Memory
@@ -170,7 +170,7 @@ class OptimiserBuilder:
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> Workplace:
         """Raises LdmError where a name, an option or data does not fit."""
-        from ldm.explore.autoplan import Workplace
+        from ldm.agents.autoplan.optimiser import Workplace
 
         assert models is not None  # noqa: S101 - its spec always calls models
         env = build_environment(self.spec.env, self.spec.env_options, self.cache)

@@ -80,7 +80,7 @@ def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> 
 
 def carry_out(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPlan:
     """Make the attempts that are not recorded yet, and write the plan."""
-    from ldm.explore.autoplan import optimise
+    from ldm.agents.autoplan.optimiser import optimise
 
     spec, settings = recorded.spec, recorded.spec.settings()
     successes: list[bool] = []

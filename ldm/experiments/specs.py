@@ -9,7 +9,7 @@ from ldm.experiments.options import Settings, override
 
 if TYPE_CHECKING:
     from ldm.explore import RefineOptions
-    from ldm.explore.autoplan import AutoPlanSettings
+    from ldm.agents.autoplan.optimiser import AutoPlanSettings
     from ldm.llm.models import ModelOptions
 
 DEFAULT_AGENT = "ldm"
@@ -158,7 +158,7 @@ class PlanSpec:
 
     def settings(self) -> AutoPlanSettings:
         """Return how the plan is optimised. Raises LdmError where an option does not fit."""
-        from ldm.explore.autoplan import AutoPlanSettings
+        from ldm.agents.autoplan.optimiser import AutoPlanSettings
 
         settings: AutoPlanSettings = override(AutoPlanSettings, dict(self.options), "optimisation")
         return settings

@@ -224,7 +224,7 @@ class _Work:
             tuples=len(rows),
             digest=digest(rows),
             settings={
-                "batch_size": str(self.options.size(self.env)),
+                "batch_size": str(self.options.batch_size),
                 "batching": self.options.batching,
                 "seed": str(self.options.seed),
                 "reasoner": self.reasoner.name,

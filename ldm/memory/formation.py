@@ -13,9 +13,6 @@ from ldm.parallel import map_concurrently
 from ldm.reasoner import Clustering, Reasoner, shortened
 from ldm.types import History, StateActionTuple, Trajectory, stable_seed
 
-#: B of the paper: trajectories in a batch.
-BATCH_SIZES = {"webshop": 100}
-DEFAULT_BATCH_SIZE = 50
 MIXED = "mixed"
 
 
@@ -23,17 +20,19 @@ MIXED = "mixed"
 class FormationOptions:
     """How trajectories are cut into batch memories.
 
-    batch_size: B; 0 takes the paper's, 100 for WebShop and 50 for others.
+    batch_size: B, trajectories in a batch; environments for which the paper has another B than 50
+    say so (`ldm.envs.metadata.batch_size`).
     batching: "kind" cuts within each task kind, "mixed" over all.
     seed: of the shuffle before cutting.
     """
 
-    batch_size: int = 0
+    batch_size: int = 50
     batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
 
-    def size(self, env: str) -> int:
-        return self.batch_size or BATCH_SIZES.get(env, DEFAULT_BATCH_SIZE)
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError("batch_size is 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,7 @@ def cut(
     for kind in sorted(groups):
         members = sorted(groups[kind], key=lambda t: t.id)
         random.Random(stable_seed(options.seed, kind)).shuffle(members)
-        size = options.size(members[0].task.env)
-        count = -(-len(members) // size)
+        count = -(-len(members) // options.batch_size)
         number = 0
         for i in range(count):
             number += 1

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from ldm.envs.metadata import BATCH_SIZE, batch_size
 from ldm.errors import LdmError
 from ldm.memory.formation import FormationOptions, cut, form, texts_of, tuples_of
 from ldm.reasoner import PAST_OBSERVATION, Clustering
@@ -93,9 +94,11 @@ class TestCutting:
             assert max(sizes) - min(sizes) <= 1
 
     def test_the_papers_sizes_are_the_defaults(self) -> None:
-        assert FormationOptions().size("webshop") == 100
-        assert FormationOptions().size("alfworld") == 50
-        assert FormationOptions(batch_size=7).size("webshop") == 7
+        assert FormationOptions().batch_size == BATCH_SIZE == 50
+        assert batch_size("alfworld") == 50
+        assert batch_size("webshop") == 100
+        with pytest.raises(ValueError, match="1 or more"):
+            FormationOptions(batch_size=0)
 
     def test_two_hundred_of_a_kind_make_the_papers_four_batches(self) -> None:
         plans = cut([trajectory(n) for n in range(200)], FormationOptions())
