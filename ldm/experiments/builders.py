@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ldm.agents.autoplan.optimiser import Workplace
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
-    from ldm.explore import Equipment
+    from ldm.explore import ExplorationSetup
     from ldm.llm import LLM
     from ldm.llm.models import Models
     from ldm.memory import Memory
@@ -131,9 +131,9 @@ class ExplorerBuilder:
 
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
-    ) -> Equipment:
+    ) -> ExplorationSetup:
         """Raises LdmError where a name, an option, data or the memory does not fit."""
-        from ldm.explore import Equipment
+        from ldm.explore import ExplorationSetup
         from ldm.policy import Policy, PolicyOptions
 
         spec = self.spec
@@ -146,7 +146,9 @@ class ExplorerBuilder:
             prompted = options.prompted(models.options.in_flight)
             reasoner = loaded.ask(models.get("reasoner"), env.card, prompted)
         policy = Policy(loaded.memory, reasoner, options, spec.seed)
-        return Equipment(env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed)
+        return ExplorationSetup(
+            env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed
+        )
 
     def load(self) -> Knowledge:
         spec = self.spec

@@ -125,11 +125,11 @@ def _published(env: str, options: Settings) -> Settings:
 def _pool(spec: PlanSpec, env: Environment, runtime: Runtime) -> tuple[Task, ...]:
     """Return the tasks that batches are drawn from: of the kind, and not used by an evaluation."""
     from ldm.eval import select
-    from ldm.explore import evaluated_sources
+    from ldm.explore import evaluated_leak_keys
 
     settings = spec.settings()
     tasks = select(env.tasks(spec.split), kinds=(spec.kind,))
-    evaluated = evaluated_sources(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
+    evaluated = evaluated_leak_keys(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
     free = [task for task in tasks if task.leak_key not in evaluated]
     if len(free) < len(tasks):
         left_out = len(tasks) - len(free)
