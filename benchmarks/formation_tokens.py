@@ -21,11 +21,12 @@ import httpx2
 import numpy as np
 
 from ldm import records
-from ldm.cli.models import ModelOptions, Models
-from ldm.cli.wiring import card_of
+from ldm.cli.environment import connection
 from ldm.embed import load_embedder
+from ldm.experiments.builders import card_of
 from ldm.llm import GREEDY, Completion, Message, Sampling
-from ldm.llm.recording import read
+from ldm.llm.models import ModelOptions, Models
+from ldm.llm.recording import read_calls
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 from ldm.types import Trajectory, Usage
@@ -68,7 +69,7 @@ def main() -> None:
     episodes = records.read(arguments.episodes, Trajectory)
     default = [
         call
-        for call in read(arguments.calls)
+        for call in read_calls(arguments.calls)
         if any(words in call.request.messages[0].content for words in HISTORIES)
     ]
     ours = sum(call.usage.prompt_tokens + call.usage.completion_tokens for call in default)
@@ -104,7 +105,7 @@ def paper_prompts(
     )
     for episode in episodes:
         steps = tuple((seen, step.action) for _, seen, step in episode.states())
-        reasoner.recount(episode.task.goal, steps)
+        reasoner.annotate(episode.task.goal, steps)
     return noted.asked
 
 
@@ -125,7 +126,7 @@ def reply_tokens(
 ) -> tuple[float, float, float]:
     """(low, expected, high) tokens of the replies to all requests; 95 % bootstrap interval."""
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(sample, len(asked)))]
-    models = Models(ModelOptions(llm=name, timeout=1800))
+    models = Models(ModelOptions(llm=name, timeout=1800), connection)
     lengths = []
     for messages, schema, max_tokens in chosen:
         reply = models.get("reasoner").complete(messages, schema=schema, max_tokens=max_tokens)

@@ -23,10 +23,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.llm import Message
-from ldm.llm.capabilities import Capabilities, Known
-from ldm.llm.client import Client, Equipment
-from ldm.llm.gate import Gate
-from ldm.llm.meter import Limits, Meter, load_prices
+from ldm.llm.capabilities import Capabilities, CapabilityStore
+from ldm.llm.client import Client, ClientSetup
+from ldm.llm.concurrency import ConcurrencyLimiter
+from ldm.llm.meter import CostLimits, Meter
+from ldm.llm.prices import load_prices
 from ldm.llm.recording import Recording
 from ldm.llm.service import Connection, Service
 
@@ -68,7 +69,7 @@ def ask(client: Client, text: str) -> None:
 
 
 def bare_call(url: str) -> Callable[[str], None]:
-    """The same request by the package alone: no recording, gate, meter or lookup."""
+    """The same request by the package alone: no recording, limiter, meter or lookup."""
     import openai
 
     package = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
@@ -98,15 +99,15 @@ def alternately(
 
 def made(url: str, concurrency: int, place: Path) -> Client:
     """A client that records into `place`; what the server can do is known already."""
-    known = Known()
+    known = CapabilityStore()
     known.put("m", Capabilities())
     return Client(
-        Equipment(
+        ClientSetup(
             service=Service(Connection(url), connections=concurrency),
             recording=Recording(place / "llm.jsonl"),
-            meter=Meter(Limits(), load_prices()),
-            gate=Gate(concurrency),
-            known=known,
+            meter=Meter(CostLimits(), load_prices()),
+            limiter=ConcurrencyLimiter(concurrency),
+            capabilities=known,
         )
     )
 

@@ -1,8 +1,115 @@
 """Human experience as memory for language-model agents, and a fair way to compare such agents.
 
+    import ldm
+
+    ldm.build_memory("data/")
+    memory = ldm.Memory.open(".ldm/memory", "alfworld")
+    for recall in memory.retrieve("put a hot egg in the fridge", "You see a microwave 1."):
+        print(recall.similarity, recall.tuple.action)
+    ldm.refine(ldm.RefinementSpec("alfworld"))
+    report = ldm.evaluate(ldm.EvaluationSpec("alfworld"))
+
 The package reads as the method: `ldm.memory` (trajectories become tuples, tuples are recalled),
 `ldm.reasoner` (what the paper asks a language model for), `ldm.policy` (one decision),
-`ldm.agents`, `ldm.envs`, `ldm.explore` and `ldm.eval`. See docs/architecture.md.
+`ldm.agents`, `ldm.envs`, `ldm.explore`, `ldm.eval` and `ldm.experiments` (all of it, recorded and
+resumable). See docs/architecture.md.
 """
 
-__version__ = "0.1.0"
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ldm.episode import Agent, Environment, Episode
+    from ldm.errors import LdmError
+    from ldm.eval import Report
+    from ldm.experiments import (
+        BuildOptions,
+        Comparison,
+        EvaluationSpec,
+        Goals,
+        Grid,
+        ModelOptions,
+        OptimisedPlan,
+        PlanSpec,
+        Refined,
+        RefinementSpec,
+        Runtime,
+        build_memory,
+        compare,
+        evaluate,
+        evaluate_all,
+        optimize_plan,
+        refine,
+        settings,
+    )
+    from ldm.llm.service import Connection
+    from ldm.memory import Memory
+    from ldm.types import Recall, StateActionTuple, Step, Task, TimeStep, Trajectory
+
+__version__ = "0.2.0"
+
+__all__ = [
+    "Agent",
+    "BuildOptions",
+    "Comparison",
+    "Connection",
+    "Environment",
+    "Episode",
+    "EvaluationSpec",
+    "Goals",
+    "Grid",
+    "LdmError",
+    "Memory",
+    "ModelOptions",
+    "OptimisedPlan",
+    "PlanSpec",
+    "Recall",
+    "Refined",
+    "RefinementSpec",
+    "Report",
+    "Runtime",
+    "StateActionTuple",
+    "Step",
+    "Task",
+    "TimeStep",
+    "Trajectory",
+    "build_memory",
+    "compare",
+    "evaluate",
+    "evaluate_all",
+    "optimize_plan",
+    "refine",
+    "settings",
+]
+
+#: Where the public names are defined, unless in `ldm.experiments`. They are loaded when first used,
+#: so that `import ldm` and `ldm --help` answer at once.
+_MODULES = {
+    "Agent": "ldm.episode",
+    "Connection": "ldm.llm.service",
+    "Environment": "ldm.episode",
+    "Episode": "ldm.episode",
+    "LdmError": "ldm.errors",
+    "Memory": "ldm.memory",
+    "Recall": "ldm.types",
+    "Report": "ldm.eval",
+    "StateActionTuple": "ldm.types",
+    "Step": "ldm.types",
+    "Task": "ldm.types",
+    "TimeStep": "ldm.types",
+    "Trajectory": "ldm.types",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'ldm' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULES.get(name, "ldm.experiments")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

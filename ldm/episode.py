@@ -1,7 +1,7 @@
-"""Environment and Agent protocols, and the Episode that stands between them (design §2).
+"""Environment and Agent protocols, and the Episode that stands between them.
 
 An agent never holds the environment: it acts through an `Episode`, which records every step,
-counts invalid actions, enforces the budget and hides the reward from agents that did not declare
+counts invalid actions, enforces the budget and hides the reward from agents that do not declare
 that they see it.
 """
 
@@ -19,34 +19,34 @@ from ldm.types import Card, End, EpisodeResult, Note, Past, Step, Task, TimeStep
 
 #: A score this close to 1 is a success in every environment here.
 FULL_SCORE = 1.0 - 1e-9
-#: What an empty action is sent and recorded as: "" marks a think step, and no environment knows it.
+#: Sent and recorded in place of an empty action: "" marks a think step, and is no valid action.
 NO_ACTION = "(no action)"
 
 
 @runtime_checkable
 class Environment(Protocol):
-    """A world in text. `tests/contract.py` states what every one must satisfy."""
+    """A world in text. `ldm.testing.EnvironmentContract` states what every one must satisfy."""
 
     card: Card
 
     def protocol(self) -> Mapping[str, Any]:
-        """What makes scores comparable (design §7), as JSON values: version, data hash, …"""
+        """Return what makes scores comparable, as JSON values: version, data hash, …"""
         ...
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The tasks of a split in a fixed order. Raises LdmError where split or data is missing."""
+        """Return a split's tasks in a fixed order. Raises LdmError for a missing split or data."""
         ...
 
     def reset(self, task: Task) -> TimeStep:
-        """Start `task` afresh; the observation is the opening."""
+        """Start `task` anew; the observation is the opening."""
         ...
 
     def step(self, action: str) -> TimeStep:
-        """Carry out `action`. An invalid one changes nothing and answers with valid=False."""
+        """Execute `action`. An invalid one changes nothing and returns valid=False."""
         ...
 
     def localize(self, text: str) -> str:
-        """`text` of a record (an action or observation) in the words of the present task.
+        """Return an action or observation of a record in the words of the present task.
 
         Environments whose data come in several dialects translate here, so that a memory recorded
         in one works in the other; all others return `text` itself.
@@ -54,11 +54,11 @@ class Environment(Protocol):
         ...
 
     def fork(self) -> Environment:
-        """An independent copy in the same state. Raises ForkUnsupported where there can be none."""
+        """Return an independent copy in the same state. Raises ForkUnsupported if impossible."""
         ...
 
     def close(self) -> None:
-        """Give back what the environment holds; closing twice is harmless."""
+        """Release what the environment holds; closing twice is harmless."""
         ...
 
 
@@ -79,7 +79,7 @@ class Agent(Protocol):
 
 
 class EpisodeOver(Exception):
-    """Unwinds an agent when its trial ends; absorbed by `Episode.trial`."""
+    """Ends an agent's trial from within; `Episode.trial` catches it."""
 
     def __init__(self, end: End) -> None:
         super().__init__(end)
@@ -88,7 +88,7 @@ class EpisodeOver(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A finished trial: what was done, and why it ended."""
+    """A finished trial: its trajectory, and why it ended."""
 
     trajectory: Trajectory
     end: End
@@ -98,7 +98,7 @@ class Episode:
     """One agent at one task: the only way in which agents touch an environment."""
 
     def __init__(self, env: Environment, task: Task, *, budget: int, sees_reward: bool) -> None:
-        """budget: steps per trial, at least 1."""
+        """Prepare the episode. budget: steps per trial, at least 1."""
         if budget < 1:
             raise LdmError(f"A budget of {budget} steps leaves nothing to do.", "Use at least 1.")
         self.goal = task.goal
@@ -131,7 +131,7 @@ class Episode:
     @property
     def now(self) -> TimeStep:
         """The present observation, without the reward unless the agent may see it."""
-        return self._seen(self._now)
+        return self._visible(self._now)
 
     @property
     def past(self) -> Past:
@@ -147,7 +147,7 @@ class Episode:
         return self.budget - len(self._steps or ())
 
     def trial(self) -> AbstractContextManager[TimeStep, bool]:
-        """A fresh start of the task; yields the opening and absorbs EpisodeOver.
+        """Start the task anew, as a context that yields the opening and catches EpisodeOver.
 
         Leaving the block before the task has ended counts as giving up.
         """
@@ -176,38 +176,38 @@ class Episode:
     def act(
         self, action: str, *, thought: str = "", recalls: Sequence[tuple[str, float]] = ()
     ) -> TimeStep:
-        """Carry out `action`; raises EpisodeOver when that ends the task or spends the budget.
+        """Execute `action`. Raises EpisodeOver when that ends the task or uses up the budget.
 
-        An empty action is bad model output like any other: an invalid action, counted.
+        An empty action is bad model output like any other: an invalid action that is counted.
         """
         steps = self._running()
         action = action if action.strip() else NO_ACTION
-        answer = self._env.step(action)
+        outcome = self._env.step(action)
         steps.append(
             Step(
                 action=action,
-                observation=answer.observation,
-                reward=answer.reward,
+                observation=outcome.observation,
+                reward=outcome.reward,
                 thought=thought,
-                valid=answer.valid,
+                valid=outcome.valid,
                 recalls=tuple(recalls),
             )
         )
-        self._score += answer.reward
-        self._now = answer
-        if answer.done:
+        self._score += outcome.reward
+        self._now = outcome
+        if outcome.done:
             raise EpisodeOver("done")
         self._spend()
         return self.now
 
     def think(self, thought: str) -> TimeStep:
-        """Record a thought; it takes a step of the budget and does not touch the environment."""
+        """Record a thought; it uses a step of the budget and does not affect the environment."""
         self._running().append(Step(action="", observation="", thought=thought))
         self._spend()
         return self.now
 
     def note(self, kind: str, **data: Any) -> None:
-        """Put something into the record: a plan, a reflection, a tree. Values must fit JSON."""
+        """Record more than actions: a plan, a reflection, a tree. Values must be JSON values."""
         self._notes.append(Note(kind, self.trials - 1, data))
 
     def spent(self, usage: Usage) -> None:
@@ -215,31 +215,31 @@ class Episode:
         self.usage = self.usage + usage
 
     def localize(self, text: str) -> str:
-        """`text` of a record in the words of the present task (`Environment.localize`)."""
+        """Return `text` in the words of the present task (see `Environment.localize`)."""
         return self._env.localize(text)
 
     def trajectory(self, trial: int) -> Trajectory:
-        """A finished trial by its index. Rewards are hidden unless the agent may see them."""
-        found = self._trials[trial].trajectory
+        """Return a finished trial. Rewards are hidden unless the agent may see them."""
+        trajectory = self._trials[trial].trajectory
         if self._sees_reward:
-            return found
-        steps = tuple(replace(step, reward=0.0) for step in found.steps)
-        return replace(found, steps=steps, score=0.0, success=False)
+            return trajectory
+        steps = tuple(replace(step, reward=0.0) for step in trajectory.steps)
+        return replace(trajectory, steps=steps, score=0.0, success=False)
 
     def submit(self, trial: int) -> None:
-        """Say which trial stands; without a call it is the last one."""
+        """Choose the trial that counts; without a call it is the last one."""
         if not 0 <= trial < len(self._trials):
             raise IndexError(f"trial {trial} of {len(self._trials)}")
         self._submitted = trial
 
-    def _seen(self, step: TimeStep) -> TimeStep:
+    def _visible(self, step: TimeStep) -> TimeStep:
         return step if self._sees_reward else replace(step, reward=0.0)
 
     def _running(self) -> list[Step]:
         if self._steps is None:
             raise RuntimeError("act and think need a running trial: use `with episode.trial():`")
         if len(self._steps) >= self.budget or self._now.done:
-            # An agent that caught EpisodeOver and carries on is unwound again.
+            # An agent that caught EpisodeOver and continues gets it again.
             raise EpisodeOver("done" if self._now.done else "budget")
         return self._steps
 
@@ -261,16 +261,16 @@ class Episode:
     def _result(self, agent: str, seconds: float, error: str) -> EpisodeResult:
         acted = [s for trial in self._trials for s in trial.trajectory.steps if s.action]
         submitted = len(self._trials) - 1 if self._submitted is None else self._submitted
-        stands = self._trials[submitted] if self._trials else None
-        end: End = "error" if error else stands.end if stands else "gave_up"
+        final = self._trials[submitted] if self._trials else None
+        end: End = "error" if error else final.end if final else "gave_up"
         return EpisodeResult(
             task=self._task,
             agent=agent,
             trials=len(self._trials),
             submitted=submitted,
             end=end,
-            score=stands.trajectory.score if stands else 0.0,
-            success=bool(stands and stands.trajectory.success and not error),
+            score=final.trajectory.score if final else 0.0,
+            success=bool(final and final.trajectory.success and not error),
             env_steps=len(acted),
             invalid=sum(not s.valid for s in acted),
             usage=self.usage,
@@ -283,10 +283,10 @@ class Episode:
 def run_episode(
     env: Environment, agent: Agent, task: Task
 ) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
-    """Let `agent` solve `task`; the result and the trajectories of all trials, in their order.
+    """Let `agent` solve `task`; return the result and the trajectories of all trials, in order.
 
     A failure inside the agent or the environment is data: end="error" with the traceback. Only
-    KeyboardInterrupt, SystemExit and RunStopped pass through: no episode is at fault for those.
+    KeyboardInterrupt, SystemExit and RunStopped propagate: the episode does not cause those.
     """
     started = time.perf_counter()
     episode = Episode(env, task, budget=agent.budget(env.card), sees_reward=agent.sees_reward)
@@ -295,7 +295,7 @@ def run_episode(
         agent.solve(episode)
     except RunStopped:
         raise
-    except Exception:  # one broken episode must not lose the others (design §8)
+    except Exception:  # one failed episode must not lose the others
         error = traceback.format_exc()
     result = episode._result(agent.name, time.perf_counter() - started, error)
     return result, tuple(trial.trajectory for trial in episode._trials)

@@ -1,6 +1,6 @@
 """The errors that a user can do something about.
 
-Bad model output is never an error: it is data, an invalid action that is counted (design §8).
+Bad model output is never an error: it is data, an invalid action that is counted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 class LdmError(Exception):
-    """A problem with what the user gave, with its remedy.
+    """A problem that the user can solve, with its remedy.
 
     The message is one or two plain sentences; `remedy` says what to do next. The command line
     prints both and exits with status 1.
@@ -33,12 +33,12 @@ class MemoryStoreError(LdmError):
 
 
 class LeakageError(LdmError):
-    """A memory or a prompt holds what comes from tasks about to be evaluated (design §7)."""
+    """A memory or a prompt holds data of tasks that are about to be evaluated."""
 
     def __init__(self, sources: Sequence[str], remedy: str, what: str = "the memory") -> None:
-        shown = ", ".join(sources[:5]) + (", …" if len(sources) > 5 else "")
+        examples = ", ".join(sources[:5]) + (", …" if len(sources) > 5 else "")
         super().__init__(
-            f"{len(sources)} evaluated task(s) are also sources of {what}: {shown}", remedy
+            f"{len(sources)} evaluated task(s) are also sources of {what}: {examples}", remedy
         )
         self.sources = tuple(sources)
         self.what = what
@@ -57,23 +57,23 @@ class ReplayDivergence(LdmError):
 
 
 class Interrupted(LdmError):
-    """The user stopped the run (Ctrl-C or SIGTERM); what was recorded is kept."""
+    """The user stopped the run (Ctrl-C or SIGTERM); its records stay."""
 
 
 class WorkerDied(LdmError):
-    """A worker process was killed or ran out of memory; what was recorded is kept."""
+    """A worker process was killed or ran out of memory; the run's records stay."""
 
 
 class ModelError(LdmError):
-    """One model call that failed for good, after its retries; other calls may do better."""
+    """One model call that failed for good, after its retries; other calls may succeed."""
 
 
 class ContextTooLong(ModelError):
-    """The messages do not fit the model's context; the caller may shorten them and ask again."""
+    """The messages do not fit the model's context; the caller may shorten them and try again."""
 
 
 class RunStopped(LdmError):
-    """No further model call can be made in this run; what was recorded is kept, and it resumes."""
+    """No further model call can be made in this run; its records stay, and it can be resumed."""
 
 
 class BudgetSpent(RunStopped):

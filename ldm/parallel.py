@@ -1,4 +1,4 @@
-"""The parallel map: many items, a few workers in processes or threads, results as they come."""
+"""The parallel map: many items, a few workers in processes or threads, results as they arrive."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from typing import Protocol, TypeVar
 
 from ldm.errors import WorkerDied
 
-#: How often a worker looks whether the process that it works for still lives, in seconds.
-WATCH = 1.0
-#: How long threads get to come to an end once one of them has failed, in seconds.
-FAREWELL = 2.0
+#: Seconds between a worker's checks that its parent process is still alive.
+PARENT_POLL_SECONDS = 1.0
+#: Seconds that threads get to finish once one of them has failed.
+SHUTDOWN_SECONDS = 2.0
 
 T = TypeVar("T")
 V = TypeVar("V")
 
 
 class Record(Protocol):
-    """What a worker makes of an item; a frozen dataclass that `ldm.records` can write."""
+    """A worker's result for an item: a frozen dataclass that `ldm.records` can write."""
 
     @property
     def index(self) -> int:
@@ -41,64 +41,64 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Worker(Protocol[T_contra, R_co]):
-    """Handles items one at a time, each independently of those before it."""
+    """Processes items one at a time, each independently of those before it."""
 
     def __call__(self, item: T_contra, /) -> R_co: ...
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release what the worker holds."""
         ...
 
 
-class Build(Hashable, Protocol[T_contra, R_co]):
-    """Builds a worker with its heavy context, once per process: a frozen, picklable value."""
+class WorkerFactory(Hashable, Protocol[T_contra, R_co]):
+    """Builds a worker with its expensive context, once per process: a frozen, picklable value."""
 
     def __call__(self) -> Worker[T_contra, R_co]: ...
 
 
-def at_once(ask: Callable[[T], V], items: Sequence[T], concurrency: int) -> list[V]:
-    """`ask` of every item, in their order, up to `concurrency` of them at a time in threads.
+def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency: int) -> list[V]:
+    """Return `function` of every item, in their order, computed in up to `concurrency` threads.
 
-    For questions that wait for somebody else. Raises what the first of them raises; those that
-    have not begun by then are not asked.
+    For functions that mostly wait, such as for a server. Raises what the first failing call raises;
+    calls that have not begun by then are not made.
     """
-    return list(as_they_come(ask, items, concurrency))
+    return list(iterate_concurrently(function, items, concurrency))
 
 
-def as_they_come(
-    ask: Callable[[T], V], items: Sequence[T], concurrency: int
+def iterate_concurrently(
+    function: Callable[[T], V], items: Sequence[T], concurrency: int
 ) -> Generator[V, None, None]:
-    """As `at_once`, each answer as soon as it and those before it are there.
+    """Yield what `map_concurrently` returns, each result once it and those before it are there.
 
-    One at a time, the next item is asked when the next answer is wanted. Close it where you stop
-    before the end.
+    With a concurrency of 1 a call is made when its result is requested. Close the generator where
+    you stop before the end.
     """
     if concurrency <= 1 or len(items) <= 1:
-        yield from map(ask, items)
+        yield from map(function, items)
         return
     pool = ThreadPoolExecutor(min(concurrency, len(items)))
     try:
-        for one in [pool.submit(ask, item) for item in items]:
-            yield one.result()
+        for future in [pool.submit(function, item) for item in items]:
+            yield future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def parallel_map(
-    build: Build[T, R],
+    build: WorkerFactory[T, R],
     items: Sequence[T],
     *,
     workers: int,
     threads: bool = False,
     on_result: Callable[[R], None],
 ) -> None:
-    """Let `workers` processes handle `items`, one at a time each, in no particular order.
+    """Let `workers` processes process `items`, each one at a time, in no particular order.
 
-    Every process builds its worker once and keeps to one thread. One worker, or one item, is
-    handled in this process. on_result is called here with each result as it comes; SIGTERM is
-    raised as KeyboardInterrupt while the map runs.
-    threads: threads of this process instead, for workers that mostly wait and share something that
-    lives in this process, such as the client of a model service (design §7).
+    Every process builds its worker once and uses one thread. A single worker, or a single item,
+    runs in this process. on_result is called here with each result as it arrives; SIGTERM is raised
+    as KeyboardInterrupt while the map runs.
+    threads: use threads of this process instead, for workers that mostly wait and share something
+    that lives in this process, such as the client of a model service.
     Raises what a worker raised, and WorkerDied where a process was killed or ran out of memory.
     """
     workers = min(workers, len(items))
@@ -111,7 +111,9 @@ def parallel_map(
             _map_in_processes(build, items, workers, on_result)
 
 
-def _map_here(build: Build[T, R], items: Sequence[T], on_result: Callable[[R], None]) -> None:
+def _map_here(
+    build: WorkerFactory[T, R], items: Sequence[T], on_result: Callable[[R], None]
+) -> None:
     if not items:
         return
     worker = build()
@@ -124,7 +126,7 @@ def _map_here(build: Build[T, R], items: Sequence[T], on_result: Callable[[R], N
 
 
 def _map_in_processes(
-    build: Build[T, R], items: Sequence[T], workers: int, on_result: Callable[[R], None]
+    build: WorkerFactory[T, R], items: Sequence[T], workers: int, on_result: Callable[[R], None]
 ) -> None:
     import joblib
     from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -139,13 +141,13 @@ def _map_in_processes(
             initargs=(os.getpid(),),
         ),
     ):
-        # A worker that outgrew its memory is replaced by a fresh one, which builds anew.
+        # A worker that outgrew its memory is replaced by a new process, which builds its own.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
-        # Stopping early is what Ctrl-C asks for; what was done is recorded all the same.
+        # Stopping early is what Ctrl-C asks for; results so far are recorded all the same.
         warnings.filterwarnings("ignore", message=r"\d+ tasks ")
         pool = joblib.Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
-        here = os.getcwd()
-        results = pool(task(build, item, here) for item in items)
+        directory = os.getcwd()
+        results = pool(task(build, item, directory) for item in items)
         try:
             for result in results:
                 on_result(result)
@@ -159,13 +161,13 @@ def _map_in_processes(
 
 
 def _map_in_threads(
-    build: Build[T, R], items: Sequence[T], workers: int, on_result: Callable[[R], None]
+    build: WorkerFactory[T, R], items: Sequence[T], workers: int, on_result: Callable[[R], None]
 ) -> None:
-    """Threads that die with the process: whoever interrupts it does not wait for a model."""
-    todo: SimpleQueue[T] = SimpleQueue()
+    """Use threads that die with the process, so that an interruption waits for no model."""
+    pending: SimpleQueue[T] = SimpleQueue()
     for item in items:
-        todo.put(item)
-    done: SimpleQueue[R | BaseException] = SimpleQueue()
+        pending.put(item)
+    outcomes: SimpleQueue[R | BaseException] = SimpleQueue()
     stopping = threading.Event()
 
     def work() -> None:
@@ -173,13 +175,13 @@ def _map_in_threads(
             worker = build()
             try:
                 while not stopping.is_set():
-                    done.put(worker(todo.get_nowait()))
+                    outcomes.put(worker(pending.get_nowait()))
             except Empty:
                 pass
             finally:
                 worker.close()
         except BaseException as error:
-            done.put(error)
+            outcomes.put(error)
 
     pool = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
     try:
@@ -187,50 +189,50 @@ def _map_in_threads(
             for thread in pool:
                 thread.start()
             for _ in items:
-                result = done.get()
-                if isinstance(result, BaseException):
-                    raise result
-                on_result(result)
+                outcome = outcomes.get()
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                on_result(outcome)
     finally:
         stopping.set()
-        limit = time.monotonic() + FAREWELL
+        deadline = time.monotonic() + SHUTDOWN_SECONDS
         for thread in pool:
-            thread.join(max(0.0, limit - time.monotonic()))
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _start_worker(parent: int) -> None:
-    """Runs first in each worker process: signals are the parent's business, and so is its life."""
+    """Prepare a worker process: leave signals to the parent, and exit once the parent has."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(WATCH)
-        os._exit(1)  # an orphan must neither record nor linger
+            time.sleep(PARENT_POLL_SECONDS)
+        os._exit(1)  # an orphan must neither record nor keep running
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 @lru_cache(maxsize=1)
-def _built(build: Build[T, R]) -> Worker[T, R]:
-    """The worker of this process, built when its first item comes."""
+def _built(build: WorkerFactory[T, R]) -> Worker[T, R]:
+    """Return the worker of this process, built when its first item arrives."""
     worker = build()
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     return worker
 
 
-def _work(build: Build[T, R], item: T, place: str) -> R:
-    """`item` done in the directory `place`: a process outlives its pool, and its caller's chdir."""
-    if os.getcwd() != place:
-        os.chdir(place)
+def _work(build: WorkerFactory[T, R], item: T, directory: str) -> R:
+    """Process `item` in `directory`: a process outlives its pool, and its caller's chdir."""
+    if os.getcwd() != directory:
+        os.chdir(directory)
     worker: Worker[T, R] = _built(build)
     return worker(item)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for torch and the numerical libraries, as in a worker process (same results)."""
+    """Limit torch and numerical libraries to one thread, as in a worker process (same results)."""
     from threadpoolctl import threadpool_limits
 
     torch = sys.modules.get("torch")

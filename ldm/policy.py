@@ -1,7 +1,6 @@
 """One decision of LDM² (§3.1): observe → history → retrieve → act or propose.
 
-The agent and the tree explorer both decide here, so they see the same histories and the same
-recalls.
+The agent and the tree explorer share this module, so they see the same histories and recalls.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
 from ldm.reasoner.prompted import SHOWN, Candidates, PromptedOptions
 from ldm.types import History, Past, Proposal, Recall, stable_seed
 
-#: One recall alone is no agreement.
-AGREEING = 2
+#: A single recall cannot agree with others.
+MIN_AGREEING = 2
 
 HistoryMode = Literal["full", "summary", "actions", "none"]
 Control = Literal["", "random", "none"]
@@ -27,12 +26,12 @@ class PolicyOptions:
     """How a decision is made.
 
     k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 5 in a prompt as in the
-    paper). history: what of h_τ the decision sees. batches: batch memories of the
+    paper's Table 5). history: what of h_τ the decision sees. batches: batch memories of the
     goal's kind that may be searched, 0 for all. control: "random" recalls tuples at random, "none"
-    recalls nothing: what memory is worth. index: who says which types a state belongs to, the
-    nearest centroid ("embedding") or the reasoner ("llm"). rank_history: rank what is recalled by
-    the likeness of its history, too. candidates: "vote" shows a model what the recalls vote for,
-    as many as a vote wants, of which k are shown; without a model k has no effect then.
+    recalls nothing; both measure the value of memory. index: what classifies a state, the nearest
+    centroid ("embedding") or the reasoner ("llm"). rank_history: rank recalls by the similarity of
+    their histories, too. candidates: "vote" recalls as many tuples as a vote needs and shows a
+    model what they vote for, with k of them; without a model k has no effect then.
     """
 
     k: int = 0
@@ -48,7 +47,7 @@ class PolicyOptions:
             raise ValueError("k and batches are 0 or more")
 
     def prompted(self, concurrency: int = 1) -> PromptedOptions:
-        """How a model is asked, for decisions made in this way."""
+        """Return how a model is prompted for such decisions."""
         return PromptedOptions(
             candidates=self.candidates,
             notes=self.history in {"full", "summary"},
@@ -59,9 +58,9 @@ class PolicyOptions:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a decision is about.
+    """The situation that a decision is about.
 
-    kept: the notes that the decision before it in the same process left. key: seeds what is random.
+    previous_notes: the notes of the preceding decision of the process. key: seeds what is random.
     localize: see `Environment.localize`.
     """
 
@@ -69,7 +68,7 @@ class Observed:
     past: Past
     observation: str
     admissible: tuple[str, ...] | None
-    kept: Notes = Notes()  # noqa: RUF009 - frozen
+    previous_notes: Notes = Notes()  # noqa: RUF009 - frozen
     key: str = ""
     localize: Callable[[str], str] = str
 
@@ -78,7 +77,7 @@ class Observed:
 class Decision:
     """Proposals, best first, and the recalls they rest on (in the present task's words).
 
-    notes: what the process's next decision starts from.
+    notes: what the next decision of the process starts from.
     """
 
     proposals: tuple[Proposal, ...]
@@ -91,12 +90,12 @@ class Decision:
 
     @property
     def used(self) -> tuple[tuple[str, float], ...]:
-        """(tuple id, similarity) of the recalls, for the record."""
+        """The (tuple id, similarity) of the recalls, for the record."""
         return tuple((recall.tuple.id, recall.similarity) for recall in self.recalls)
 
 
 class Policy:
-    """Decides from a memory and a reasoner. It holds no state of any episode."""
+    """Decides with a memory and a reasoner. It holds no state of any episode."""
 
     def __init__(
         self, memory: Memory, reasoner: Reasoner, options: PolicyOptions, seed: int = 0
@@ -107,36 +106,36 @@ class Policy:
         self._seed = seed
 
     def batches(self, goal: str) -> tuple[str, ...]:
-        """Ids of the batch memories that decisions about `goal` may search."""
+        """Return the ids of the batch memories that decisions about `goal` may search."""
         return self._memory.batches_for(goal, self._options.batches)
 
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
-        """The next action, from the memories in `batches` (Eq. 2)."""
-        state, recalls = self._seen(now, batches)
+        """Decide on the next action, from the memories in `batches` (Eq. 2)."""
+        state, recalls = self._recalled(now, batches)
         return _decision(self._reasoner.act(state, recalls), recalls)
 
     def propose(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
-        """Up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
-        state, recalls = self._seen(now, batches)
+        """Propose up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
+        state, recalls = self._recalled(now, batches)
         return _decision(self._reasoner.propose(state, recalls, z), recalls)
 
     def branch(
         self, now: Observed, batches: Sequence[str], z: int, concentration: float
     ) -> Decision:
-        """The actions that a tree explorer tries (§3.3); whether they can be done, it will see.
+        """Propose the actions that a tree explorer tries (§3.3).
 
-        Where the recalls agree, at least two of them and with a share of `concentration` or more,
-        their action alone, with confidence 1; else what `propose` gives. A concentration above 1
+        Where at least two recalls agree, with a share of `concentration` or more, propose only
+        their action, with confidence 1; otherwise what `propose` returns. A concentration above 1
         is never reached.
         """
-        state, recalls = self._seen(now, batches)
+        state, recalls = self._recalled(now, batches)
         agreed = self._reasoner.agree(state, recalls)
-        if agreed.recalls >= AGREEING and agreed.share >= concentration:
+        if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
             return Decision((Proposal(agreed.action, 1.0),), recalls, state.notes)
         return _decision(self._reasoner.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
-        """What the reasoner sees of the present: goal, history as configured, observation."""
+        """Return what the reasoner sees: goal, history as configured, observation."""
         past, mode = shortened(now.past), self._options.history
         notes = Notes()
         if mode == "none":
@@ -144,19 +143,19 @@ class Policy:
         elif mode == "actions":
             history = History(past=tuple(("", action) for _, action in past))
         else:
-            notes = self._reasoner.notes(now.goal, past, now.observation, now.kept)
+            notes = self._reasoner.notes(now.goal, past, now.observation, now.previous_notes)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
         opening = now.past[0][0] if now.past and mode == "full" else ""
         return State(now.goal, history, now.observation, now.admissible, len(past), opening, notes)
 
-    def _seen(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
+    def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self.state(now)
-        return state, self.recall(now, batches, state.history.told)
+        return state, self.recall(now, batches, state.history.text)
 
     def recall(
         self, now: Observed, batches: Sequence[str], history: str = ""
     ) -> tuple[Recall, ...]:
-        """The tuples that fit, or the control's, in the words of the present task.
+        """Return the most similar tuples, or the control's, in the words of the present task.
 
         history: the present one, for options that rank by it.
         """
@@ -166,10 +165,10 @@ class Policy:
         if options.control == "none":
             return ()
         if options.control == "random":
-            found = self._memory.sample(k, stable_seed(self._seed, now.key, len(now.past)))
+            recalls = self._memory.sample(k, stable_seed(self._seed, now.key, len(now.past)))
         else:
             classifier = self._reasoner if options.index == "llm" else None
-            found = self._memory.retrieve(
+            recalls = self._memory.retrieve(
                 now.goal,
                 now.observation,
                 k,
@@ -177,7 +176,7 @@ class Policy:
                 classifier=classifier,
                 history=history if options.rank_history else "",
             )
-        return tuple(_localized(recall, now.localize) for recall in found)
+        return tuple(_localized(recall, now.localize) for recall in recalls)
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
@@ -190,7 +189,7 @@ def _localized(recall: Recall, localize: Callable[[str], str]) -> Recall:
     history = History(
         localize(source.history.assessment),
         localize(source.history.summary),
-        tuple((localize(seen), localize(done)) for seen, done in source.history.past),
+        tuple((localize(o), localize(a)) for o, a in source.history.past),
     )
     if (action, observation, history) == (source.action, source.observation, source.history):
         return recall

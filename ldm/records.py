@@ -1,4 +1,4 @@
-"""The only JSONL codec: one record a line, checked on the way in (design §7).
+"""The JSONL codec: one record per line, validated when read.
 
 Dataclasses of `ldm.types` are parsed strictly by pydantic, so a wrong type, a missing or a
 misspelt field is reported as file:line:field. The same definitions give the published JSON Schemas.
@@ -26,7 +26,7 @@ from ldm.types import EpisodeResult, StateActionTuple, Task, Trajectory
 
 T = TypeVar("T")
 
-#: The records that users meet, by the name under which their schema is published.
+#: The records that users work with, by the name under which their schema is published.
 SCHEMAS: dict[str, type[Any]] = {
     "trajectory": Trajectory,
     "tuple": StateActionTuple,
@@ -59,26 +59,26 @@ def _cached_adapter(record_type: Any) -> TypeAdapter[Any]:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a record named in SCHEMAS."""
-    found = _adapter(SCHEMAS[name]).json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    """Return the JSON Schema (draft 2020-12) of a record named in SCHEMAS."""
+    content = _adapter(SCHEMAS[name]).json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
 
 
 def dumps(record: object) -> str:
-    """One line of JSON without a newline: the same bytes for equal records."""
+    """Return one line of JSON without a newline: the same bytes for equal records."""
     return _adapter(type(record)).dump_json(record).decode()
 
 
 def loads(text: str | bytes, record_type: type[T], *, file: str = "<text>", line: int = 1) -> T:
-    """The record in `text`. Raises RecordError that names file, line and field."""
-    found = _parse(text, record_type, file, line)
-    if isinstance(found, Problem):
-        raise RecordError(str(found), "Correct that line; `ldm validate` lists all such lines.")
-    return found
+    """Return the record in `text`. Raises RecordError that names file, line and field."""
+    parsed = _parse(text, record_type, file, line)
+    if isinstance(parsed, Problem):
+        raise RecordError(str(parsed), "Correct that line; `ldm validate` lists all such lines.")
+    return parsed
 
 
 def scan(path: Path, record_type: type[T]) -> Iterator[T | Problem]:
-    """Every line of a JSONL file (gzip by its .gz ending) as a record or as what is wrong with it.
+    """Yield every line of a JSONL file (gzip where it ends in .gz) as a record or a Problem.
 
     Blank lines are skipped. Raises LdmError where the file itself cannot be read.
     """
@@ -87,13 +87,13 @@ def scan(path: Path, record_type: type[T]) -> Iterator[T | Problem]:
 
 
 def problems(path: Path, record_type: type[Any]) -> Iterator[Problem]:
-    """Everything that is wrong in a JSONL file: all fields of a line, not only the first."""
+    """Yield everything that is wrong in a JSONL file: all fields of a line, not only the first."""
     for number, text in numbered_lines(path):
         yield from _problems(text, record_type, str(path), number)
 
 
 def detect(path: Path) -> str:
-    """The name in SCHEMAS of the records in a file, told by the fields of its first JSON object.
+    """Return the name in SCHEMAS of a file's records, judging by its first JSON object's fields.
 
     Raises LdmError where the file cannot be read or holds nothing that looks like a record.
     """
@@ -103,10 +103,10 @@ def detect(path: Path) -> str:
         except ValueError:
             continue
         if isinstance(value, dict):
-            known = {name: set(schema(name)["properties"]) for name in SCHEMAS}
-            alike = {name: len(f & set(value)) / len(f | set(value)) for name, f in known.items()}
-            best = max(alike, key=alike.__getitem__)
-            if alike[best] >= 0.5:
+            fields = {name: set(schema(name)["properties"]) for name in SCHEMAS}
+            overlap = {n: len(f & set(value)) / len(f | set(value)) for n, f in fields.items()}
+            best = max(overlap, key=overlap.__getitem__)
+            if overlap[best] >= 0.5:
                 return best
             break
     raise LdmError(
@@ -116,20 +116,20 @@ def detect(path: Path) -> str:
 
 
 def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T]:
-    """All records of a file; raises RecordError at the first bad line.
+    """Return all records of a file. Raises RecordError at the first bad line.
 
-    torn_tail: drop a last line without a newline, which a killed writer leaves behind.
+    torn_tail: drop a last line without a newline, which a killed process leaves behind.
     """
-    found = []
+    parsed = []
     for number, line in _lines(path):
         if torn_tail and not line.endswith(b"\n"):
             break
-        found.append(loads(line, record_type, file=str(path), line=number))
-    return found
+        parsed.append(loads(line, record_type, file=str(path), line=number))
+    return parsed
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text) of every non-blank line, read as UTF-8."""
+    """Yield (line number from 1, text) of every non-blank line, read as UTF-8."""
     for number, line in _lines(path):
         try:
             yield number, line.decode()
@@ -140,9 +140,9 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(line number from 1, bytes) of every non-blank line, without a byte order mark.
+    """Yield (line number from 1, bytes) of every non-blank line, without a byte order mark.
 
-    Bytes, because a line that was torn within a character is still no reason to fail.
+    Bytes, because a line that was torn within a character must not raise.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -157,7 +157,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def write(path: Path, records: Iterable[object]) -> int:
-    """Replace `path` by these records, all or nothing; returns their number."""
+    """Replace `path` atomically by these records; return their number."""
     count = 0
     with replacing(path) as file:
         for record in records:
@@ -168,7 +168,7 @@ def write(path: Path, records: Iterable[object]) -> int:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[str]]:
-    """A text file (gzip for .gz) that takes the place of `path` only once it is complete."""
+    """Open a text file (gzip for .gz) that replaces `path` only once it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -183,7 +183,7 @@ def replacing(path: Path) -> Iterator[IO[str]]:
 
 
 def append(file: IO[str], record: object) -> None:
-    """Write one line and flush it, so that a killed process loses at most the line at hand."""
+    """Write one line and flush it, so that a killed process loses at most this line."""
     file.write(dumps(record) + "\n")
     file.flush()
 
@@ -192,7 +192,7 @@ def _parse(text: str | bytes, record_type: type[T], file: str, line: int) -> T |
     try:
         record: T = _adapter(record_type).validate_json(text, strict=True)
     except ValidationError as error:
-        return _named(error, file, line)[0]
+        return _problems_of(error, file, line)[0]
     return record
 
 
@@ -200,11 +200,11 @@ def _problems(text: str, record_type: type[Any], file: str, line: int) -> list[P
     try:
         _adapter(record_type).validate_json(text, strict=True)
     except ValidationError as error:
-        return _named(error, file, line)
+        return _problems_of(error, file, line)
     return []
 
 
-def _named(error: ValidationError, file: str, line: int) -> list[Problem]:
+def _problems_of(error: ValidationError, file: str, line: int) -> list[Problem]:
     return [
         Problem(file, line, ".".join(str(part) for part in one["loc"]), one["msg"])
         for one in error.errors(include_url=False)
@@ -212,7 +212,7 @@ def _named(error: ValidationError, file: str, line: int) -> list[Problem]:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value in a file. Raises LdmError that names file and line."""
+    """Return the JSON value in a file. Raises LdmError that names file and line."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:

@@ -15,25 +15,25 @@ from ldm.errors import LdmError
 
 
 def names(builtin: Mapping[str, str], group: str) -> dict[str, str]:
-    """All known names with their dotted paths: `builtin` and what installed packages announce."""
+    """Return all names with their dotted paths: `builtin` and what installed packages announce."""
     announced = {point.name: point.value for point in entry_points(group=group)}
     return dict(sorted({**announced, **builtin}.items()))
 
 
 def load(name: str, builtin: Mapping[str, str], group: str, what: str) -> Any:
-    """The object that `name` stands for; `what` ("environment", "agent") is used in messages.
+    """Return the object that `name` stands for; messages call it `what`, e.g. "environment".
 
     Raises LdmError where the name is unknown or its module or attribute cannot be imported.
     """
-    # What packages announce is looked up last, because that reads a file of each of them.
+    # Entry points are looked up last, because that reads a file of every installed package.
     target = name if ":" in name else builtin.get(name) or names(builtin, group).get(name)
     if target is None:
         known = names(builtin, group)
         close = get_close_matches(name, known, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
+        suggestion = f"Did you mean {close[0]!r}? " if close else ""
         raise LdmError(
             f"There is no {what} {name!r}.",
-            f"{hint}Known: {', '.join(known)}; or name your own as package.module:Class.",
+            f"{suggestion}Known: {', '.join(known)}; or name your own as package.module:Class.",
         )
     module_name, _, attribute = target.partition(":")
     try:

@@ -1,8 +1,8 @@
-"""Runs: their directory, their resuming, and the parallel map over tasks (design §7).
+"""Runs: their directories, how they resume, and the parallel processing of their items.
 
-A run lives in `runs/<id>/`: `run.json` says what it is determined by, workers append one line a
-task to files of their own in `parts/`, and whoever owns the run merges them in task order once all
-are there. A killed process loses the line at hand and no more; resuming skips what is recorded.
+A run lives in `runs/<id>/`: `run.json` holds all that determines it, workers append one line per
+item to files of their own in `parts/`, and the owner of the run merges them in order once all are
+there. A killed process loses at most the line being written; resuming skips what is recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ldm import __version__, records
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
-from ldm.parallel import Build, Record, Worker, parallel_map
+from ldm.parallel import Record, Worker, WorkerFactory, parallel_map
 from ldm.types import stable_hash
 
 SCHEMA_VERSION = 1
@@ -40,7 +40,7 @@ class Manifest:
     """The content of run.json. `create` fills in id, fingerprint, code and started.
 
     command: the command that made the run and can resume it, e.g. "eval".
-    arguments: what that command needs to do the same again.
+    arguments: what that command needs to repeat the run.
     protocol: what makes scores comparable; its hash is the fingerprint.
     models, seeds: names of the models used, and every seed by its name.
     prompts: prompt → hash of its file, where a model is used.
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def begun(self) -> bool:
-        """Whether any worker has recorded something that is not merged yet."""
+        """Whether any worker has recorded an item that is not merged yet."""
         return self.parts.is_dir() and any(self.parts.iterdir())
 
     @property
@@ -83,12 +83,12 @@ class Run:
         return f"ldm {self.manifest.command} --resume {self.directory}"
 
     def recorded(self, record_type: type[R]) -> dict[int, R]:
-        """What the part files hold, by index. Torn last lines are dropped."""
-        found: dict[int, R] = {}
+        """Return the records in the part files, by index. Torn last lines are dropped."""
+        by_index: dict[int, R] = {}
         for path in sorted(self.parts.glob("*.jsonl")):
             for record in records.read(path, record_type, torn_tail=True):
-                found.setdefault(record.index, record)
-        return found
+                by_index.setdefault(record.index, record)
+        return by_index
 
     def discard_parts(self) -> None:
         """Remove the part files, once their content is merged."""
@@ -98,11 +98,11 @@ class Run:
             self.parts.rmdir()
 
     def remove(self) -> None:
-        """Remove a run in which nothing happened: its part files, manifest and directory."""
+        """Remove a run without results: its part files, manifest and directory."""
         self.discard_parts()
         for name in (MANIFEST, "lock"):
             (self.directory / name).unlink(missing_ok=True)
-        with suppress(OSError):  # somebody put a file of their own there
+        with suppress(OSError):  # not empty: it holds a file that is not ours
             self.directory.rmdir()
 
     @contextmanager
@@ -135,9 +135,9 @@ class Run:
 
 
 def create(runs: Path, subject: Sequence[str], manifest: Manifest) -> Run:
-    """A new run below the folder `runs`; its readable, sortable id starts with `subject`.
+    """Create a run below the folder `runs`; its readable, sortable id starts with `subject`.
 
-    The directory appears with run.json in it. Raises LdmError where it cannot be written.
+    The directory appears together with its run.json. Raises LdmError where it cannot be written.
     """
     now = datetime.now().astimezone()
     slug = "-".join(re.sub(r"[^A-Za-z0-9_.=]+", "_", part) for part in subject if part)
@@ -163,7 +163,7 @@ def create(runs: Path, subject: Sequence[str], manifest: Manifest) -> Run:
 
 
 def open_run(name: str, runs: Path) -> Run:
-    """The run in directory `name`, or with the id `name` below `runs`.
+    """Return the run in directory `name`, or with the id `name` below `runs`.
 
     Raises LdmError where there is none, or where a later version of the package made it.
     """
@@ -172,28 +172,28 @@ def open_run(name: str, runs: Path) -> Run:
         directory = runs / name
     path = directory / MANIFEST
     if not path.is_file():
-        found = sorted(runs.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime)
-        known = [file.parent.name for file in found]
-        close = get_close_matches(name, known, n=1)
-        hint = f"There are no runs in {runs}."
-        if known:
-            hint = (
-                f"Did you mean {runs / close[0]}?" if close else f"The newest: {runs / known[-1]}."
+        manifests = sorted(runs.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime)
+        names = [file.parent.name for file in manifests]
+        close = get_close_matches(name, names, n=1)
+        remedy = f"There are no runs in {runs}."
+        if names:
+            remedy = (
+                f"Did you mean {runs / close[0]}?" if close else f"The newest: {runs / names[-1]}."
             )
-        raise LdmError(f"{name} is not a run: it has no {MANIFEST}.", hint)
-    version = records.read_json(path)
-    if isinstance(version, dict) and version.get("schema_version", 0) > SCHEMA_VERSION:
+        raise LdmError(f"{name} is not a run: it has no {MANIFEST}.", remedy)
+    content = records.read_json(path)
+    if isinstance(content, dict) and content.get("schema_version", 0) > SCHEMA_VERSION:
         raise LdmError(f"{path} was written by a later version of ldm.", "Upgrade ldm.")
     return Run(directory, records.loads(path.read_text("utf-8"), Manifest, file=str(path)))
 
 
-def known_runs(runs: Path) -> list[Run]:
-    """The runs below the folder `runs` that can be read, by id; others are left out."""
-    found = []
+def list_runs(runs: Path) -> list[Run]:
+    """Return the readable runs below the folder `runs`, oldest first."""
+    readable = []
     for path in sorted(runs.glob(f"*/{MANIFEST}")):
         with suppress(LdmError):
-            found.append(open_run(str(path.parent), runs))
-    return sorted(found, key=lambda run: (run.manifest.started, run.manifest.id))
+            readable.append(open_run(str(path.parent), runs))
+    return sorted(readable, key=lambda run: (run.manifest.started, run.manifest.id))
 
 
 @contextmanager
@@ -209,18 +209,18 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def fingerprint(protocol: Mapping[str, Any]) -> str:
-    """A hash of what makes scores comparable; equal fingerprints may stand in one table."""
+    """Return a hash of what makes scores comparable; runs with equal ones share a table."""
     return stable_hash(protocol)
 
 
 def differences(first: Any, second: Any, where: str = "") -> list[str]:
-    """Where two protocols differ, one line each, by dotted path; [] where they are equal."""
+    """Return where two protocols differ, a line each, by dotted path; [] where they are equal."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
-        found = []
+        lines = []
         for key in sorted({*first, *second}):
             inner = f"{where}.{key}" if where else str(key)
-            found += differences(first.get(key), second.get(key), inner)
-        return found
+            lines += differences(first.get(key), second.get(key), inner)
+        return lines
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
         if list(first) == list(second):
             return []
@@ -235,11 +235,11 @@ def _listed(only: Sequence[Any], which: str) -> str:
 
 
 def code_version() -> dict[str, Any]:
-    """Version of the package; commit and dirty flag where it runs from its own git checkout."""
+    """Return the package's version; with commit and dirty flag in a git checkout of its own."""
     root = Path(__file__).resolve().parent.parent
-    found: dict[str, Any] = {"version": __version__, "commit": "", "dirty": None}
+    version: dict[str, Any] = {"version": __version__, "commit": "", "dirty": None}
     if not (root / ".git").exists():
-        return found
+        return version
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(root), *arguments]
@@ -248,14 +248,14 @@ def code_version() -> dict[str, Any]:
         ).stdout.strip()
 
     with suppress(OSError, subprocess.SubprocessError):
-        found["commit"] = git("rev-parse", "HEAD")
-        found["dirty"] = bool(git("status", "--porcelain", "--untracked-files=no"))
-    return found
+        version["commit"] = git("rev-parse", "HEAD")
+        version["dirty"] = bool(git("status", "--porcelain", "--untracked-files=no"))
+    return version
 
 
-def carry_out(  # noqa: PLR0913 - said by name in every call
+def run_items(  # noqa: PLR0913 - passed by name in every call
     run: Run,
-    build: Build[T, R],
+    build: WorkerFactory[T, R],
     items: Sequence[T],
     record_type: type[R],
     *,
@@ -264,29 +264,29 @@ def carry_out(  # noqa: PLR0913 - said by name in every call
     only: Collection[int] | None = None,
     on_result: Callable[[R], None] = lambda _: None,
 ) -> list[R]:
-    """The records of all `items`, in their order: those of earlier attempts and those still to do.
+    """Process the `items` that are not recorded yet; return all records, in the items' order.
 
     A record's index must be its item's place in `items`. Hold `run.lock()` while calling this.
-    threads: see `parallel_map`. only: do no more than these items; then theirs, and the records of
-    earlier attempts, are returned.
+    threads: see `parallel_map`. only: process no items but these; their records and those of
+    earlier attempts are returned.
     on_result: called in this process with every record, old ones first.
     Raises Interrupted (Ctrl-C, SIGTERM), WorkerDied and RunStopped with how to resume.
     """
     with writing(run.parts):
         run.parts.mkdir(exist_ok=True)
-    found = {i: r for i, r in run.recorded(record_type).items() if i < len(items)}
-    for index in sorted(found):
-        on_result(found[index])
+    finished = {i: r for i, r in run.recorded(record_type).items() if i < len(items)}
+    for index in sorted(finished):
+        on_result(finished[index])
 
-    def keep(record: R) -> None:
-        found[record.index] = record
+    def take(record: R) -> None:
+        finished[record.index] = record
         on_result(record)
 
-    wanted = range(len(items)) if only is None else sorted(only)
-    pending = [items[index] for index in wanted if index not in found]
-    recording = _Recording(build, run.parts)
+    indices = range(len(items)) if only is None else sorted(only)
+    pending = [items[index] for index in indices if index not in finished]
+    recording = _RecordingFactory(build, run.parts)
     try:
-        parallel_map(recording, pending, workers=workers, threads=threads, on_result=keep)
+        parallel_map(recording, pending, workers=workers, threads=threads, on_result=take)
     except KeyboardInterrupt as stop:
         raise Interrupted(
             f"Stopped: {len(run.recorded(record_type))} of {len(items)} are recorded in "
@@ -314,14 +314,14 @@ def carry_out(  # noqa: PLR0913 - said by name in every call
             f"{error.remedy} Then go on with `{run.resume_command}`: {recorded} of {len(items)} "
             "are recorded.",
         ) from error
-    return [found[index] for index in sorted(found)]
+    return [finished[index] for index in sorted(finished)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Recording(Generic[T, R]):
-    """Builds a worker that writes each record into a part file of its own before it returns it."""
+class _RecordingFactory(Generic[T, R]):
+    """Builds a worker that writes each record into its own part file before it returns it."""
 
-    build: Build[T, R]
+    build: WorkerFactory[T, R]
     parts: Path
 
     def __call__(self) -> _RecordingWorker[T, R]:
@@ -339,7 +339,7 @@ class _RecordingWorker(Generic[T, R]):
         part, self._part = self._part, self._new_part()
         with writing(part), part.open("a", encoding="utf-8", newline="\n") as file:
             records.append(file, record)
-        self._part = part  # only a file whose last line is whole is appended to
+        self._part = part  # append only to a file whose last line is whole
         return record
 
     def close(self) -> None:

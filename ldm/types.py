@@ -1,4 +1,4 @@
-"""The values that flow through the package: small, frozen, standard library only (design §2).
+"""The values that flow through the package: small, frozen, standard library only.
 
 A trajectory is written o_1, a_1, o_2, a_2, …: `Trajectory.opening` is o_1 and each `Step` holds an
 action together with the observation that followed it.
@@ -22,7 +22,7 @@ _RECORD = {"extra": "forbid"}
 
 
 def encodable(text: str) -> str:
-    """`text` with a replacement character for each lone surrogate, which UTF-8 cannot hold."""
+    """Return `text` with each lone surrogate replaced, because UTF-8 cannot encode it."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -31,26 +31,26 @@ def encodable(text: str) -> str:
 
 
 def stable_hash(*parts: object, length: int = 16) -> str:
-    """A hexadecimal digest of JSON-serialisable `parts`, the same in every process, anywhere."""
+    """Return a hexadecimal digest of JSON-serialisable `parts`, the same in every process."""
     canonical = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:length]
 
 
 def stable_seed(*parts: object) -> int:
-    """A 63-bit random seed that depends on `parts` and on nothing else."""
+    """Return a 63-bit random seed that depends on `parts` and on nothing else."""
     return int(stable_hash(*parts), 16) >> 1
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thing to do in one environment.
+    """One task of one environment.
 
     id: unique within the environment, e.g. "valid_seen/pick_…-301/trial_T2019…".
     split: "train", "valid_seen", …
     goal: the instruction in words.
     kind: the task type, e.g. "heat"; memories are batched within a kind.
-    source: what a memory and an evaluation must not share (design §7): the game in ALFWorld, the
-        product in WebShop. Empty means the id itself.
+    source: what a memory and an evaluation must not share: the game in ALFWorld, the product in
+        WebShop. Empty means the id itself.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -64,17 +64,17 @@ class Task:
 
     @property
     def leak_key(self) -> str:
-        """What the leakage gate compares."""
+        """What the leakage check compares."""
         return self.source or self.id
 
 
 @dataclass(frozen=True, slots=True)
 class TimeStep:
-    """What an environment answers to `reset` and `step`.
+    """What an environment returns from `reset` and `step`.
 
     reward: what the last action earned; an episode's score is their sum, in [0, 1].
     admissible: the actions that are possible now, None where the environment cannot list them.
-    valid: whether the last action was one the environment understood and could carry out.
+    valid: whether the environment understood the last action and could execute it.
     """
 
     observation: str
@@ -88,7 +88,7 @@ class TimeStep:
 class Step:
     """An action and the observation that followed. A think step has action "" and no observation.
 
-    recalls: ids and similarities of the tuples that prompted the action.
+    recalls: ids and similarities of the tuples that the action rests on.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -116,7 +116,7 @@ class Trajectory:
 
     @property
     def id(self) -> str:
-        """Depends on what was done and seen, not on where or when it was recorded."""
+        """A hash of actions and observations, independent of where and when they were recorded."""
         return stable_hash(
             self.task.env,
             self.task.id,
@@ -126,7 +126,7 @@ class Trajectory:
         )
 
     def states(self) -> Iterable[tuple[Past, str, Step]]:
-        """(past, present observation, step) of each environment action; think steps are skipped."""
+        """Yield (past, present observation, step) of each environment action; skip think steps."""
         past: list[tuple[str, str]] = []
         observation = self.opening
         for step in self.steps:
@@ -137,7 +137,7 @@ class Trajectory:
             observation = step.observation
 
 
-#: (o_1, a_1), …, (o_{τ-1}, a_{τ-1}): what was seen and done before the present observation o_τ.
+#: (o_1, a_1), …, (o_{τ-1}, a_{τ-1}): observations and actions before the present one, o_τ.
 Past = tuple[tuple[str, str], ...]
 
 
@@ -161,7 +161,7 @@ class History:
         return tuple(action for _, action in self.past)
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """Assessment and summary as one text."""
         return "\n".join(text for text in (self.assessment, self.summary) if text)
 
@@ -252,7 +252,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something an agent wants in the record beside its actions: a plan, a reflection, a tree."""
+    """What an agent records beside its actions: a plan, a reflection, a tree."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
@@ -263,9 +263,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeResult:
-    """How one agent fared on one task.
+    """The result of one agent on one task.
 
-    trials: how many fresh starts it took; `submitted` is the index of the one that stands.
+    trials: how many fresh starts it took; `submitted` is the index of the one that counts.
     end: why the submitted trial ended.
     env_steps, invalid: environment actions and those that were invalid, over all trials.
     seconds: wall time; the only field that differs between two runs with the same seed.
@@ -292,10 +292,10 @@ class EpisodeResult:
 class Card:
     """An environment's knowledge in words, for any agent's prompt.
 
-    name: the environment's name, the same as `Task.env` of its tasks; memories are kept under it.
+    name: the environment's name, the same as `Task.env` of its tasks; memories are stored under it.
     actions: the action grammar, one form a line, with what it does.
     skills: higher-level abilities built from actions (ADaPT's Table 1).
-    judged: the first words of those skills that take no action: one looks and decides.
+    judged: the first words of those skills that take no action, only a judgement.
     kinds: task type → one sentence on what it asks for.
     handover: what tells a sub-task where the task stands (ADaPT): "action", the last action that
         changed something; "inventory", the answer to that action; "page", the page that is open,

@@ -19,8 +19,10 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm.envs.alfworld.games import OFFICIAL_SPLITS, Game, data_root, own_games, scan_split
-from ldm.envs.alfworld.lockstep import Lockstep, Tally
+from tools.alfworld.engine_comparison import EngineComparison, Tally
 
 
 def main() -> None:
@@ -32,25 +34,29 @@ def main() -> None:
     parser.add_argument("--walks", type=int, default=3)
     parser.add_argument("--length", type=int, default=60, help="steps of a walk")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--log", type=Path, help="a line for each finished game; for going on")
+    parser.add_argument(
+        "--log",
+        type=Path,
+        help="a line for each finished game; names the games to skip when resumed",
+    )
     arguments = parser.parse_args()
     games = all_games(arguments.data)
     if arguments.games:
         games = games[:: max(1, len(games) // arguments.games)][: arguments.games]
     setting = {name: getattr(arguments, name) for name in ("walks", "length", "seed")}
-    done = dict(read_log(arguments.log, setting))
+    tallies = dict(read_log(arguments.log, setting))
     began = time.perf_counter()
-    play = Lockstep(arguments.walks, arguments.length, arguments.seed).play
+    play = EngineComparison(arguments.walks, arguments.length, arguments.seed).play
     # In no particular order, so that a run that is cut short is a fair sample.
-    left = sorted((g for g in games if g.digest not in done), key=lambda game: game.digest)
+    remaining = sorted((g for g in games if g.digest not in tallies), key=lambda game: game.digest)
     pool = Parallel(n_jobs=arguments.workers, return_as="generator_unordered")
-    for game, tally in pool(delayed(lambda game: (game, play(game)))(game) for game in left):
-        done[game.digest] = tally
+    for game, tally in pool(delayed(lambda game: (game, play(game)))(game) for game in remaining):
+        tallies[game.digest] = tally
         if arguments.log:
             line = {"game": game.id, "digest": game.digest, **setting, **asdict(tally)}
             with arguments.log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
-    tally = sum((done[game.digest] for game in games), Tally())
+    tally = sum((tallies[game.digest] for game in games), Tally())
     print(
         f"games {len(games)}, solved {tally.solved}, steps {tally.steps} "
         f"(invalid {tally.invalid}), differences {len(tally.differences)}, "
@@ -61,7 +67,7 @@ def main() -> None:
 
 
 def read_log(log: Path | None, setting: dict[str, int]) -> Iterator[tuple[str, Tally]]:
-    """The finished games of a log, by digest, that were played with the same setting."""
+    """Yield digest and tally of the finished games of a log that were played with this setting."""
     if log is None or not log.exists():
         return
     for line in log.read_text(encoding="utf-8").splitlines():
@@ -72,12 +78,12 @@ def read_log(log: Path | None, setting: dict[str, int]) -> Iterator[tuple[str, T
 
 
 def all_games(place: str) -> list[Game]:
-    """The games of a data folder, or our own."""
+    """Return the games of a data folder, or our own."""
     if place == "own":
         return [*own_games("demo_train"), *own_games("demo_test")]
     root = data_root(Path(place))
-    found = [game for split in OFFICIAL_SPLITS for game in scan_split(root, split)]
-    return [game for game in found if isinstance(game, Game)]
+    entries = [game for split in OFFICIAL_SPLITS for game in scan_split(root, split)]
+    return [game for game in entries if isinstance(game, Game)]
 
 
 if __name__ == "__main__":

@@ -13,13 +13,15 @@ import sys
 from pathlib import Path
 from statistics import mean
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm import records
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.expert import solve
 from ldm.envs.alfworld.games import OWN_SPLITS, own_games, pack
-from ldm.envs.alfworld.households import generate
-from ldm.envs.alfworld.replay import replay
-from ldm.envs.alfworld.solver import plan
+from tools.alfworld.expert import solve
+from tools.alfworld.game_generator import generate
+from tools.alfworld.replay import replay
+from tools.alfworld.solver import plan
 
 ROOT = Path(__file__).resolve().parent.parent
 GAMES = ROOT / "ldm" / "envs" / "alfworld" / "demo"
@@ -38,13 +40,15 @@ def main() -> None:
         temporary.replace(GAMES / f"{split}.jsonl.gz")
     env = ALFWorld()
     tasks = {split: env.tasks(split) for split in OWN_SPLITS}
-    # The other games are solved too, to know that they can be; their episodes are not kept.
-    found = {split: [solve(env, task, seed=SEED) for task in tasks[split]] for split in OWN_SPLITS}
-    for trajectory in (trajectory for split in found.values() for trajectory in split):
+    # The other games are solved too, to prove that they can be; their episodes are not stored.
+    episodes_of = {
+        split: [solve(env, task, seed=SEED) for task in tasks[split]] for split in OWN_SPLITS
+    }
+    for trajectory in (trajectory for split in episodes_of.values() for trajectory in split):
         for difference in replay(env, trajectory):
-            sys.exit(f"a replay departs: {difference}")
-    records.write(TRAJECTORIES / "demo_train.jsonl", found["demo_train"])
-    for split, episodes in found.items():
+            sys.exit(f"A replay differs: {difference}")
+    records.write(TRAJECTORIES / "demo_train.jsonl", episodes_of["demo_train"])
+    for split, episodes in episodes_of.items():
         lengths = [len(trajectory.steps) for trajectory in episodes]
         shortest = [len(plan(game)) for game in own_games(split)]
         print(

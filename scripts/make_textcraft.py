@@ -13,21 +13,23 @@ import sys
 from pathlib import Path
 from statistics import mean
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm import records
 from ldm.envs.textcraft import TextCraft
-from ldm.envs.textcraft.expert import solve
-from ldm.envs.textcraft.solver import listed, plan
 from ldm.types import Trajectory
+from tools.textcraft.expert import solve
+from tools.textcraft.solver import listed, plan
 
 TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories" / "textcraft"
 
 
 def main() -> None:
-    """Write the episodes of the training split, and say how long they and others are."""
+    """Write the episodes of the training split; print the lengths of both splits' episodes."""
     TRAJECTORIES.mkdir(parents=True, exist_ok=True)
     env = TextCraft()
     for split in ("train", "test"):
-        # The test split is solved too, to know that it can be; its episodes are not kept.
+        # The test split is solved too, to prove that it can be; its episodes are not stored.
         episodes = [solve(env, task) for task in env.tasks(split)]
         shortest = [len(plan(e.task.source, listed(e.opening), env.book)) for e in episodes]
         for episode in episodes:
@@ -42,11 +44,11 @@ def main() -> None:
 
 
 def replay(env: TextCraft, episode: Trajectory) -> None:
-    """Play an episode again; exits where an answer differs."""
+    """Play an episode again; exit where an answer differs."""
     answers = [env.reset(episode.task).observation]
     answers += [env.step(step.action).observation for step in episode.steps]
     if answers != [episode.opening, *(step.observation for step in episode.steps)]:
-        sys.exit(f"a replay departs: {episode.task.id}")
+        sys.exit(f"A replay of {episode.task.id} differs.")
 
 
 if __name__ == "__main__":

@@ -15,20 +15,22 @@ from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm import records
 from ldm.envs.webshop import WebShop
 from ldm.envs.webshop.catalogue import Files, products_of, read_products
 from ldm.envs.webshop.environment import OWN_DATA
-from ldm.envs.webshop.expert import solve
-from ldm.envs.webshop.shop import Shop, files, generate, with_nouns
 from ldm.envs.webshop.titles import Titles
 from ldm.types import Task, Trajectory, stable_seed
+from tools.webshop.expert import solve
+from tools.webshop.shop_generator import Shop, files, generate, with_nouns
 
 ROOT = Path(__file__).resolve().parent.parent
 TRAJECTORIES = ROOT / "data" / "trajectories" / "webshop"
 SEED = 2312_08402
 SESSIONS = 100
-#: Sessions that earned less are left out: people who know what they do rarely buy so badly.
+#: Sessions that earned less are left out: people with experience rarely buy so badly.
 LEAST_SCORE = 0.5
 
 
@@ -42,21 +44,22 @@ def main() -> None:
         nouns = {product.title: titles.nouns(product) for product in products}
     write(with_nouns(shop, nouns), OWN_DATA)
     env = WebShop()
-    found = []
-    for task in chosen(env):
+    candidates = []
+    for task in session_tasks(env):
         session = solve(env, task, seed=SEED)
         replay(env, session)
         if session.score >= LEAST_SCORE:
-            found.append(session)
-    kept = found[:SESSIONS]
+            candidates.append(session)
+    sessions = candidates[:SESSIONS]
     TRAJECTORIES.mkdir(parents=True, exist_ok=True)
-    records.write(TRAJECTORIES / "demo_train.jsonl.gz", kept)
+    records.write(TRAJECTORIES / "demo_train.jsonl.gz", sessions)
     for split in ("demo_train", "demo_test"):
         tasks = env.tasks(split)
         print(f"{split}: {len(tasks)} goals of {len({t.source for t in tasks})} products")
     print(
-        f"{len(kept)} sessions, score {mean(t.score for t in kept):.3f}, "
-        f"{mean(t.success for t in kept):.1%} in full, {mean(len(t.steps) for t in kept):.1f} steps"
+        f"{len(sessions)} sessions, score {mean(t.score for t in sessions):.3f}, "
+        f"{mean(t.success for t in sessions):.1%} in full, "
+        f"{mean(len(t.steps) for t in sessions):.1f} steps"
     )
 
 
@@ -69,8 +72,8 @@ def write(shop: Shop, folder: Path) -> None:
         temporary.replace(folder / name)
 
 
-def chosen(env: WebShop) -> list[Task]:
-    """One goal of each product of the training split, in a seeded order; some more than needed."""
+def session_tasks(env: WebShop) -> list[Task]:
+    """Return a goal of each training product, in a seeded order; some more than needed."""
     tasks = list(env.tasks("demo_train"))
     random.Random(stable_seed("sessions", SEED)).shuffle(tasks)
     by_product = {task.source: task for task in reversed(tasks)}
@@ -78,14 +81,14 @@ def chosen(env: WebShop) -> list[Task]:
 
 
 def replay(env: WebShop, session: Trajectory) -> None:
-    """Play a session again; exits where anything differs."""
-    seen = env.reset(session.task).observation
-    if seen != session.opening:
+    """Play a session again; exit where anything differs."""
+    opening = env.reset(session.task).observation
+    if opening != session.opening:
         sys.exit(f"{session.task.id} opens differently")
     for step in session.steps:
-        now = env.step(step.action)
-        shown = "" if now.done else now.observation
-        if (shown, now.reward) != (step.observation, step.reward):
+        time_step = env.step(step.action)
+        observation = "" if time_step.done else time_step.observation
+        if (observation, time_step.reward) != (step.observation, step.reward):
             sys.exit(f"{session.task.id}: {step.action} leads elsewhere")
 
 

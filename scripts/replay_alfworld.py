@@ -17,38 +17,40 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.conversations import parse
-from ldm.envs.alfworld.replay import replay_official_games
 from ldm.errors import LdmError
 from ldm.types import Task, Trajectory
+from tools.alfworld.replay import replay_official_games
 
 
 def episodes(file: Path) -> list[Trajectory]:
-    """The episodes of a file; problems end the script."""
-    found = []
+    """Return the episodes of a file; problems end the script."""
+    trajectories = []
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
         parsed = parse(json.loads(line), str(file), number)
         if not isinstance(parsed, Trajectory):
             sys.exit(str(parsed))
-        found.append(parsed)
-    return found
+        trajectories.append(parsed)
+    return trajectories
 
 
 def start_some(options: ALFWorldOptions, tasks: Sequence[Task]) -> list[str]:
-    """One worker's share of the games; what went wrong."""
+    """Return what went wrong when starting one worker's share of the games."""
     env = ALFWorld(options)
-    found = []
+    failures = []
     for task in tasks:
         try:
             opening = env.reset(task).observation
         except LdmError as error:
-            found.append(f"{task.id}: {error}")
+            failures.append(f"{task.id}: {error}")
             continue
         if not opening.endswith(f"\nYour task is to: {task.goal}"):
-            found.append(f"{task.id}: strange opening {opening!r}")
+            failures.append(f"{task.id}: strange opening {opening!r}")
     env.close()
-    return found
+    return failures
 
 
 def main() -> None:

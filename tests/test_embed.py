@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from ldm.embed import (
+    CACHE_SIZE,
     DEFAULT,
     DEFAULT_SHA256,
-    REMEMBERED,
     Embedder,
     SentenceTransformerEmbedder,
     bundled_model,
@@ -87,8 +87,8 @@ def test_like_texts_are_near(embedder: Embedder) -> None:
 
 
 def test_what_it_remembers_is_limited(embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert REMEMBERED > 1_000
-    monkeypatch.setattr("ldm.embed.REMEMBERED", 3)
+    assert CACHE_SIZE > 1_000
+    monkeypatch.setattr("ldm.embed.CACHE_SIZE", 3)
     first = embedder.embed(["one", "two"])
     embedder.embed(["three", "four", "five"])
     assert np.allclose(embedder.embed(["one", "two"]), first, atol=1e-5)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ldm.errors import BudgetSpent, LdmError
-from ldm.parallel import as_they_come, at_once, parallel_map
+from ldm.parallel import iterate_concurrently, map_concurrently, parallel_map
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def test_a_worker_that_cannot_be_built_is_an_error() -> None:
 def test_an_interrupt_does_not_wait_for_a_thread_that_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ldm.parallel.FAREWELL", 0.05)
+    monkeypatch.setattr("ldm.parallel.SHUTDOWN_SECONDS", 0.05)
     log, release = Log(), threading.Event()
 
     class Hanging(Work):
@@ -162,7 +162,7 @@ class TestAtOnce:
             everybody_in.wait()  # comes back only when three are asked at the same time
             return item * 10
 
-        assert at_once(ask, [3, 1, 2], 3) == [30, 10, 20]
+        assert map_concurrently(ask, [3, 1, 2], 3) == [30, 10, 20]
 
     def test_asks_one_by_one_where_that_is_wanted(self) -> None:
         asked: list[int] = []
@@ -171,7 +171,7 @@ class TestAtOnce:
             asked.append(item)
             return threading.current_thread().name
 
-        assert set(at_once(ask, [1, 2, 3], 1)) == {threading.current_thread().name}
+        assert set(map_concurrently(ask, [1, 2, 3], 1)) == {threading.current_thread().name}
         assert asked == [1, 2, 3]
 
     def test_raises_the_first_failure_and_asks_no_further(self) -> None:
@@ -185,7 +185,7 @@ class TestAtOnce:
             return item
 
         with pytest.raises(ValueError, match="no answer"):
-            at_once(ask, range(100), 2)
+            map_concurrently(ask, range(100), 2)
         assert len(asked) < 100
 
 
@@ -198,14 +198,14 @@ class TestAsTheyCome:
                 wanted.wait(20)
             return item
 
-        answers = as_they_come(ask, [0, 1], 2)
+        answers = iterate_concurrently(ask, [0, 1], 2)
         assert next(answers) == 0
         wanted.set()
         assert list(answers) == [1]
 
     def test_one_at_a_time_asks_when_the_answer_is_wanted(self) -> None:
         asked: list[int] = []
-        answers = as_they_come(asked.append, [1, 2, 3], 1)
+        answers = iterate_concurrently(asked.append, [1, 2, 3], 1)
         next(answers)
         assert asked == [1]
 
@@ -216,7 +216,7 @@ class TestAsTheyCome:
             asked.append(item)
             time.sleep(0.02)
 
-        answers = as_they_come(ask, range(100), 2)
+        answers = iterate_concurrently(ask, range(100), 2)
         next(answers)
         answers.close()
         assert len(asked) < 100

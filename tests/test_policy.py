@@ -84,13 +84,13 @@ class TestRecalls:
         state = ranked.state(now())
         found = ranked.decide(now(), batches).recalls
         assert found == tuple(
-            memory.retrieve(GOAL, now().observation, 4, batches=batches, history=state.history.told)
+            memory.retrieve(GOAL, now().observation, 4, batches=batches, history=state.history.text)
         )
         embedder = BagOfWords()
-        vector = embedder.embed([state.history.told])[0]
+        vector = embedder.embed([state.history.text])[0]
         plain = {r.tuple.id: r for r in policy(memory, k=16).recall(now(), batches)}
         for one in found:
-            likeness = float(embedder.embed([one.tuple.history.told])[0] @ vector)
+            likeness = float(embedder.embed([one.tuple.history.text])[0] @ vector)
             expected = (2 * plain[one.tuple.id].similarity + likeness) / 3
             assert one.similarity == pytest.approx(expected, abs=1e-5)
         assert found != policy(memory, k=4).recall(now(), batches)

@@ -17,7 +17,7 @@ import pytest
 
 from ldm import records, runs
 from ldm.errors import Interrupted, LdmError, RecordError, WorkerDied
-from ldm.runs import Manifest, Run, carry_out, create, differences, fingerprint, open_run
+from ldm.runs import Manifest, Run, create, differences, fingerprint, open_run, run_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class TestTheMap:
         self, workers: int, run: Run
     ) -> None:
         seen: list[int] = []
-        found = carry_out(
+        found = run_items(
             run,
             Squarer(),
             ITEMS,
@@ -185,7 +185,7 @@ class TestTheMap:
 
     def test_each_process_builds_its_worker_once(self, run: Run, tmp_path: Path) -> None:
         log = tmp_path / "built"
-        found = carry_out(run, Squarer(str(log)), ITEMS, Square, workers=2)
+        found = run_items(run, Squarer(str(log)), ITEMS, Square, workers=2)
         built = log.read_text().split()
         assert len(built) == len(set(built)) <= 2
         assert {str(square.made_by) for square in found} <= set(built)
@@ -199,18 +199,18 @@ class TestTheMap:
             monkeypatch.chdir(place)
             (place / "run").mkdir()
             here = replace(run, directory=Path("run"))
-            assert values(carry_out(here, Squarer(), ITEMS, Square, workers=2)) == SQUARES
+            assert values(run_items(here, Squarer(), ITEMS, Square, workers=2)) == SQUARES
             assert len(here.recorded(Square)) == 12
 
     def test_no_item_needs_no_worker(self, run: Run, tmp_path: Path) -> None:
         log = tmp_path / "built"
-        assert carry_out(run, Squarer(str(log)), [], Square, workers=2) == []
+        assert run_items(run, Squarer(str(log)), [], Square, workers=2) == []
         assert not log.exists()
 
     def test_it_works_outside_the_main_thread(self, run: Run) -> None:
         found: list[Square] = []
         thread = threading.Thread(
-            target=lambda: found.extend(carry_out(run, Squarer(), ITEMS, Square, workers=1))
+            target=lambda: found.extend(run_items(run, Squarer(), ITEMS, Square, workers=1))
         )
         thread.start()
         thread.join()
@@ -219,18 +219,18 @@ class TestTheMap:
     @pytest.mark.parametrize("workers", [1, 2])
     def test_what_a_worker_raises_reaches_the_caller(self, workers: int, run: Run) -> None:
         with pytest.raises(LdmError, match=r"Seven is refused\. Use eight\."):
-            carry_out(run, Squarer(raise_at=7), ITEMS, Square, workers=workers)
+            run_items(run, Squarer(raise_at=7), ITEMS, Square, workers=workers)
 
     def test_a_killed_worker_is_reported_with_the_way_to_go_on(self, run: Run) -> None:
         with pytest.raises(WorkerDied, match="died") as caught:
-            carry_out(run, Squarer(die_at=6), ITEMS, Square, workers=2)
+            run_items(run, Squarer(die_at=6), ITEMS, Square, workers=2)
         assert f"ldm eval --resume {run.directory}" in caught.value.remedy
-        assert values(carry_out(run, Squarer(), ITEMS, Square, workers=2)) == SQUARES
+        assert values(run_items(run, Squarer(), ITEMS, Square, workers=2)) == SQUARES
 
     def test_sigterm_keeps_what_is_recorded_and_says_how_to_go_on(self, run: Run) -> None:
         before = signal.getsignal(signal.SIGTERM)
         with pytest.raises(Interrupted, match="5 of 12 are recorded") as caught:
-            carry_out(run, Squarer(stop_at=5), ITEMS, Square, workers=1)
+            run_items(run, Squarer(stop_at=5), ITEMS, Square, workers=1)
         assert "--resume" in caught.value.remedy
         assert signal.getsignal(signal.SIGTERM) == before
         assert sorted(run.recorded(Square)) == [0, 1, 2, 3, 4]
@@ -240,8 +240,8 @@ class TestTheMap:
             raise KeyboardInterrupt
 
         with pytest.raises(Interrupted):
-            carry_out(run, Squarer(), ITEMS, Square, workers=2, on_result=stop)
-        assert values(carry_out(run, Squarer(), ITEMS, Square, workers=2)) == SQUARES
+            run_items(run, Squarer(), ITEMS, Square, workers=2, on_result=stop)
+        assert values(run_items(run, Squarer(), ITEMS, Square, workers=2)) == SQUARES
 
     @pytest.mark.parametrize("space", [0, 3])
     def test_a_full_disk_is_a_clear_message_and_can_be_gone_on_from(
@@ -260,46 +260,46 @@ class TestTheMap:
         with monkeypatch.context() as patch:
             patch.setattr(records, "append", full)
             with pytest.raises(LdmError, match="No space left on device") as caught:
-                carry_out(run, Squarer(), ITEMS, Square, workers=1)
+                run_items(run, Squarer(), ITEMS, Square, workers=1)
         assert ("3 of 12 are recorded" in caught.value.remedy) == (space == 3)
-        assert values(carry_out(run, Squarer(), ITEMS, Square, workers=1)) == SQUARES
+        assert values(run_items(run, Squarer(), ITEMS, Square, workers=1)) == SQUARES
 
 
 class TestResuming:
     def test_what_is_recorded_is_not_done_again(self, run: Run, tmp_path: Path) -> None:
         with pytest.raises(LdmError):
-            carry_out(run, Squarer(raise_at=7), ITEMS, Square, workers=1)
+            run_items(run, Squarer(raise_at=7), ITEMS, Square, workers=1)
         kept = run.recorded(Square)
         seen: list[Square] = []
-        found = carry_out(run, Squarer(), ITEMS, Square, workers=1, on_result=seen.append)
+        found = run_items(run, Squarer(), ITEMS, Square, workers=1, on_result=seen.append)
         assert values(found) == SQUARES
         assert [found[index] for index in kept] == list(kept.values())
         assert seen[: len(kept)] == list(kept.values())
         assert len(seen) == 12
 
     def test_a_torn_line_is_done_again_and_its_file_left_alone(self, run: Run) -> None:
-        carry_out(run, Squarer(), ITEMS[:4], Square, workers=1)
+        run_items(run, Squarer(), ITEMS[:4], Square, workers=1)
         (part,) = run.parts.glob("*.jsonl")
         part.write_bytes(part.read_bytes()[:-5])
         torn = part.read_bytes()
         assert sorted(run.recorded(Square)) == [0, 1, 2]
-        assert values(carry_out(run, Squarer(), ITEMS, Square, workers=1)) == SQUARES
+        assert values(run_items(run, Squarer(), ITEMS, Square, workers=1)) == SQUARES
         assert part.read_bytes() == torn
         assert sorted(run.recorded(Square)) == list(range(12))
 
     def test_a_damaged_line_within_a_file_is_named(self, run: Run) -> None:
-        carry_out(run, Squarer(), ITEMS[:4], Square, workers=1)
+        run_items(run, Squarer(), ITEMS[:4], Square, workers=1)
         (part,) = run.parts.glob("*.jsonl")
         lines = part.read_text().splitlines()
         part.write_text("\n".join([lines[0], lines[1][:-3], *lines[2:]]) + "\n")
         with pytest.raises(RecordError, match=":2"):
-            carry_out(run, Squarer(), ITEMS, Square, workers=1)
+            run_items(run, Squarer(), ITEMS, Square, workers=1)
 
     def test_a_line_recorded_twice_counts_once(self, run: Run) -> None:
-        carry_out(run, Squarer(), ITEMS, Square, workers=1)
+        run_items(run, Squarer(), ITEMS, Square, workers=1)
         (part,) = run.parts.glob("*.jsonl")
         (run.parts / "orphan.jsonl").write_text(part.read_text())
-        assert len(carry_out(run, Squarer(), ITEMS, Square, workers=1)) == 12
+        assert len(run_items(run, Squarer(), ITEMS, Square, workers=1)) == 12
 
 
 class TestFingerprints:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 from ldm import registry
 from ldm.episode import Agent, Episode
 from ldm.errors import LdmError
-from ldm.llm import LLM, Role, Scoped
+from ldm.llm import LLM, Role, ScopedLLM
 from ldm.memory import Memory
 from ldm.reasoner import Reasoner
 from ldm.reasoner.prompted import PromptedOptions
@@ -59,7 +59,7 @@ class Resources:
         found = {"llm": self.llm, "planner": self.planner, "reasoner": self.reasoner_llm}[role]
         if found is None:
             raise LdmError("This agent needs a language model, and none is configured.", NO_MODEL)
-        return Scoped(
+        return ScopedLLM(
             found, lambda: (self.seed, episode.task_id, episode.trials, role), episode.spent
         )
 

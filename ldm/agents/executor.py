@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from ldm.agents import Resources, demonstrations, replies
@@ -39,6 +40,11 @@ class LoopOptions:
     admissible: show the actions that are possible, where the environment lists them; the papers
     show none. reply: tokens of a reply at most. observation: characters of one that are shown.
     """
+
+    #: Options that name files → the option that records the digest, and what computes it.
+    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
+        "demonstrations": ("demonstrations_digest", demonstrations.digest)
+    }
 
     budget: int | None = None
     shots: int = 2
@@ -69,7 +75,7 @@ class LoopAgent:
 
     @staticmethod
     def sources(options: LoopOptions, env: str) -> Iterable[str]:
-        """Sources of what its prompts show: they may not be evaluated (design §7).
+        """Sources of what its prompts show: they may not be evaluated.
 
         Raises LdmError where the demonstrations are no longer those that the run began with.
         """

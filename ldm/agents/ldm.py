@@ -93,7 +93,7 @@ def _observed(episode: Episode, kept: Notes) -> Observed:
         past=episode.past,
         observation=now.observation,
         admissible=now.admissible,
-        kept=kept,
+        previous_notes=kept,
         key=episode.task_id,
         localize=episode.localize,
     )

@@ -1,7 +1,7 @@
 """What a model's reply says to do, however it is dressed: a thought, an action or a verdict.
 
 Small models put labels, quotes, fences, JSON or several actions around what was asked for. All of
-that is read; what cannot be read becomes an action that the environment will refuse (design §8).
+that is read; what cannot be read becomes an action that the environment will refuse.
 """
 
 from __future__ import annotations

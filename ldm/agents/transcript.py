@@ -72,7 +72,7 @@ def example(found: Trajectory, *, width: int, thoughts: bool) -> str:
 def outlined(found: Trajectory, plan: str, *, width: int) -> str:
     """A demonstration for planners: its task, what there was at first, and a plan for it.
 
-    Without what there was a small model plans to use all that it sees (docs/results.md §13).
+    Without what there was a small model plans to use all that it sees (docs/lab, planning agents).
     """
     seen = told(without_goal(found.opening, found.task.goal), (), width=width)
     return f"Task: {found.task.goal}\n{seen}\n{plan}"

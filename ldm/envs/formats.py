@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from ldm import records
+from ldm.envs.field_errors import line_object
 from ldm.envs.metadata import metadata_of, registered
-from ldm.envs.wrong import line_object
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Trajectory

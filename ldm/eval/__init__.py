@@ -1,4 +1,4 @@
-"""Evaluation: plans, the runner, statistics and the report (design §7)."""
+"""Evaluation: plans, the runner, statistics and the report (architecture.md#fair-comparisons)."""
 
 from ldm.eval.plan import EvaluationPlan, check_leakage, select
 from ldm.eval.report import RefinedRecalls, Report, as_json, refined_recalls

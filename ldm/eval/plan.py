@@ -118,7 +118,7 @@ def check_leakage(
     what: str = "the memory",
     remedy: str = "Evaluate other tasks, or build a memory without these trajectories.",
 ) -> None:
-    """Raise LeakageError where a task to be evaluated is a source of `what` (design §7)."""
+    """Raise LeakageError where a task to be evaluated is a source of `what`."""
     evaluated = {task.leak_key for task in tasks}
     leaked = sorted(evaluated.intersection(sources))
     if leaked:

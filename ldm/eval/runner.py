@@ -13,7 +13,7 @@ from ldm.agents.reporting import reporting_named
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.eval.statistics import Summary, summarize
-from ldm.runs import Run, carry_out, writing
+from ldm.runs import Run, run_items, writing
 from ldm.types import EpisodeResult, Task, Trajectory
 
 EPISODES = "episodes.jsonl"
@@ -88,7 +88,7 @@ def evaluate(
             for result in found:
                 on_result(result)
         else:
-            played = carry_out(
+            played = run_items(
                 run,
                 _Play(wiring),
                 list(enumerate(tasks)),
@@ -117,7 +117,7 @@ def sample(
     """
     wanted = {task.id for task in chosen}
     with run.lock():
-        played = carry_out(
+        played = run_items(
             run,
             _Play(wiring),
             list(enumerate(tasks)),

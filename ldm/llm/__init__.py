@@ -1,4 +1,4 @@
-"""What the package asks of a language model (design §2); `ldm.llm.client` is how it is answered."""
+"""The interface to language models; `ldm.llm.client` implements it for model services."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a reply is drawn; every field is part of a recording's key.
+    """How a reply is sampled; every field is part of a recording's key.
 
-    sample: tells repeated draws of the same request apart. `Scoped` derives it where the
+    sample: distinguishes repeated samples of the same request. `ScopedLLM` derives it where the
     temperature is above 0; it is also the seed sent to the server where `seed` is None.
     """
 
@@ -41,7 +41,7 @@ GREEDY = Sampling()
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's reply, with what it cost (the same whether it was paid now or recorded before).
+    """A model's reply, with its usage (the same whether it was paid now or recorded before).
 
     value: with a schema, the validated reply, an instance of it; None where `malformed`.
     malformed: neither the reply nor the repaired one fits the schema; `text` is as it came.
@@ -67,18 +67,18 @@ class LLM(Protocol):
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Completion:
-        """The reply to `messages`.
+        """Return the reply to `messages`.
 
-        schema: a type that pydantic knows and JSON writes as an object (a dataclass, a model);
-        the reply's text is then JSON of that type, unless it is malformed.
+        schema: a type that pydantic writes as a JSON object (a dataclass, a model); the reply's
+        text is then JSON of that type, unless it is malformed.
         Raises ContextTooLong where the caller should shorten the messages, ModelError where the
         call has failed for good, RunStopped where no further call can be made.
         """
         ...
 
 
-class Scoped:
-    """An LLM within one piece of work, for one thread: its cost is added up, its draws differ.
+class ScopedLLM:
+    """An LLM within one scope, for one thread: reports what calls cost and varies their samples.
 
     Where the temperature is above 0, `sample` derives from the scope (run seed, task, trial, …) and
     the number of the call within it, so that trials differ and a resumed run repeats itself.
@@ -88,13 +88,16 @@ class Scoped:
         self,
         llm: LLM,
         scope: Callable[[], tuple[object, ...]],
-        spent: Callable[[Usage], None] = lambda _: None,
+        on_usage: Callable[[Usage], None] = lambda _: None,
     ) -> None:
-        """scope: JSON values; asked at each call. spent: told what each call cost."""
+        """Take the scope, JSON values that are read at each call.
+
+        on_usage: called with what each call cost.
+        """
         self.name = llm.name
         self._llm = llm
         self._scope = scope
-        self._spent = spent
+        self._on_usage = on_usage
         self._calls: dict[tuple[object, ...], int] = {}
 
     def complete(
@@ -106,7 +109,7 @@ class Scoped:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Completion:
-        """As `LLM.complete`."""
+        """Complete as `LLM.complete`."""
         scope = self._scope()
         number = self._calls.get(scope, 0)
         self._calls[scope] = number + 1
@@ -116,8 +119,8 @@ class Scoped:
         completion = self._llm.complete(
             messages, schema=schema, sampling=sampling, max_tokens=max_tokens, stop=stop
         )
-        self._spent(completion.usage)
+        self._on_usage(completion.usage)
         return completion
 
 
-__all__ = ["GREEDY", "LLM", "Completion", "Message", "Role", "Sampling", "Scoped"]
+__all__ = ["GREEDY", "LLM", "Completion", "Message", "Role", "Sampling", "ScopedLLM"]

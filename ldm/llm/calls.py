@@ -1,4 +1,4 @@
-"""A request to a model, and the record of a call: a line of llm.jsonl (design §7)."""
+"""A request to a model, and the record of a call: a line of llm.jsonl."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal
 from ldm.llm import Message, Sampling
 from ldm.types import Usage, stable_hash
 
-#: How a server is made to answer in JSON: by the schema, as any object, or by asking for it.
+#: How a server is made to reply in JSON: by a schema, as any object, or by the prompt alone.
 Mode = Literal["json_schema", "json_object", "prompt"]
 SAMPLING = tuple(field.name for field in fields(Sampling))
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the caller asked for, whatever it looks like on the wire.
+    """What the caller asks for, independent of how a server wants it written.
 
     schema: the JSON Schema that the reply must fit, None for free text.
     """
@@ -31,9 +31,9 @@ class Request:
 
     @property
     def key(self) -> str:
-        """Equal for equal requests: all that may change the reply, and nothing of the server."""
+        """A hash of all that may change the reply, and of nothing that concerns the server."""
         sampling = self.sampling
-        said = {  # as `asdict` has it, which takes ten times as long
+        content = {  # as `asdict` has it, which takes ten times as long
             "model": self.model,
             "messages": [{"role": m.role, "content": m.content} for m in self.messages],
             "schema": self.schema,
@@ -41,12 +41,12 @@ class Request:
             "max_tokens": self.max_tokens,
             "stop": self.stop,
         }
-        return stable_hash(said, length=32)
+        return stable_hash(content, length=32)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back. finish: why it ended, in the server's word. estimated: usage is a guess."""
+class ServerReply:
+    """A server's reply. finish: why it ended, in the server's word. estimated: usage is a guess."""
 
     text: str
     finish: str
@@ -59,8 +59,8 @@ class Call:
     """A line of llm.jsonl.
 
     role: who called; "probe" is the client itself. mode: how JSON was asked for, "" for free text.
-    error: "" or "context", for a request that the model has no room for (it costs nothing).
-    attempts: requests sent until an answer came. seconds: from the first of them to the answer.
+    error: "" or "context", for a request too long for the model's context (it costs nothing).
+    attempts: requests sent until a response came. seconds: from the first of them to the response.
     paid: False where the reply was copied from the cache of another run.
     """
 

@@ -1,4 +1,4 @@
-"""What a server lets a request say for a model: found out once, kept in the run (design §2)."""
+"""Which request parameters a server accepts for a model: probed once and stored in the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ldm.types import stable_seed
 FILE = "capabilities.json"
 MODES: tuple[Mode, ...] = ("json_schema", "json_object", "prompt")
 BOUNDS = ("max_tokens", "max_completion_tokens", "")
-#: What some servers refuse in a schema: lengths and ranges. Replies are checked for them anyway.
+#: Keywords that some servers refuse in a schema: lengths and ranges. Replies are validated anyway.
 CONSTRAINTS = (
     "minLength",
     "maxLength",
@@ -34,12 +34,12 @@ OUT_OF_RANGE = re.compile(r"too (large|big|high|small|low)|at (most|least)|less 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What may be said to one model of one server.
+    """Which parameters one model of one server accepts.
 
-    structured: the strongest way in which it answers in JSON.
+    structured: the strongest way in which it replies in JSON.
     constraints: whether schemas may bound lengths and numbers.
-    temperature, top_p, stop, seed: whether the server takes the parameter. One that it does not is
-    left out; stop sequences are then cut from the reply by the client.
+    temperature, top_p, stop, seed: whether the server takes the parameter. One that it refuses is
+    left out; the client then cuts replies at stop sequences itself.
     max_tokens: under which name the length of a reply is bounded, "" where it cannot be.
     """
 
@@ -54,7 +54,7 @@ class Capabilities:
     max_tokens: Literal["max_tokens", "max_completion_tokens", ""] = "max_tokens"
 
     def weaker(self, other: Capabilities) -> Capabilities:
-        """What both have: found by two calls that were made at the same time."""
+        """Return what both have, where two simultaneous calls found out different things."""
         return Capabilities(
             structured=max(self.structured, other.structured, key=MODES.index),
             constraints=self.constraints and other.constraints,
@@ -66,30 +66,31 @@ class Capabilities:
         )
 
     def without(self, complaint: str) -> Capabilities | None:
-        """What remains after a server refused a request with `complaint`; None if nothing helps.
+        """Return what remains after a refusal with this message; None where that cannot help.
 
-        Servers name the parameter that they refuse, in all kinds of sentences.
+        Servers name the parameter that they refuse, in sentences of all kinds.
         """
-        said = complaint.lower()
-        if "max_" in said and OUT_OF_RANGE.search(said):
+        message = complaint.lower()
+        if "max_" in message and OUT_OF_RANGE.search(message):
             return None  # the value is at fault, and without a bound the reply may cost anything
-        named = any(re.search(rf"\b{name.lower()}\b", said) for name in CONSTRAINTS)
-        if self.constraints and "schema" in said and named:
+        names_one = any(re.search(rf"\b{name.lower()}\b", message) for name in CONSTRAINTS)
+        if self.constraints and "schema" in message and names_one:
             return replace(self, constraints=False)
-        if re.search(r"response_format|json_schema|json_object|structured output", said):
+        if re.search(r"response_format|json_schema|json_object|structured output", message):
             weaker = MODES[MODES.index(self.structured) + 1 :]
             return replace(self, structured=weaker[0]) if weaker else None
-        if "max_tokens" in said or "max_completion_tokens" in said:
+        if "max_tokens" in message or "max_completion_tokens" in message:
             if self.max_tokens == "max_tokens":
                 return replace(self, max_tokens="max_completion_tokens")
             return replace(self, max_tokens="") if self.max_tokens else None
-        taken = {**asdict(self)}
+        fields = asdict(self)
         for name in ("temperature", "top_p", "seed", "stop"):
-            if re.search(rf"\b{name}\b", said) and taken[name]:
-                return Capabilities(**{**taken, name: False})
+            if re.search(rf"\b{name}\b", message) and fields[name]:
+                return Capabilities(**{**fields, name: False})
         return None
 
 
+# The docstring is part of the schema that is sent, and so of the keys of recorded probes.
 @dataclass(frozen=True, slots=True)
 class Probe:
     """Asked for in a request that does not mention JSON: who answers so was made to."""
@@ -99,10 +100,10 @@ class Probe:
 
 
 def probe_request(model: str, mode: Mode, server: str = "") -> Request:
-    """A short request that says all there is to say: the server shows what it takes.
+    """Return a short request with every parameter, which shows which ones the server accepts.
 
-    With json_schema the request is silent about JSON, so that its reply proves the schema.
-    server: told apart by the draw alone, so that no server is judged by another one's answer.
+    With json_schema the prompt does not mention JSON, so that a JSON reply proves the schema.
+    server: changes only the sample, so that a cached reply of another server is never used.
     """
     question = "Greet me in one word of any language."
     if mode != "json_schema":
@@ -117,40 +118,40 @@ def probe_request(model: str, mode: Mode, server: str = "") -> Request:
     )
 
 
-class Known:
-    """Capabilities by server and model, in a file of the run (or nowhere), asked for only once.
-
-    Safe in several threads.
-    """
+class CapabilityStore:
+    """Capabilities by server and model, in a file of the run or in memory only. Thread-safe."""
 
     def __init__(self, path: Path | None = None, server: str = "") -> None:
-        """server: the one that is asked, as it is shown. Raises LdmError for another file."""
+        """Read the file. server: its URL, as shown. Raises LdmError for a file of another kind."""
         self.server = server
         self._path = path
-        self._known: dict[str, dict[str, Capabilities]] = {}
+        self._table: dict[str, dict[str, Capabilities]] = {}
         self._lock = threading.Lock()
         if path is not None and path.exists():
             try:
-                self._known = _table().validate_python(records.read_json(path))
+                self._table = _adapter().validate_python(records.read_json(path))
             except ValidationError as error:
                 raise LdmError(
-                    f"{path} is not what ldm knows of servers.", "Delete it: it is found out anew."
+                    f"{path} does not hold the capabilities of servers.",
+                    "Delete it: the server is probed again.",
                 ) from error
 
     def get(self, model: str) -> Capabilities | None:
-        return self._known.get(self.server, {}).get(model)
+        """Return what is known of `model`, None where it has not been probed."""
+        return self._table.get(self.server, {}).get(model)
 
-    def put(self, model: str, found: Capabilities) -> None:
-        """Remember, on disk all or nothing; what was found to be refused before stays refused."""
+    def put(self, model: str, capabilities: Capabilities) -> None:
+        """Store atomically; what was refused before stays refused."""
         with self._lock:
-            known = self._known.setdefault(self.server, {})
-            known[model] = known[model].weaker(found) if model in known else found
+            models = self._table.setdefault(self.server, {})
+            before = models.get(model)
+            models[model] = capabilities if before is None else before.weaker(capabilities)
             if self._path is None:
                 return
             with records.replacing(self._path) as file:
-                file.write(_table().dump_json(self._known, indent=2).decode() + "\n")
+                file.write(_adapter().dump_json(self._table, indent=2).decode() + "\n")
 
 
 @cache
-def _table() -> TypeAdapter[dict[str, dict[str, Capabilities]]]:
+def _adapter() -> TypeAdapter[dict[str, dict[str, Capabilities]]]:
     return TypeAdapter(dict[str, dict[str, Capabilities]])

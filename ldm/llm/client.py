@@ -1,8 +1,8 @@
-"""The client: any OpenAI-compatible server, recorded, metered, bounded and hard to break (§7, §8).
+"""The client: calls any OpenAI-compatible server; records, meters, limits and retries the calls.
 
 A call is looked up in the recording first. If it is not there, it is paid for: admitted by the
-meter, sent through the gate, tried again where that can help, and written down before anyone sees
-it. One client serves all threads of a process.
+meter, sent through the concurrency limiter, tried again where that can help, and recorded before
+anyone sees it. One client serves all threads of a process.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from ldm.errors import (
     RunStopped,
 )
 from ldm.llm import GREEDY, Completion, Message, Sampling
-from ldm.llm.calls import Call, Reply, Request
-from ldm.llm.capabilities import MODES, Capabilities, Known, Probe, probe_request
-from ldm.llm.gate import Gate
+from ldm.llm.calls import Call, Request, ServerReply
+from ldm.llm.capabilities import MODES, Capabilities, CapabilityStore, Probe, probe_request
+from ldm.llm.concurrency import ConcurrencyLimiter
 from ldm.llm.meter import Account, Meter
 from ldm.llm.recording import Recording
 from ldm.llm.service import Fault, Service
-from ldm.llm.structured import asking_for_repair, form_of
+from ldm.llm.structured import form_of, repair_messages
 from ldm.types import Usage, stable_seed
 
 PROBE = "probe"
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a call is worth trying.
+class RetryPolicy:
+    """How often, and how long, a failed call is tried again.
 
     attempts: requests sent for one call at most. first, longest: seconds waited before the second
     and at most before any; each wait is twice the one before, less a random part of up to half.
     retry_after: seconds that the server may ask to wait; more stops the run.
-    failures: calls in a row, without any answer between them, after which the run is stopped.
+    failures: failed calls in a row, without any response between them, that stop the run.
     """
 
     attempts: int = 6
@@ -55,26 +55,27 @@ class Patience:
     failures: int = 3
 
     def wait(self, key: str, attempt: int) -> float:
-        """Seconds to wait after failed attempt number `attempt` (from 1) of the call `key`."""
+        """Return the seconds to wait after attempt number `attempt` (from 1) of call `key`."""
         full = min(self.longest, self.first * 2.0 ** (attempt - 1))
         return full * random.Random(stable_seed(key, attempt)).uniform(0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
-    """Of one call. attempt: from 1. unusable: answers so far that were final."""
+    """How far one call has come. attempt: from 1. unusable: final faults so far (see `Fault`)."""
 
     started: float
     attempt: int = 1
     unusable: int = 0
 
     def after(self, fault: Fault) -> _Progress:
+        """Return the progress once an attempt has failed."""
         return replace(self, attempt=self.attempt + 1, unusable=self.unusable + fault.final)
 
 
 @dataclass(frozen=True, slots=True)
-class Equipment:
-    """What a client works with. service: None answers from the recording only (--replay).
+class ClientSetup:
+    """What a client consists of. service: None answers from the recording only (--replay).
 
     answer_tokens: the bound of a reply whose caller gave none, where the limits need one.
     """
@@ -82,161 +83,161 @@ class Equipment:
     service: Service | None
     recording: Recording
     meter: Meter
-    gate: Gate
-    known: Known
-    patience: Patience = Patience()
+    limiter: ConcurrencyLimiter
+    capabilities: CapabilityStore
+    retry: RetryPolicy = RetryPolicy()
     answer_tokens: int = 2048
 
 
 class Client:
-    """Calls to the models of one server. `model` gives what agents and reasoners are handed."""
+    """Calls the models of one server. `model` returns what agents and reasoners work with."""
 
-    def __init__(self, equipment: Equipment) -> None:
-        self._with = equipment
-        self._with.meter.take(equipment.recording)
+    def __init__(self, setup: ClientSetup) -> None:
+        self._setup = setup
+        self._setup.meter.take(setup.recording)
         self._pending: dict[str, Future[Call]] = {}
         self._lock = threading.Lock()
         self._probing = threading.Lock()
         self._stopped: RunStopped | None = None
         self._stopping = threading.Event()
-        self._answers = 0
+        self._responses = 0
         self._failures = 0
 
     def model(self, name: str, role: str = "llm") -> Model:
-        """The model `name` as an LLM in a role.
+        """Return the model `name` as an LLM in a role.
 
         Raises LdmError where its price has to be known and is not.
         """
-        if self._with.service is not None:
-            self._with.meter.check_price(name)
+        if self._setup.service is not None:
+            self._setup.meter.check_price(name)
         return Model(self, name, role)
 
     def accounts(self) -> list[Account]:
-        """What was paid in this run, earlier attempts included, by role and model."""
-        return self._with.meter.accounts()
+        """Return what was paid in this run, earlier attempts included, by role and model."""
+        return self._setup.meter.accounts()
 
     @property
     def under_way(self) -> int:
-        """How many calls are being made."""
-        return self._with.meter.held
+        """How many calls are in flight."""
+        return self._setup.meter.in_flight
 
     def close(self, grace: float = 0.0) -> None:
-        """End all connections. Calls still waiting, in other threads, stop.
+        """Close all connections. Calls that still wait in other threads stop.
 
-        grace: seconds that answers under way get to come and be recorded: they are billed anyway.
+        grace: seconds to wait for responses under way and record them: they are billed anyway.
         """
         self.stop(RunStopped("The client is closed."))
-        self._with.meter.settled(grace)
-        if self._with.service is not None:
-            self._with.service.close()
+        self._setup.meter.wait_until_settled(grace)
+        if self._setup.service is not None:
+            self._setup.service.close()
 
-    def stop(self, why: RunStopped) -> None:
-        """Let no further call be made; those in flight may still be answered and recorded."""
+    def stop(self, reason: RunStopped) -> None:
+        """Make no further call; those in flight may still be answered and recorded."""
         with self._lock:
             if self._stopped is None:
-                self._stopped = why
+                self._stopped = reason
         self._stopping.set()
-        self._with.meter.shut()
-        self._with.gate.shut()
+        self._setup.meter.shut()
+        self._setup.limiter.shut()
 
     def call(self, role: str, request: Request) -> Call:
-        """The recorded call, or a new one; equal requests at the same time are one call.
+        """Return the recorded call, or make a new one; equal simultaneous requests are one call.
 
         Raises ContextTooLong, ModelError, RunStopped.
         """
         key = request.key
         with self._lock:
-            found = self._with.recording.find(key)
+            call = self._setup.recording.find(key)
             pending = self._pending.get(key)
-            if found is None and pending is None:
-                mine: Future[Call] = Future()
-                self._pending[key] = mine
-        if found is None and pending is not None:
-            found = pending.result()
-        elif found is None:
-            found = self._first(role, request, mine)
-        if found.error:
+            if call is None and pending is None:
+                outcome: Future[Call] = Future()
+                self._pending[key] = outcome
+        if call is None and pending is not None:
+            call = pending.result()
+        elif call is None:
+            call = self._make(role, request, outcome)
+        if call.error:
             raise ContextTooLong(
-                f"The messages are too long for {request.model}: {found.text}.", "Shorten them."
+                f"The messages are too long for {request.model}: {call.text}.", "Shorten them."
             )
-        return found
+        return call
 
     def capabilities(self, model: str) -> Capabilities:
-        """What the server takes for `model`, probed at the first call for it.
+        """Return what the server accepts for `model`; the first call for it probes the server.
 
         Raises ReplayMiss without a service, and what a call raises.
         """
         with self._probing:
-            found = self._with.known.get(model)
-            if found is None:
-                found = self._probed(model)
-                self._with.known.put(model, found)
-        return found
+            capabilities = self._setup.capabilities.get(model)
+            if capabilities is None:
+                capabilities = self._probe(model)
+                self._setup.capabilities.put(model, capabilities)
+        return capabilities
 
-    def _first(self, role: str, request: Request, mine: Future[Call]) -> Call:
-        """Make the call; whoever waits for `mine` gets the same outcome."""
+    def _make(self, role: str, request: Request, outcome: Future[Call]) -> Call:
+        """Make the call; threads that wait for `outcome` get the same result or error."""
         try:
-            if self._with.service is None:
+            if self._setup.service is None:
                 raise ReplayMiss(
-                    f"The recording does not hold a call that {request.model} is asked for "
+                    f"The recording does not hold a call of {request.model} that is needed "
                     f"(role {role}, key {request.key}).",
                     "Replay with the settings of the recorded run, or use a server.",
                 )
-            capable = self.capabilities(request.model)
-            call, learnt = self._paid(role, request, capable)
-            if learnt != capable:
-                self._with.known.put(request.model, learnt)
+            before = self.capabilities(request.model)
+            call, after = self._send_with_retries(role, request, before)
+            if after != before:
+                self._setup.capabilities.put(request.model, after)
         except BaseException as error:
-            mine.set_exception(error)
+            outcome.set_exception(error)
             raise
         else:
-            mine.set_result(call)
+            outcome.set_result(call)
             return call
         finally:
             with self._lock:
                 del self._pending[request.key]
 
-    def _paid(
+    def _send_with_retries(
         self, role: str, request: Request, capabilities: Capabilities
     ) -> tuple[Call, Capabilities]:
-        """A call that is answered and recorded, and what the server turned out to take."""
-        patience, answers = self._with.patience, self._answers
+        """Return the answered and recorded call, and what the server turned out to accept."""
+        retry, responses = self._setup.retry, self._responses
         progress = _Progress(started=time.monotonic())
         while True:
             if self._stopping.is_set():
-                raise self._why_stopped()
+                raise self._stop_reason()
             try:
                 return self._attempt(role, request, capabilities, progress), capabilities
-            except Fault as found:
-                fault = found
-            # Not in the handler: what is raised here has no history that could show a key.
+            except Fault as error:
+                fault = error
+            # Outside of the handler, so that no chained exception can show a key.
             if fault.kind == "refused" and (weaker := capabilities.without(fault.what)):
                 capabilities = weaker
                 continue
-            asked = fault.retry_after or 0.0
-            if asked > patience.retry_after:
+            retry_after = fault.retry_after or 0.0
+            if retry_after > retry.retry_after:
                 fault.kind = "stop"
-            if fault.kind != "again" or progress.attempt >= patience.attempts:
-                raise self._failure(fault, progress.attempt, quiet=self._answers == answers)
-            self._stopping.wait(max(asked, patience.wait(request.key, progress.attempt)))
+            if fault.kind != "again" or progress.attempt >= retry.attempts:
+                raise self._failure(fault, progress.attempt, silent=self._responses == responses)
+            self._stopping.wait(max(retry_after, retry.wait(request.key, progress.attempt)))
             progress = progress.after(fault)
 
     def _attempt(
         self, role: str, request: Request, capabilities: Capabilities, progress: _Progress
     ) -> Call:
-        """One request on the wire; its answer is recorded before it is returned."""
-        meter = self._with.meter
+        """Send one request; its response is recorded before it is returned."""
+        meter = self._setup.meter
         bound = self._bound(request, capabilities)
         try:
-            hold = meter.reserve(request, bound)
-        except RunStopped as spent:
-            self.stop(spent)
+            reservation = meter.reserve(request, bound)
+        except RunStopped as error:
+            self.stop(error)
             raise
-        if hold is None:
-            raise self._why_stopped()
+        if reservation is None:
+            raise self._stop_reason()
         call = None
         try:
-            reply, error = self._sent(request, capabilities, bound, progress.unusable)
+            reply, failure = self._send(request, capabilities, bound, progress.unusable)
             call = Call(
                 key=request.key,
                 role=role,
@@ -245,92 +246,94 @@ class Client:
                 finish=reply.finish,
                 usage=reply.usage,
                 mode=capabilities.structured if request.schema is not None else "",
-                error=error,
+                error=failure,
                 attempts=progress.attempt,
                 seconds=round(time.monotonic() - progress.started, 3),
                 estimated=reply.estimated,
             )
-            self._with.recording.add(call)
+            self._setup.recording.add(call)
         finally:
-            meter.settle(hold, call)
+            meter.settle(reservation, call)
         with self._lock:
-            self._answers += 1
+            self._responses += 1
             self._failures = 0
         return call
 
-    def _sent(
+    def _send(
         self, request: Request, capabilities: Capabilities, bound: int | None, unusable: int
-    ) -> tuple[Reply, str]:
-        """(the reply, "context" where there is no room for the request); raises Fault."""
-        service, gate = self._with.service, self._with.gate
-        assert service is not None  # noqa: S101 - `_first` has seen to it
-        entered = gate.enter()
+    ) -> tuple[ServerReply, str]:
+        """Return (the reply, "context" where the request is too long). Raises Fault."""
+        service, limiter = self._setup.service, self._setup.limiter
+        assert service is not None  # noqa: S101 - `_make` has checked it
+        entered = limiter.enter()
         if entered is None:
-            raise self._why_stopped()
+            raise self._stop_reason()
         try:
             reply = service.send(request, capabilities, bound, unusable=unusable)
         except Fault as fault:
             if fault.refused:
-                gate.narrow(entered, fault.retry_after or 0.0)
+                limiter.narrow(entered, fault.retry_after or 0.0)
             if fault.kind != "context":
                 raise
-            return Reply(fault.what, "", Usage()), "context"
+            return ServerReply(fault.what, "", Usage()), "context"
         else:
-            gate.widen()
+            limiter.widen()
             return reply, ""
         finally:
-            gate.leave()
+            limiter.leave()
 
     def _bound(self, request: Request, capabilities: Capabilities) -> int | None:
-        """The bound on the reply's length. Raises RunStopped where the limits need one in vain."""
-        if not self._with.meter.limits.need_bounds:
+        """Return the bound on the reply's length. Raises RunStopped where none can be set."""
+        if not self._setup.meter.limits.need_bounds:
             return request.max_tokens
         if not capabilities.max_tokens:
             unbounded = BudgetSpent(
                 f"The server takes no bound on the length of {request.model}'s replies, so "
-                "--max-usd and --max-tokens cannot be kept.",
+                "--max-usd and --max-tokens cannot be enforced.",
                 "Use --max-calls.",
             )
             self.stop(unbounded)
             raise unbounded
-        return self._with.answer_tokens if request.max_tokens is None else request.max_tokens
+        return self._setup.answer_tokens if request.max_tokens is None else request.max_tokens
 
-    def _failure(self, fault: Fault, attempts: int, *, quiet: bool) -> LdmError:
-        """What to raise for a call that failed for good.
+    def _failure(self, fault: Fault, attempts: int, *, silent: bool) -> LdmError:
+        """Return what to raise for a call that failed for good.
 
-        quiet: no call at all was answered while this one was tried.
+        silent: the server answered no call at all while this one was tried.
         """
         with self._lock:
             self._failures += 1
-            hopeless = self._failures >= self._with.patience.failures
+            is_hopeless = self._failures >= self._setup.retry.failures
         times = f"after {attempts} attempts" if attempts > 1 else "at once"
         message = f"The model service failed {times}: {fault.what}."
-        if fault.kind == "stop" or hopeless or (quiet and fault.down):
-            stop = ModelUnavailable(
-                message, "See to the service, the model's name and the key; then resume."
+        if fault.kind == "stop" or is_hopeless or (silent and fault.down):
+            unavailable = ModelUnavailable(
+                message, "Check the service, the model's name and the key; then resume."
             )
-            self.stop(stop)
-            return stop
-        return ModelError(message, "Other calls may do better; this one was given up.")
+            self.stop(unavailable)
+            return unavailable
+        return ModelError(message, "Other calls may succeed; this one was given up.")
 
-    def _why_stopped(self) -> RunStopped:
+    def _stop_reason(self) -> RunStopped:
         return self._stopped or RunStopped("The client is closed.")
 
-    def _probed(self, model: str) -> Capabilities:
+    def _probe(self, model: str) -> Capabilities:
         """Ask short questions, from the strongest way of asking for JSON to the weakest."""
-        found, form = Capabilities(), form_of(Probe)
+        capabilities, form = Capabilities(), form_of(Probe)
         for mode in MODES[:-1]:
-            if MODES.index(mode) < MODES.index(found.structured):
-                continue  # refused while the one before was tried
-            request = probe_request(model, mode, self._with.known.server)
-            call = self._with.recording.find(request.key)
+            if MODES.index(mode) < MODES.index(capabilities.structured):
+                continue  # refused while the mode before was tried
+            request = probe_request(model, mode, self._setup.capabilities.server)
+            call = self._setup.recording.find(request.key)
             if call is None:
-                call, found = self._paid(PROBE, request, replace(found, structured=mode))
+                call, capabilities = self._send_with_retries(
+                    PROBE, request, replace(capabilities, structured=mode)
+                )
             if form.read(call.text)[0] is not None:
-                return found
-            if found.structured == "prompt":
+                return capabilities
+            if capabilities.structured == "prompt":
                 break
-        return replace(found, structured="prompt")
+        return replace(capabilities, structured="prompt")
 
 
 class Model:
@@ -350,7 +353,7 @@ class Model:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Completion:
-        """As `LLM.complete`; a reply that does not fit the schema is asked for once more."""
+        """Complete as `LLM.complete`; request a reply that does not fit the schema once more."""
         form = None if schema is None else form_of(schema)
         request = Request(
             model=self.name,
@@ -366,9 +369,9 @@ class Model:
         value, complaint = form.read(call.text)
         usage = call.usage
         if value is None:
-            again = asking_for_repair(request.messages, call.text, complaint)
+            messages_again = repair_messages(request.messages, call.text, complaint)
             with suppress(ContextTooLong):
-                call = self._client.call(self.role, replace(request, messages=again))
+                call = self._client.call(self.role, replace(request, messages=messages_again))
                 usage += call.usage
                 value, _ = form.read(call.text)
         if value is None:

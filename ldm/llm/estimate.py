@@ -1,4 +1,4 @@
-"""What a whole run will cost, from a measured sample of it."""
+"""What model calls will cost, before they are paid: from a measured sample, or at most."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldm.llm.models import ModelOptions, listed
+
+if TYPE_CHECKING:
+    from ldm.llm.calls import Request
+    from ldm.llm.prices import Price
+    from ldm.types import Usage
+
+#: How many items are measured.
+SAMPLE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +30,74 @@ class Estimate:
 
 
 def extrapolate(sample: Sequence[float], total: int) -> Estimate:
-    """The total over `total` items of which `sample` was measured (at least one).
+    """Estimate the total over `total` items of which `sample` was measured (at least one).
 
-    The interval is Student's for the sum of the items that are left: their mean is uncertain, and
-    so is each of them.
+    The interval is Student's for the sum of the remaining items: their mean is uncertain, and so
+    is each of them.
     """
-    known, left = sum(sample), total - len(sample)
-    if left <= 0:
-        return Estimate(known, known, known)
-    expected = known + left * statistics.fmean(sample)
+    measured, remaining = sum(sample), total - len(sample)
+    if remaining <= 0:
+        return Estimate(measured, measured, measured)
+    expected = measured + remaining * statistics.fmean(sample)
     if len(sample) < 2:
-        return Estimate(expected, known, None)
+        return Estimate(expected, measured, None)
     from scipy.stats import t
 
-    spread = statistics.stdev(sample) * math.sqrt(left + left**2 / len(sample))
+    spread = statistics.stdev(sample) * math.sqrt(remaining + remaining**2 / len(sample))
     half = float(t.ppf(0.975, len(sample) - 1)) * spread
-    return Estimate(expected, max(known, expected - half), expected + half)
+    return Estimate(expected, max(measured, expected - half), expected + half)
+
+
+def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items: str) -> list[str]:
+    """Return lines on what `total` items cost if `usages` are those of some of them.
+
+    items: what they are, e.g. "tasks".
+    """
+    prices = _prices(options)
+    measured = {
+        "model calls": [float(usage.calls) for usage in usages],
+        "tokens": [float(usage.prompt_tokens + usage.completion_tokens) for usage in usages],
+    }
+    if prices:  # where the models differ, the dearest price: no promise is broken
+        measured["USD"] = [max(price.of(usage) for price in prices) for usage in usages]
+    lines = [f"Measured on {len(usages)} of {total} {items}; all of them will take about"]
+    for unit, values in measured.items():
+        estimate = extrapolate(values, total)
+        digits = 4 if unit == "USD" else 0
+        high = "unknown" if estimate.high is None else f"{estimate.high:,.{digits}f}"
+        interval = f"95 % prediction interval {estimate.low:,.{digits}f} to {high}"
+        lines.append(f"  {estimate.expected:,.{digits}f} {unit} ({interval})")
+    return lines if prices else [*lines, _unknown_price(options)]
+
+
+def bound_lines(requests: Sequence[Request], options: ModelOptions) -> list[str]:
+    """Return lines on the most that these requests, each with a bounded reply, can cost."""
+    from ldm.llm.meter import prompt_bound
+    from ldm.types import Usage
+
+    prices = _prices(options)
+    bound = Usage()
+    for request in requests:
+        bound += Usage(1, prompt_bound(request), 0, request.max_tokens or 0)
+    line = (
+        f"At most {bound.calls} model call{'s' if bound.calls > 1 else ''}, {bound.prompt_tokens} "
+        f"prompt tokens and {bound.completion_tokens} completion tokens"
+    )
+    if not prices:
+        return [f"{line}; nothing was sent.", _unknown_price(options)]
+    return [f"{line}, {max(price.most(bound) for price in prices):.4f} USD; nothing was sent."]
+
+
+def _prices(options: ModelOptions) -> list[Price]:
+    """Return the prices of all models that are called; [] where one is unknown."""
+    from ldm.llm.prices import load_prices, price_of
+
+    table = load_prices(Path(options.prices) if options.prices else None)
+    roles = options.roles()
+    prices = [price_of(roles[role], table) for role in roles]
+    known = [price for price in prices if price is not None]
+    return known if len(known) == len(prices) else []
+
+
+def _unknown_price(options: ModelOptions) -> str:
+    return f"  The price of {listed(options.roles())} is unknown; --prices FILE gives it."

@@ -1,86 +1,25 @@
-"""What calls cost, and limits that stop a run before it costs more (design §7)."""
+"""What calls have cost, and limits that stop a run before it costs more."""
 
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 
-from ldm import records
 from ldm.errors import BudgetSpent, LdmError
 from ldm.llm.calls import Call, Request
+from ldm.llm.prices import Price, price_of
 from ldm.types import Usage
 
 #: Tokens that a server's chat template may add to a request, and to each of its messages.
 TEMPLATE_TOKENS = 64
 MESSAGE_TOKENS = 8
-#: What gateways put before OpenAI's models, and the date at the end of a model's name.
-OPENAI = re.compile(r"^(.*/)?openai/")
-VERSION = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4}|\d{8})$")
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """US dollars per million tokens."""
-
-    prompt: float
-    cached: float
-    completion: float
-
-    def of(self, usage: Usage) -> float:
-        """US dollars; cached tokens are part of the prompt's."""
-        fresh = usage.prompt_tokens - usage.cached_tokens
-        return (
-            fresh * self.prompt
-            + usage.cached_tokens * self.cached
-            + usage.completion_tokens * self.completion
-        ) / 1e6
-
-
-def load_prices(file: Path | None = None) -> dict[str, Price]:
-    """Model → price: the shipped table, with what `file` adds to it or changes.
-
-    Raises LdmError where the file is not {"models": {NAME: [prompt, cached, completion]}}.
-    """
-    shipped = json.loads(resources.files("ldm.llm").joinpath("prices.json").read_text("utf-8"))
-    prices = {model: Price(*values) for model, values in shipped["models"].items()}
-    if file is None:
-        return prices
-    table = records.read_json(file)
-    models = table.get("models") if isinstance(table, dict) else None
-    if not isinstance(models, dict):
-        raise LdmError(f"{file} has no field models.", _PRICES_REMEDY)
-    for model, values in models.items():
-        fits = isinstance(values, list) and len(values) == 3
-        if not fits or not all(isinstance(v, int | float) and v >= 0 for v in values):
-            raise LdmError(f"{file}: models.{model} is not three prices.", _PRICES_REMEDY)
-        prices[model] = Price(*map(float, values))
-    return prices
-
-
-_PRICES_REMEDY = 'It should be {"models": {"NAME": [prompt, cached, completion]}}, in USD/10⁶.'
-
-
-def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """The model's price, None where it is unknown: no guess is made that may be too low.
-
-    A dated version (NAME-2025-04-14) costs what NAME does, and openai/NAME, as gateways call it,
-    what OpenAI takes. A variant (NAME:free, NAME:1.5b) is another model with a price of its own.
-    """
-    for name in (model, OPENAI.sub("", model)):
-        found = prices.get(name) or prices.get(VERSION.sub("", name))
-        if found is not None:
-            return found
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a run may cost in all, earlier attempts included; None is no limit."""
+class CostLimits:
+    """What a run may cost in total, earlier attempts included; None is no limit."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -103,8 +42,8 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """What is set aside for a call in flight."""
+class Reservation:
+    """The most that a call in flight can cost."""
 
     calls: int
     tokens: int
@@ -112,32 +51,32 @@ class Hold:
 
 
 class Meter:
-    """Adds up what is paid, and admits a call only where it cannot exceed the limits."""
+    """Adds up what calls cost, and admits a call only where it cannot exceed the limits."""
 
-    def __init__(self, limits: Limits, prices: Mapping[str, Price]) -> None:
+    def __init__(self, limits: CostLimits, prices: Mapping[str, Price]) -> None:
         self._limits = limits
         self._prices = prices
         self._paid = Usage()
         self._usd = 0.0
-        self._accounts: dict[tuple[str, str], Usage] = {}
-        self._held: list[Hold] = []
+        self._accounts: dict[tuple[str, str], Account] = {}
+        self._reservations: list[Reservation] = []
         self._shut = False
         self._changed = threading.Condition()
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> CostLimits:
         return self._limits
 
     @property
-    def held(self) -> int:
+    def in_flight(self) -> int:
         """How many calls are admitted and not settled."""
-        return len(self._held)
+        return len(self._reservations)
 
     def check_price(self, model: str) -> None:
-        """Raise LdmError where --max-usd is asked for and the model's price is unknown."""
+        """Raise LdmError where there is a limit in dollars and the model's price is unknown."""
         if self._limits.usd is not None and price_of(model, self._prices) is None:
             raise LdmError(
-                f"The price of {model} is unknown, so --max-usd cannot be kept.",
+                f"The price of {model} is unknown, so --max-usd cannot be enforced.",
                 f'Give it with --prices FILE: {{"models": {{"{model}": [0.1, 0.1, 0.4]}}}} in USD '
                 "per million prompt, cached and completion tokens; or use --max-tokens.",
             )
@@ -148,78 +87,80 @@ class Meter:
             if call.paid:
                 self._count(call)
 
-    def reserve(self, request: Request, max_tokens: int | None) -> Hold | None:
+    def reserve(self, request: Request, max_tokens: int | None) -> Reservation | None:
         """Set aside the most that the call can cost; `settle` gives it back.
 
-        Waits where the calls in flight may leave room. None where the meter is shut meanwhile.
-        Raises BudgetSpent where they cannot.
+        Wait where the calls in flight may turn out cheaper and leave room, and raise BudgetSpent
+        where none is in flight. Return None where the meter is shut meanwhile.
         """
-        hold = self._most(request, max_tokens)
+        reservation = self._most(request, max_tokens)
         with self._changed:
-            while not self._shut and (said := self._exceeded(hold)):
-                if not self._held:
-                    raise BudgetSpent(said, "Resume with a higher limit to go on.")
+            while not self._shut and (excess := self._excess(reservation)):
+                if not self._reservations:
+                    raise BudgetSpent(excess, "Resume with a higher limit to go on.")
                 self._changed.wait()
             if self._shut:
                 return None
-            self._held.append(hold)
-        return hold
+            self._reservations.append(reservation)
+        return reservation
 
     def shut(self) -> None:
-        """Admit no call from now on, and send away those who wait."""
+        """Admit no call from now on, and wake those that wait."""
         with self._changed:
             self._shut = True
             self._changed.notify_all()
 
-    def settled(self, seconds: float) -> bool:
-        """Wait until every admitted call is settled, for `seconds` at most; whether it is."""
+    def wait_until_settled(self, seconds: float) -> bool:
+        """Wait for all admitted calls, for `seconds` at most; return whether all are settled."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._held, seconds)
+            return self._changed.wait_for(lambda: not self._reservations, seconds)
 
-    def settle(self, hold: Hold, call: Call | None) -> None:
-        """Count `call` in place of what was set aside for it; None where nothing was answered."""
+    def settle(self, reservation: Reservation, call: Call | None) -> None:
+        """Count `call` in place of its reservation; None where there was no response."""
         with self._changed:
-            self._held.remove(hold)
+            self._reservations.remove(reservation)
             if call is not None:
                 self._count(call)
             self._changed.notify_all()
 
     def accounts(self) -> list[Account]:
-        """What was paid, by role and model."""
+        """Return what was paid, by role and model."""
         with self._changed:
-            return [
-                Account(role, model, usage, self._price(model, usage))
-                for (role, model), usage in sorted(self._accounts.items())
-            ]
+            return [account for _, account in sorted(self._accounts.items())]
 
     def _count(self, call: Call) -> None:
         model = call.request.model
-        self._paid += call.usage
-        self._usd += self._price(model, call.usage) or 0.0
-        at = call.role, model
-        self._accounts[at] = self._accounts.get(at, Usage()) + call.usage
-
-    def _price(self, model: str, usage: Usage) -> float | None:
         price = price_of(model, self._prices)
-        return None if price is None else price.of(usage)
+        usd = None if price is None else price.of(call.usage)
+        self._paid += call.usage
+        self._usd += usd or 0.0
+        before = self._accounts.get((call.role, model), Account(call.role, model, Usage(), 0.0))
+        self._accounts[call.role, model] = Account(
+            call.role,
+            model,
+            before.usage + call.usage,
+            None if usd is None or before.usd is None else before.usd + usd,
+        )
 
-    def _most(self, request: Request, max_tokens: int | None) -> Hold:
-        prompt = prompt_bound(request)
-        most = Usage(1, prompt, 0, max_tokens or 0)
-        return Hold(1, prompt + (max_tokens or 0), self._price(request.model, most) or 0.0)
+    def _most(self, request: Request, max_tokens: int | None) -> Reservation:
+        usage = Usage(1, prompt_bound(request), 0, max_tokens or 0)
+        price = price_of(request.model, self._prices)
+        usd = 0.0 if price is None else price.most(usage)
+        return Reservation(1, usage.prompt_tokens + usage.completion_tokens, usd)
 
-    def _exceeded(self, hold: Hold) -> str:
-        limits, held = self._limits, [*self._held, hold]
+    def _excess(self, reservation: Reservation) -> str:
+        """Return which limit the call could exceed, in words; "" where it cannot."""
+        limits, reserved = self._limits, [*self._reservations, reservation]
         calls = self._paid.calls
         tokens = self._paid.prompt_tokens + self._paid.completion_tokens
-        if limits.calls is not None and calls + sum(h.calls for h in held) > limits.calls:
-            return f"{calls} model calls are made, of --max-calls {limits.calls}."
-        if limits.tokens is not None and tokens + sum(h.tokens for h in held) > limits.tokens:
+        if limits.calls is not None and calls + sum(r.calls for r in reserved) > limits.calls:
+            return f"{calls} model calls of --max-calls {limits.calls} are used up."
+        if limits.tokens is not None and tokens + sum(r.tokens for r in reserved) > limits.tokens:
             return (
                 f"{tokens} tokens are used; the next call could exceed --max-tokens "
                 f"{limits.tokens}."
             )
-        if limits.usd is not None and self._usd + sum(h.usd for h in held) > limits.usd:
+        if limits.usd is not None and self._usd + sum(r.usd for r in reserved) > limits.usd:
             return (
                 f"{self._usd:.4f} USD are spent; the next call could exceed --max-usd "
                 f"{limits.usd:g}."
@@ -228,12 +169,12 @@ class Meter:
 
 
 def prompt_bound(request: Request) -> int:
-    """More tokens than the request's prompt can have: a token is at least one byte of UTF-8."""
+    """Return more tokens than the prompt can have: a token is at least one byte of UTF-8."""
     contents = sum(len(message.content.encode()) for message in request.messages)
     schema = len(json.dumps(request.schema).encode()) if request.schema else 0
     return contents + schema + MESSAGE_TOKENS * len(request.messages) + TEMPLATE_TOKENS
 
 
 def prompt_guess(request: Request) -> int:
-    """About how many tokens the request's prompt has, for servers that do not say."""
+    """Return roughly how many tokens the prompt has, for servers that do not say."""
     return max(1, sum(len(message.content.encode()) for message in request.messages) // 4)

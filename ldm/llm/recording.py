@@ -1,4 +1,4 @@
-"""Recordings of calls: appended line by line, looked up by key, shared by runs (design §7)."""
+"""Recordings of calls: appended line by line, looked up by key, shared by runs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ FILE = "llm.jsonl"
 
 
 class Recording:
-    """Calls by key. What it holds is never asked of a server again. Safe in several threads."""
+    """Calls by key. A call that it holds is never sent to a server again. Thread-safe."""
 
     def __init__(
         self, path: Path | None = None, *, cache: Path | None = None, replay: Path | None = None
     ) -> None:
-        """path: where this run's calls are, and further ones go; a torn last line is cut off.
+        """Open `path`, where this run's calls are and new ones go; cut off a torn last line.
 
-        cache: a folder shared by runs, also by such as go on at the same time; calls found there
-        are copied into `path`, and new ones are written there too, into a file of this process.
-        replay: a recording, or the directory of a run, to be read and left as it is.
+        cache: a folder shared by runs, simultaneous ones included; calls found there are copied
+        into `path`, and new ones are written there too, into a file of this process.
+        replay: a recording, or the directory of a run, that is only read.
         Raises LdmError where a file cannot be read or written, or holds something else.
         """
         self._own: dict[str, Call] = {}
@@ -36,38 +36,38 @@ class Recording:
         self._cache = _Cache(cache) if cache else None
         self._lock = threading.Lock()
         if replay is not None:
-            self._take(self._others, read(replay))
+            self._take(self._others, read_calls(replay))
         if self._cache is not None:
-            self._take(self._others, self._cache.news())
+            self._take(self._others, self._cache.new_calls())
         if path is not None:
-            _cut_torn_tail(path)
+            _cut_torn_line(path)
             if path.exists():
                 self._take(self._own, records.read(path, Call))
 
     def __iter__(self) -> Iterator[Call]:
-        """This run's calls, in the order in which they were recorded."""
+        """Iterate over this run's calls, in the order in which they were recorded."""
         with self._lock:
             return iter(list(self._own.values()))
 
     def roles(self) -> dict[str, str]:
-        """Role → model, of all calls that are known (the last of each role)."""
-        known = [*self._others.values(), *self._own.values()]
-        return {call.role: call.request.model for call in known}
+        """Return role → model, of all recorded calls (the last of each role)."""
+        calls = [*self._others.values(), *self._own.values()]
+        return {call.role: call.request.model for call in calls}
 
     def find(self, key: str) -> Call | None:
-        """The recorded call; one of another run is copied into this run's recording."""
+        """Return the recorded call; one of another run is copied into this run's recording."""
         with self._lock:
-            found = self._own.get(key)
-            if found is None and key not in self._others and self._cache is not None:
-                self._take(self._others, self._cache.news())
-            if found is None and key in self._others:
-                found = replace(self._others[key], paid=False)
-                self._own[key] = found
-                _append(self._path, found)
-            return found
+            call = self._own.get(key)
+            if call is None and key not in self._others and self._cache is not None:
+                self._take(self._others, self._cache.new_calls())
+            if call is None and key in self._others:
+                call = replace(self._others[key], paid=False)
+                self._own[key] = call
+                _append(self._path, call)
+            return call
 
     def add(self, call: Call) -> None:
-        """Write a new call; once this returns it is never asked again."""
+        """Record a new call; once this returns, the call is never sent again."""
         with self._lock:
             self._own[call.key] = call
             _append(self._path, call)
@@ -81,7 +81,7 @@ class Recording:
 
 
 class _Cache:
-    """A folder of recordings, one a process, that others may be writing to meanwhile.
+    """A folder of recordings, one per process; other processes may be writing to theirs.
 
     own: the file of this process.
     """
@@ -91,8 +91,8 @@ class _Cache:
         self.own = folder / f"{time.time_ns()}-{os.getpid()}.jsonl"
         self._read: dict[str, tuple[int, int]] = {}  # name → bytes and lines read so far
 
-    def news(self) -> Iterator[Call]:
-        """What other processes have written since the last look; only what is new is read."""
+    def new_calls(self) -> Iterator[Call]:
+        """Yield what other processes have written since the last time; read only what is new."""
         for name, size in self._files():
             start, lines = self._read.get(name, (0, 0))
             if size <= start or name == self.own.name:
@@ -100,24 +100,25 @@ class _Cache:
             path = self._folder / name
             with _reading(path), path.open("rb") as file:
                 file.seek(start)
-                whole, newline, _ = file.read().rpartition(b"\n")  # the rest is still written
+                whole, newline, _ = file.read().rpartition(b"\n")  # the rest is being written
             for number, line in enumerate(whole.split(b"\n"), lines + 1):
                 if line.strip():
                     yield records.loads(line, Call, file=str(path), line=number)
-            found = (whole + newline).count(b"\n")
-            self._read[name] = start + len(whole + newline), lines + found
+            lines_read = (whole + newline).count(b"\n")
+            self._read[name] = start + len(whole + newline), lines + lines_read
 
     def _files(self) -> list[tuple[str, int]]:
-        """(name, bytes) of the recordings in the folder, in a fixed order."""
+        """Return (name, bytes) of the recordings in the folder, in a fixed order."""
         if not self._folder.is_dir():
             return []
         with _reading(self._folder), os.scandir(self._folder) as entries:
-            named = (entry for entry in entries if entry.name.endswith(".jsonl"))
-            return sorted((entry.name, entry.stat().st_size) for entry in named)
+            recordings = (entry for entry in entries if entry.name.endswith(".jsonl"))
+            return sorted((entry.name, entry.stat().st_size) for entry in recordings)
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
+    """Turn a failure to read `path` into an LdmError."""
     try:
         yield
     except OSError as error:
@@ -141,8 +142,8 @@ def _append(path: Path | None, call: Call) -> None:
         ) from error
 
 
-def read(path: Path) -> list[Call]:
-    """The calls in a recording, or in that of a run's directory; a torn last line is dropped."""
+def read_calls(path: Path) -> list[Call]:
+    """Return the calls of a recording, or of that in a run's directory; drop a torn last line."""
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise LdmError(
@@ -151,8 +152,8 @@ def read(path: Path) -> list[Call]:
     return records.read(file, Call, torn_tail=True)
 
 
-def _cut_torn_tail(path: Path) -> None:
-    """Remove what a killed writer left after the last newline, so that it can be appended to."""
+def _cut_torn_line(path: Path) -> None:
+    """Remove what a killed process left after the last newline, so that lines can be appended."""
     if not path.exists():
         return
     with path.open("rb+") as file:
@@ -161,9 +162,9 @@ def _cut_torn_tail(path: Path) -> None:
         while end:
             start = max(0, end - 65536)
             file.seek(start)
-            at = file.read(end - start).rfind(b"\n")
-            if at >= 0:
-                end = start + at + 1
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
                 break
             end = start
         if end < size:

@@ -1,4 +1,4 @@
-"""One request on the wire and what came of it: the only module that knows `openai`."""
+"""Single requests to a server: with http_timeout.py, the only module that imports `openai`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from ldm.llm.calls import Reply, Request
+from ldm.llm.calls import Request, ServerReply
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities
 from ldm.llm.meter import prompt_guess
-from ldm.llm.structured import asking_for_json, strict_schema
+from ldm.llm.structured import strict_schema, with_json_instruction
 from ldm.types import Usage, encodable, stable_hash
 
 if TYPE_CHECKING:
     from openai import APIStatusError
 
-#: What a server says of a request that the model has no room for, in its many words.
+#: How servers say that a request is too long for the model's context.
 TOO_LONG = re.compile(
     r"context[ _](length|window|size)|maximum context|too many tokens|(prompt|input) is too long"
     r"|exceeds? the (available )?context|reduce the length",
@@ -28,20 +28,20 @@ TOO_LONG = re.compile(
 )
 NO_MONEY = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 IDEMPOTENCY = "Idempotency-Key"
-#: Characters of a server's own words that an error repeats.
-QUOTED = 300
+#: Characters of a server's message that an error quotes.
+QUOTE_LENGTH = 300
 
-#: What to do about a fault: ask again later; leave a parameter out; tell the caller; stop the run.
-Kind = Literal["again", "refused", "context", "stop"]
+#: What to do about a fault: try again later; leave a parameter out; tell the caller; stop the run.
+FaultKind = Literal["again", "refused", "context", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where the models are. The key is never shown, and cut out of whatever a server says.
+    """Where the models are. The key is never shown, and removed from what a server says.
 
     base_url: "" for the package's own default.
-    timeout: seconds that an answer may take, however it comes; one that falls silent in its midst
-    may take twice as long. Models that think, or run on a slow machine, need many.
+    timeout: seconds that a whole response may take; one that falls silent midway may take twice as
+    long. Reasoning models and slow machines need many.
     """
 
     base_url: str = field(default="", repr=False)
@@ -50,11 +50,11 @@ class Connection:
 
     @property
     def shown(self) -> str:
-        """Scheme, host, port and path: no user, password or query."""
+        """The URL to show: scheme, host, port and path, but no user, password or query."""
         return bare_url(self.base_url) if self.base_url else "the openai package's default"
 
     def redact(self, text: str) -> str:
-        """`text` without the key and without what the URL carries of one."""
+        """Return `text` without the key and without secrets that the URL carries."""
         secrets = [self.api_key]
         try:
             parts = urlsplit(self.base_url)
@@ -63,22 +63,22 @@ class Connection:
             secrets += [value for name, _, value in pairs if "version" not in name]
         except ValueError:
             secrets.append(self.base_url)
-        for secret in sorted(filter(_telling, secrets), key=len, reverse=True):
+        for secret in sorted(filter(_is_secret, secrets), key=len, reverse=True):
             text = text.replace(secret, "[key]").replace(repr(secret)[1:-1], "[key]")
         return text
 
 
 @dataclass(eq=False)
 class Fault(Exception):
-    """A request without a usable answer.
+    """A request without a usable response.
 
-    kind: what to do. what: in words. down: the server itself seems to be away or overloaded.
-    retry_after: seconds it asked to wait. refused: it said that this was too much (429).
-    final: the server has done what it was asked, and under the same idempotency key would say the
-    same again.
+    kind: what to do. what: in words. down: the server itself seems unreachable or overloaded.
+    retry_after: seconds it asks to wait. refused: it refused for too many requests (429).
+    final: the server has processed the request, and would respond the same under the same
+    idempotency key.
     """
 
-    kind: Kind
+    kind: FaultKind
     what: str
     down: bool = False
     retry_after: float | None = None
@@ -90,20 +90,20 @@ class Service:
     """Sends requests to one server. Safe in several threads; `close` when done."""
 
     def __init__(self, connection: Connection, *, connections: int = 64) -> None:
-        """connections: how many requests may be on the wire at a time."""
+        """Open a client. connections: how many requests may be on the wire at a time."""
         import httpx2
         import openai
 
-        from ldm.llm.bounded import BoundedClient
+        from ldm.llm.http_timeout import DeadlineClient
 
         self.connection = connection
         self._client = openai.OpenAI(
             base_url=connection.base_url or None,
-            api_key=connection.api_key or "none",  # servers of one's own want none
-            max_retries=0,  # ours are on: two layers of retries would multiply
+            api_key=connection.api_key or "none",  # local servers need none
+            max_retries=0,  # the client retries: two layers of retries would multiply
             timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
-            http_client=BoundedClient(
-                bound=connection.timeout,
+            http_client=DeadlineClient(
+                seconds=connection.timeout,
                 limits=httpx2.Limits(
                     max_connections=connections, max_keepalive_connections=connections
                 ),
@@ -121,11 +121,11 @@ class Service:
         max_tokens: int | None,
         *,
         unusable: int = 0,
-    ) -> Reply:
-        """The server's reply. Raises Fault, and nothing else, where there is none.
+    ) -> ServerReply:
+        """Return the server's reply. Raises Fault, and nothing else, where there is none.
 
-        unusable: how many final faults this call met before; a new answer is wanted then. Else a
-        gateway that knows the header Idempotency-Key gives, and bills, the same answer again.
+        unusable: how many final faults this call met before; each changes the Idempotency-Key, or a
+        gateway that knows this header would return the same unusable response again.
         """
         import httpx2
         import openai
@@ -133,55 +133,55 @@ class Service:
         fault: Fault
         try:
             # Not chat.completions.create: its walk through the request costs a millisecond a call,
-            # and its typed answer hides what is wrong with a bad one.
-            answer = self._client.post(
+            # and its typed result hides what is wrong with a bad response.
+            response = self._client.post(
                 "/chat/completions",
                 cast_to=httpx2.Response,
-                body=wire(request, capabilities, max_tokens),
+                body=request_body(request, capabilities, max_tokens),
                 options={
                     "headers": {
                         IDEMPOTENCY: idempotency_key(request, capabilities, max_tokens, unusable)
                     }
                 },
             )
-            return self._reply(answer.content, request, capabilities)
-        except Fault as found:
-            fault = found
+            return self._reply(response.content, request, capabilities)
+        except Fault as error:
+            fault = error
         except openai.APITimeoutError:
             fault = Fault("again", f"no complete answer within {self.connection.timeout:g} s")
         except openai.APIStatusError as error:
             fault = self._refusal(error)
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            why = self.connection.redact(str(cause)) or type(cause).__name__
-            fault = Fault("again", f"no connection ({why})", down=True)
+            reason = self.connection.redact(str(cause)) or type(cause).__name__
+            fault = Fault("again", f"no connection ({reason})", down=True)
         except (openai.OpenAIError, ValueError) as error:  # ValueError: a body that is not UTF-8
             fault = Fault("again", f"an unreadable answer ({type(error).__name__})", final=True)
-        # Outside of the handler, so that no chained exception can show what the server said.
+        # Outside of the handler, so that no chained exception can show the server's message.
         raise fault
 
-    def _reply(self, body: bytes, request: Request, capabilities: Capabilities) -> Reply:
+    def _reply(self, body: bytes, request: Request, capabilities: Capabilities) -> ServerReply:
         try:
-            answer = json.loads(body)
+            content = json.loads(body)
         except ValueError:
             raise Fault("again", "an answer that is not JSON (cut off?)", final=True) from None
-        choices = answer.get("choices") if isinstance(answer, dict) else None
+        choices = content.get("choices") if isinstance(content, dict) else None
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             raise Fault("again", "an answer without choices", final=True)
         message = choices[0].get("message")
-        content = message.get("content") if isinstance(message, dict) else None
-        text = self.connection.redact(encodable(content)) if isinstance(content, str) else ""
+        text = message.get("content") if isinstance(message, dict) else None
+        text = self.connection.redact(encodable(text)) if isinstance(text, str) else ""
         if not capabilities.stop:
-            text = _cut(text, request.stop)
-        usage, estimated = _usage(answer.get("usage"), request, text)
-        return Reply(text, str(choices[0].get("finish_reason") or ""), usage, estimated)
+            text = _before_stop(text, request.stop)
+        usage, estimated = _usage(content.get("usage"), request, text)
+        return ServerReply(text, str(choices[0].get("finish_reason") or ""), usage, estimated)
 
     def _refusal(self, error: APIStatusError) -> Fault:
-        status, said = error.status_code, self._said(error)
-        what = f"HTTP {status}: {said}" if said else f"HTTP {status}"
-        if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(said)):
+        status, message = error.status_code, self._message(error)
+        what = f"HTTP {status}: {message}" if message else f"HTTP {status}"
+        if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(message)):
             return Fault("context", what)
-        if status in (401, 402, 403, 404) or (status == 429 and NO_MONEY.search(said)):
+        if status in (401, 402, 403, 404) or (status == 429 and NO_MONEY.search(message)):
             return Fault("stop", what)
         if status in (408, 409, 429) or status >= 500:
             return Fault(
@@ -194,33 +194,35 @@ class Service:
             )
         return Fault("refused", what)
 
-    def _said(self, error: APIStatusError) -> str:
-        """The server's own words, shortened, without the key."""
+    def _message(self, error: APIStatusError) -> str:
+        """Return the server's message, shortened, without the key."""
         body = error.body
         if isinstance(body, Mapping):
             inner = body.get("error", body)
             parts = inner if isinstance(inner, Mapping) else {"message": inner}
-            said = " ".join(
+            message = " ".join(
                 str(parts[name]) for name in ("message", "code", "param") if parts.get(name)
             )
         else:
-            said = str(body or "")
-        said = self.connection.redact(" ".join(said.split()))
-        return said if len(said) <= QUOTED else said[:QUOTED] + "…"
+            message = str(body or "")
+        message = self.connection.redact(" ".join(message.split()))
+        return message if len(message) <= QUOTE_LENGTH else message[:QUOTE_LENGTH] + "…"
 
 
-def wire(request: Request, capabilities: Capabilities, max_tokens: int | None) -> dict[str, Any]:
-    """The request as this server takes it; what it does not take is left out."""
+def request_body(
+    request: Request, capabilities: Capabilities, max_tokens: int | None
+) -> dict[str, Any]:
+    """Return the JSON body of a request, without the parameters that this server refuses."""
     messages, sampling = request.messages, request.sampling
     body: dict[str, Any] = {"model": request.model}
     if request.schema is not None:
         if capabilities.structured == "json_schema":
-            left_out = () if capabilities.constraints else CONSTRAINTS
-            schema, strict = strict_schema(request.schema, left_out)
-            named = {"name": "reply", "schema": schema, "strict": strict}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
+            refused = () if capabilities.constraints else CONSTRAINTS
+            schema, strict = strict_schema(request.schema, refused)
+            json_schema = {"name": "reply", "schema": schema, "strict": strict}
+            body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
         else:
-            messages = asking_for_json(messages, request.schema)
+            messages = with_json_instruction(messages, request.schema)
             if capabilities.structured == "json_object":
                 body["response_format"] = {"type": "json_object"}
     body["messages"] = [{"role": m.role, "content": m.content} for m in messages]
@@ -241,28 +243,28 @@ def wire(request: Request, capabilities: Capabilities, max_tokens: int | None) -
 def idempotency_key(
     request: Request, capabilities: Capabilities, max_tokens: int | None, unusable: int
 ) -> str:
-    """The same in every process for the same call in the same words, and for no other."""
+    """Return a key that is unique to this request body, and the same for it in every process."""
     return stable_hash(request.key, repr(capabilities), max_tokens, unusable, length=32)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a Retry-After header asks for, given in seconds or as a date."""
+    """Return the seconds that a Retry-After header asks for, in seconds or as a date."""
     try:
         if "retry-after-ms" in headers:
             return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        asked = headers.get("retry-after")
-        if asked is None:
+        value = headers.get("retry-after")
+        if value is None:
             return None
-        if re.fullmatch(r"\d+(\.\d+)?", asked.strip()):
-            return float(asked)
-        when = email.utils.parsedate_to_datetime(asked)
-        return max(0.0, when.timestamp() - time.time())
+        if re.fullmatch(r"\d+(\.\d+)?", value.strip()):
+            return float(value)
+        date = email.utils.parsedate_to_datetime(value)
+        return max(0.0, date.timestamp() - time.time())
     except ValueError:
         return None
 
 
 def bare_url(url: str) -> str:
-    """Scheme, host, port and path of a URL: no user, password or query."""
+    """Return scheme, host, port and path of a URL: no user, password or query."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
@@ -273,27 +275,27 @@ def bare_url(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
-def _telling(secret: str) -> bool:
-    """Whether a text looks like a secret: "ollama" or "EMPTY" is none, and a word of its own."""
+def _is_secret(secret: str) -> bool:
+    """Return whether a text looks like a secret, unlike "ollama" or "EMPTY"."""
     return len(secret) >= 16 or (len(secret) >= 6 and any(map(str.isdigit, secret)))
 
 
-def _cut(text: str, stop: tuple[str, ...]) -> str:
-    """The text before the first stop sequence, for servers that do not look for it."""
-    found = [at for at in (text.find(sequence) for sequence in stop) if at >= 0]
-    return text[: min(found)] if found else text
+def _before_stop(text: str, stop: tuple[str, ...]) -> str:
+    """Return the text before the first stop sequence, for servers that take none."""
+    places = [place for place in (text.find(sequence) for sequence in stop) if place >= 0]
+    return text[: min(places)] if places else text
 
 
-def _usage(said: Any, request: Request, text: str) -> tuple[Usage, bool]:
-    """(usage of one call, whether it is a guess because the server said nothing usable)."""
+def _usage(reported: Any, request: Request, text: str) -> tuple[Usage, bool]:
+    """Return (usage of one call, whether it is estimated for lack of a usable report)."""
 
     def count(table: Any, name: str) -> int | None:
         value = table.get(name) if isinstance(table, Mapping) else None
         return value if isinstance(value, int) and value >= 0 else None
 
-    prompt, completion = count(said, "prompt_tokens"), count(said, "completion_tokens")
+    prompt, completion = count(reported, "prompt_tokens"), count(reported, "completion_tokens")
     if prompt is None or completion is None:
         return Usage(1, prompt_guess(request), 0, len(text.encode()) // 4), True
-    details = said.get("prompt_tokens_details")
+    details = reported.get("prompt_tokens_details")
     cached = min(prompt, count(details, "cached_tokens") or 0)
     return Usage(1, prompt, cached, completion), False

@@ -1,4 +1,4 @@
-"""Replies of a given form: JSON Schemas out, validated values in, and the repair of a bad one."""
+"""Structured replies: JSON Schemas for servers, validation of replies, the repair of a bad one."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ldm.llm import Message
 
 FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-#: Of a bad reply, this much is shown to the model that should repair it.
-SHOWN = 4000
+#: Characters of a bad reply that the model gets to see when it should repair it.
+REPAIR_EXCERPT = 4000
 UNKNOWN_TO_STRICT = ("default", "title")
 
 
 @dataclass(frozen=True)
 class Form:
-    """A type that replies must fit. adapter: pydantic's view of it. schema: as JSON Schema."""
+    """A type that replies must fit, with its pydantic adapter and its JSON Schema."""
 
     adapter: TypeAdapter[Any]
     schema: dict[str, Any]
 
     def read(self, text: str) -> tuple[Any, str]:
-        """(value, "") of a reply, whatever surrounds its JSON; (None, what is wrong) of a bad one.
+        """Return (value, "") of a reply, or (None, what is wrong with it).
 
         Fences, thoughts and prose around the object are allowed, and so are numbers in quotes.
         """
@@ -38,52 +38,51 @@ class Form:
                 return self.adapter.validate_python(candidate), ""
             except ValidationError as error:
                 if number == 0:
-                    complaint = _told(error)
+                    complaint = _error_message(error)
         return None, complaint
 
     def write(self, value: Any) -> str:
-        """The value as JSON: the same text however the reply was laid out."""
+        """Return the value as JSON: the same text however the reply was laid out."""
         return self.adapter.dump_json(value).decode()
 
 
 def form_of(schema: Any) -> Form:
-    """The form of a type. Raises ValueError where JSON would not write it as an object."""
+    """Return the form of a type. Raises ValueError where JSON would not write it as an object."""
     return _form_of(schema)
 
 
 @lru_cache(maxsize=1024)
 def _form_of(schema: Any) -> Form:
     adapter = TypeAdapter(schema)
-    described = _undocumented(adapter.json_schema())
-    if described.get("type") != "object" and "$ref" not in described:
+    json_schema = _without_docstrings(adapter.json_schema())
+    if json_schema.get("type") != "object" and "$ref" not in json_schema:
         raise ValueError(f"{schema} is not written as a JSON object; wrap it in one")
-    return Form(adapter, described)
+    return Form(adapter, json_schema)
 
 
-def _undocumented(node: Any) -> Any:
-    """The schema without docstrings of classes: they are for who reads the code, not for models."""
+def _without_docstrings(node: Any) -> Any:
+    """Return the schema without docstrings of classes: they address readers of the code."""
     if isinstance(node, list):
-        return [_undocumented(item) for item in node]
+        return [_without_docstrings(item) for item in node]
     if not isinstance(node, dict):
         return node
-    left_out = {"description"} if node.get("type") == "object" else set()
-    return {k: _undocumented(v) for k, v in node.items() if k not in left_out}
+    excluded = {"description"} if node.get("type") == "object" else set()
+    return {k: _without_docstrings(v) for k, v in node.items() if k not in excluded}
 
 
 def strict_schema(
-    schema: dict[str, Any], left_out: Collection[str] = ()
+    schema: dict[str, Any], excluded: Collection[str] = ()
 ) -> tuple[dict[str, Any], bool]:
-    """The schema as servers want it for strict decoding, and whether it can be had so.
+    """Return the schema as strict decoding wants it, and True; itself and False where impossible.
 
-    left_out: keywords that the server refuses.
-
-    There every object closes its list of fields and requires them all; a mapping with free keys
-    cannot be said that way.
+    In strict decoding every object lists all its fields and requires them; a mapping with free
+    keys cannot be written that way.
+    excluded: keywords that the server refuses.
     """
-    free = False
+    has_free_keys = False
 
     def walk(node: Any) -> Any:
-        nonlocal free
+        nonlocal has_free_keys
         if isinstance(node, list):
             return [walk(item) for item in node]
         if not isinstance(node, dict):
@@ -92,46 +91,46 @@ def strict_schema(
         walked = {
             k: walk(v)
             for k, v in node.items()
-            if k not in {*UNKNOWN_TO_STRICT, *left_out, "properties"}
+            if k not in {*UNKNOWN_TO_STRICT, *excluded, "properties"}
         }
         if isinstance(fields, dict):
             walked["properties"] = {name: walk(field) for name, field in fields.items()}
             walked["required"] = list(fields)
             walked["additionalProperties"] = False
         elif node.get("type") == "object":
-            free = True
+            has_free_keys = True
         return walked
 
     walked = walk(schema)
-    return (schema, False) if free else (walked, True)
+    return (schema, False) if has_free_keys else (walked, True)
 
 
-def asking_for_json(messages: Sequence[Message], schema: dict[str, Any]) -> tuple[Message, ...]:
-    """The messages, with the schema put into words for servers that do not enforce it."""
-    wish = (
+def with_json_instruction(
+    messages: Sequence[Message], schema: dict[str, Any]
+) -> tuple[Message, ...]:
+    """Return the messages with the schema in words, for servers that do not enforce it."""
+    instruction = (
         "Reply with one JSON object and nothing else, no explanation around it. "
         f"It has to be valid against this JSON Schema:\n{json.dumps(schema, ensure_ascii=False)}"
     )
     *before, last = messages
     if last.role == "user":
-        return (*before, Message("user", f"{last.content}\n\n{wish}"))
-    return (*messages, Message("user", wish))
+        return (*before, Message("user", f"{last.content}\n\n{instruction}"))
+    return (*messages, Message("user", instruction))
 
 
-def asking_for_repair(
-    messages: Sequence[Message], reply: str, complaint: str
-) -> tuple[Message, ...]:
-    """The messages of the one further request after a reply that does not fit."""
-    shown = reply[:SHOWN] or "(nothing)"
-    wish = (
+def repair_messages(messages: Sequence[Message], reply: str, complaint: str) -> tuple[Message, ...]:
+    """Return the messages of the one further request after a reply that does not fit."""
+    excerpt = reply[:REPAIR_EXCERPT] or "(nothing)"
+    instruction = (
         f"That reply cannot be used: {complaint}. Give the whole reply again, corrected, as one "
         "JSON object of the form that was asked for."
     )
-    return (*messages, Message("assistant", shown), Message("user", wish))
+    return (*messages, Message("assistant", excerpt), Message("user", instruction))
 
 
 def _candidates(text: str) -> Iterator[dict[str, Any]]:
-    """Every JSON object in a reply, the likeliest first."""
+    """Yield every JSON object in a reply, the likeliest first."""
     plain = THINKING.sub("", text)
     decoder = json.JSONDecoder(strict=False)  # a line break within a string is no reason to refuse
     for part in (plain, *FENCE.findall(plain)):
@@ -147,8 +146,8 @@ def _candidates(text: str) -> Iterator[dict[str, Any]]:
             start = part.find("{", end)
 
 
-def _told(error: ValidationError) -> str:
-    """What is wrong, by field, without what was there: the model sees its own reply anyway."""
+def _error_message(error: ValidationError) -> str:
+    """Return what is wrong by field, without the values: the model sees its own reply anyway."""
     problems = error.errors(include_url=False, include_input=False)[:5]
     return "; ".join(
         f"{'.'.join(str(part) for part in one['loc']) or 'the object'}: {one['msg']}"

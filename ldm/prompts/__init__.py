@@ -1,9 +1,9 @@
-"""Prompts: a Jinja file each, rendered to messages; texts from outside are fenced as data.
+"""Prompts: Jinja files, rendered to messages; texts from outside are fenced as data.
 
-A file `NAME.jinja` has the blocks `system` (may be left out) and `user`. Every variable must be
-given. What stems from a memory or an environment goes through the filters `data`, `plain` or
-`one_line`, so that a model can tell it from instructions, and so that no such text can end its own
-fence, or pose as the next item of a list.
+A file `NAME.jinja` has the blocks `system` (optional) and `user`. Every variable must be passed.
+Texts from a memory or an environment go through the filters `data`, `plain` or `one_line`, so that
+a model can tell them from instructions, and so that no such text can end its own fence, or look
+like the next item of a list.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 SUFFIX = ".jinja"
 ROLES = ("system", "user")
-#: A tag as `data` writes it, with or without blanks, in any case; or what a chat format ends a turn
-#: with, as in <|im_end|>.
+#: A tag as `data` writes it, with or without blanks, in any case; or the end of a turn in a chat
+#: format, such as <|im_end|>.
 TAG = re.compile(r"<(\s*/?\s*[a-z][\w-]*\s*|[|｜][^<>\n]*[|｜])>", re.IGNORECASE)
 #: How the parts of an example are labelled; a text must not forge one.
 LABEL = re.compile(r"^(?=(?:example \d|task:|so far:|seen:|action:))", re.IGNORECASE | re.MULTILINE)
 
 
 def render(name: str, **values: Any) -> list[Message]:
-    """The messages of prompt `name`: the same bytes for the same values.
+    """Return the messages of prompt `name`: the same bytes for the same values.
 
-    Raises jinja2.UndefinedError where the file uses a value that is not given, TemplateNotFound
+    Raises jinja2.UndefinedError where the file uses a value that is not passed, TemplateNotFound
     where there is no such file.
     """
     template = _template(name)
@@ -48,14 +48,14 @@ def render(name: str, **values: Any) -> list[Message]:
 
 
 def names() -> tuple[str, ...]:
-    """All prompts, sorted; those of an environment or agent as "folder/name"."""
+    """Return all prompts, sorted; those of an environment or agent as "folder/name"."""
     files = FOLDER.rglob(f"*{SUFFIX}")
-    found = (file.relative_to(FOLDER).with_suffix("").as_posix() for file in files)
-    return tuple(sorted(name for name in found if not name.rpartition("/")[2].startswith("_")))
+    paths = (file.relative_to(FOLDER).with_suffix("").as_posix() for file in files)
+    return tuple(sorted(path for path in paths if not path.rpartition("/")[2].startswith("_")))
 
 
 def digests() -> dict[str, str]:
-    """Prompt → hash of its file, for the record of a run (design §7)."""
+    """Return prompt → hash of its file, for the record of a run."""
     files = sorted(FOLDER.rglob(f"*{SUFFIX}"))
     return {
         file.relative_to(FOLDER).with_suffix("").as_posix(): stable_hash(
@@ -66,27 +66,27 @@ def digests() -> dict[str, str]:
 
 
 def fenced(text: object, tag: str) -> str:
-    """`text` between <tag> and </tag>; whatever looks like a tag within it is made harmless."""
+    """Return `text` between <tag> and </tag>, with all that looks like a tag in it defused."""
     return f"<{tag}>\n{plain(text)}\n</{tag}>"
 
 
 def plain(text: object) -> str:
-    """`text` in which nothing looks like a tag, for use within a fence."""
+    """Return `text` in which nothing looks like a tag, for use within a fence."""
     return TAG.sub(r"(\1)", encodable(str(text)))
 
 
 def one_line(text: object) -> str:
-    """`plain` text without line breaks, for items and labelled parts that have a line each."""
+    """Return `plain` text without line breaks, for items and labelled parts on a line each."""
     return plain(" ".join(line.strip() for line in str(text).splitlines()))
 
 
 def unlabelled(text: object) -> str:
-    """`text` of which no line begins like a part of an example: such lines are indented."""
+    """Return `text` with those lines indented that begin like a part of an example."""
     return LABEL.sub("  ", str(text))
 
 
 def shortened(text: object, length: int) -> str:
-    """The beginning and the end of a long text, `length` characters of it."""
+    """Return the beginning and the end of a long text, `length` characters of it."""
     whole = str(text)
     if len(whole) <= length:
         return whole
@@ -95,7 +95,7 @@ def shortened(text: object, length: int) -> str:
 
 
 def bullets(items: Iterable[object]) -> str:
-    """A line a text, each with a dash."""
+    """Return a line per text, each with a dash."""
     return "\n".join(f"- {item}" for item in items)
 
 
@@ -108,13 +108,13 @@ def _template(name: str) -> Template:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(FOLDER),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=False,  # noqa: S701 - prompts are no HTML; `data` fences what comes from outside
     )
-    made.filters.update(data=fenced, plain=plain, shortened=shortened, bullets=bullets)
-    made.filters.update(one_line=one_line, unlabelled=unlabelled)
-    return made
+    environment.filters.update(data=fenced, plain=plain, shortened=shortened, bullets=bullets)
+    environment.filters.update(one_line=one_line, unlabelled=unlabelled)
+    return environment

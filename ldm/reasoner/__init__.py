@@ -1,4 +1,4 @@
-"""What LDM² asks a language model for, as functions (design §3).
+"""What LDM² asks a language model for, as functions (arXiv 2312.08402, §3, Table 4).
 
 Two implementations: `OfflineReasoner`, which needs no model service, and a prompted one.
 """
@@ -139,7 +139,7 @@ class Reasoner(Protocol):
         """What became of a model's replies so far, by name; empty where none is asked."""
         ...
 
-    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """For each step (o_τ, a_τ) of a recorded trajectory the notes on the steps before it."""
         ...
 

@@ -49,7 +49,7 @@ from ldm.types import Card, Past, Proposal, Recall
 Formation = Literal["trajectory", "paper"]
 Candidates = Literal["none", "vote"]
 
-#: Recalled tuples in a prompt, as in the paper.
+#: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 SHOWN = 5
 #: Actions of one's own that a decision shows, the latest ones.
 DONE = 12
@@ -127,12 +127,12 @@ class PromptedReasoner:
 
     # Formation
 
-    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """As `Reasoner.recount`. Before the first step nothing has happened: nothing is asked."""
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        """As `Reasoner.annotate`. Before the first step nothing has happened: nothing is asked."""
         if not steps:
             return ()
         if self._options.formation == "trajectory":
-            return self._recounter.recount(goal, steps)
+            return self._recounter.annotate(goal, steps)
         written = [Notes(assessed("", goal))]
         for number in range(1, len(steps)):
             past, observation = steps[:number], steps[number][0]
@@ -272,7 +272,7 @@ class PromptedReasoner:
                 goal=state.goal,
                 opening=state.opening,
                 sub_goals=state.notes.sub_goals,
-                so_far=state.history.told,
+                so_far=state.history.text,
                 done=_course(state.history.past),
                 observation=state.observation,
                 candidates=candidates,
@@ -392,7 +392,7 @@ def _example(recall: Recall) -> dict[str, str]:
     source = recall.tuple
     return {
         "goal": source.goal,
-        "so_far": source.history.told.replace("\n", ". "),
+        "so_far": source.history.text.replace("\n", ". "),
         "observation": source.observation,
         "action": source.action,
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.embed import Embedder
-from ldm.parallel import at_once
+from ldm.parallel import map_concurrently
 from ldm.reasoner import Clustering, TypeView
 from ldm.reasoner.asking import Asker, fitting_or_none, numbered, types_of, values
 from ldm.reasoner.clusters import cluster, nearest
@@ -92,7 +92,9 @@ class Sorter:
 
     def _all(self, items: Sequence[str], types: Sequence[TypeView]) -> list[int]:
         chunks = [items[i : i + CHUNK] for i in range(0, len(items), CHUNK)]
-        found = at_once(lambda chunk: self.classify(chunk, types), chunks, self.concurrency)
+        found = map_concurrently(
+            lambda chunk: self.classify(chunk, types), chunks, self.concurrency
+        )
         return [label for labels in found for label in labels]
 
     def _types(self, items: Sequence[str]) -> tuple[list[str], list[int]]:

@@ -8,7 +8,7 @@ import pytest
 
 from ldm.agents import AGENTS, load_agent
 from ldm.episode import Agent, Environment, run_episode
-from tests.agent_contract import AgentContract, Onlooker
+from ldm.testing import AgentContract, Onlooker
 from tests.agents.loop_contract import LOOP_AGENTS, SPLITS, made
 from tests.agents.scripted import ODD, always, babbling
 

@@ -14,7 +14,7 @@ from ldm.episode import Agent, run_episode
 from ldm.errors import LdmError
 from ldm.memory import FormationOptions, Memory, build
 from ldm.reasoner.offline import OfflineReasoner
-from tests.agent_contract import AgentContract
+from ldm.testing import AgentContract
 from tests.embedder import BagOfWords
 from tests.toy import ToyEnv, ToyOptions, expert_trajectories
 

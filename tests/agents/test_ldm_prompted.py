@@ -19,8 +19,8 @@ from ldm.llm import LLM
 from ldm.memory import FormationOptions, Memory, build
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+from ldm.testing import AgentContract
 from ldm.types import Card, EpisodeResult, Trajectory, Usage
-from tests.agent_contract import AgentContract
 from tests.agents.loop_contract import SPLITS
 from tests.agents.scripted import ODD
 from tests.embedder import BagOfWords

@@ -6,8 +6,8 @@ from ldm.agents import Resources, load_agent
 from ldm.agents.naive import NaiveAgent, NaiveOptions, first_product
 from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.episode import Agent, Environment, run_episode
+from ldm.testing import AgentContract
 from ldm.types import TimeStep
-from tests.agent_contract import AgentContract
 from tests.toy import EchoEnv, ToyEnv
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
-from tests.agent_contract import AgentContract
+from ldm.testing import AgentContract
 from tests.agents.loop_contract import SPLITS, made
 from tests.agents.scripted import ODD, Scripted, always, babbling
 

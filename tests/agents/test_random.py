@@ -7,7 +7,7 @@ import pytest
 from ldm.agents import Resources, load_agent
 from ldm.agents.random import RandomAgent, RandomOptions
 from ldm.episode import Agent, run_episode
-from tests.agent_contract import AgentContract
+from ldm.testing import AgentContract
 from tests.toy import EchoEnv, ToyEnv
 
 

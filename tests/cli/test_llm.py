@@ -214,7 +214,7 @@ def test_an_agent_without_a_model_says_that_none_is_used(run: Run, surroundings:
 def test_what_is_under_way_when_a_run_stops_is_waited_for_and_recorded(
     run: Run, server: FakeServer, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ldm.parallel.FAREWELL", 0.01)
+    monkeypatch.setattr("ldm.parallel.SHUTDOWN_SECONDS", 0.01)
     plans: list[str] = []
 
     def answer(body: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import tests.envs
 from ldm.envs import ENVS
-from tests.contract import EnvironmentContract
+from ldm.testing import EnvironmentContract
 
 
 @pytest.fixture(scope="module")

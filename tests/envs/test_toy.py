@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contract import EnvironmentContract
+from ldm.testing import EnvironmentContract
 
 
 class TestToy(EnvironmentContract):

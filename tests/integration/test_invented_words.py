@@ -19,13 +19,13 @@ from ldm import records
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.rooms import PLACES, ROOMS
 from ldm.episode import run_episode
 from ldm.memory import Memory, build
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Task, TimeStep, Trajectory
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
+from tools.alfworld.room_types import PLACES, ROOMS
 
 VERBS = (
     *("go", "take", "move", "put", "open", "close", "clean", "heat", "cool", "use", "examine"),
@@ -140,6 +140,7 @@ def test_nothing_of_the_vocabulary_is_left(language: Language) -> None:
     assert language.understand(language.say("go to desk 1")) == "go to desk 1"
 
 
+@pytest.mark.slow
 def test_success_does_not_hang_on_words(tmp_path: Path, language: Language) -> None:
     plain = success(tmp_path / "plain", Language({}), 60)
     foreign = success(tmp_path / "foreign", language, 60)

@@ -22,10 +22,11 @@ import pytest
 from ldm import records
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
-from ldm.cli.models import ModelOptions, Models
+from ldm.cli.environment import connection
 from ldm.envs.alfworld import ALFWorld
 from ldm.episode import run_episode
 from ldm.llm import LLM
+from ldm.llm.models import ModelOptions, Models
 from ldm.memory import FormationOptions, Memory, build
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
@@ -45,9 +46,9 @@ def models(tmp_path: Path) -> Iterator[Models]:
     """Models that answer from the recording; or a server's, whose answers become the recording."""
     name = os.environ.get("LDM_RECORD")
     if name is None:
-        found = Models(ModelOptions(replay=str(RECORDING)), tmp_path)
+        found = Models(ModelOptions(replay=str(RECORDING)), connection, tmp_path)
     else:
-        found = Models(ModelOptions(llm=name, timeout=600), tmp_path)
+        found = Models(ModelOptions(llm=name, timeout=600), connection, tmp_path)
     try:
         yield found
     finally:

@@ -97,7 +97,7 @@ def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: Fa
         played[results[0].agent] = [result.task.id for result in results]
         trajectories = records.read(directory / TRAJECTORIES, Trajectory)
         assert len(trajectories) == sum(result.trials for result in results)
-        calls = [call for call in recording.read(directory) if call.role != "probe"]
+        calls = [call for call in recording.read_calls(directory) if call.role != "probe"]
         assert 0 < len(calls) <= sum(result.usage.calls for result in results)
     assert set(played) == set(LOOP_AGENTS)
     assert len({tuple(tasks) for tasks in played.values()}) == 1
@@ -176,6 +176,7 @@ def test_a_model_that_cannot_be_reached_leaves_runs_that_go_on(
     run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setattr("ldm.llm.client.Patience.wait", lambda *_: 0.01)  # of 25 seconds in all
     stopped = run("eval", *TOY, "--agent", "random,react", "--workers", "1")
     assert stopped.code == 1
     (first,) = (place for place in runs() if "random" in place.name)

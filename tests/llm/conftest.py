@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ldm.llm.capabilities import Known
-from ldm.llm.client import Client, Equipment, Patience
-from ldm.llm.gate import Gate
-from ldm.llm.meter import Limits, Meter, load_prices
+from ldm.llm.capabilities import CapabilityStore
+from ldm.llm.client import Client, ClientSetup, RetryPolicy
+from ldm.llm.concurrency import ConcurrencyLimiter
+from ldm.llm.meter import CostLimits, Meter
+from ldm.llm.prices import load_prices
 from ldm.llm.recording import Recording
 from ldm.llm.service import Connection, Service
 from tests.llm.server import Behaviour, FakeServer
 
-HASTY = Patience(attempts=6, first=0.01, longest=0.05)
+HASTY = RetryPolicy(attempts=6, first=0.01, longest=0.05)
 
 Serve = Callable[..., FakeServer]
 
@@ -33,8 +34,8 @@ def make_client(
     *,
     directory: Path | None = None,
     recording: Recording | None = None,
-    limits: Limits | None = None,
-    patience: Patience = HASTY,
+    limits: CostLimits | None = None,
+    retry: RetryPolicy = HASTY,
     concurrency: int = 16,
     timeout: float = 5.0,
     key: str = "",
@@ -50,13 +51,13 @@ def make_client(
     own = None if directory is None else directory / "llm.jsonl"
     known = None if directory is None else directory / "capabilities.json"
     return Client(
-        Equipment(
+        ClientSetup(
             service,
             recording or Recording(own),
-            Meter(limits or Limits(), load_prices(prices)),
-            Gate(concurrency),
-            Known(known, "" if server is None else server.url),
-            patience,
+            Meter(limits or CostLimits(), load_prices(prices)),
+            ConcurrencyLimiter(concurrency),
+            CapabilityStore(known, "" if server is None else server.url),
+            retry,
             answer_tokens,
         )
     )

@@ -21,10 +21,10 @@ from ldm.errors import (
     ReplayMiss,
     RunStopped,
 )
-from ldm.llm import Message, Sampling, Scoped
-from ldm.llm.client import Patience
-from ldm.llm.meter import Limits
-from ldm.llm.recording import Recording, read
+from ldm.llm import Message, Sampling, ScopedLLM
+from ldm.llm.client import RetryPolicy
+from ldm.llm.meter import CostLimits
+from ldm.llm.recording import Recording, read_calls
 from ldm.types import Usage
 from tests.llm.conftest import HASTY, Connect, Serve
 
@@ -70,7 +70,7 @@ class TestAReply:
     ) -> None:
         client = connect(serve(usage=False), directory=tmp_path)
         assert client.model("m").complete(ask("hello")).usage.prompt_tokens > 0
-        assert all(call.estimated for call in read(tmp_path))
+        assert all(call.estimated for call in read_calls(tmp_path))
 
     def test_that_is_null_is_empty(self, serve: Serve, connect: Connect) -> None:
         client = connect(serve(answer=lambda body: None))
@@ -98,7 +98,7 @@ class TestStructuredOutput:
         client = connect(serve(**behaviour), directory=tmp_path)
         assert client.model("m").complete(ask("a colour"), schema=Colour).value is not None
         assert client.capabilities("m").structured == mode
-        assert [call.mode for call in read(tmp_path)][-1] == mode
+        assert [call.mode for call in read_calls(tmp_path)][-1] == mode
 
     def test_is_probed_once_and_remembered_in_the_run(
         self, serve: Serve, connect: Connect, tmp_path: Path
@@ -112,7 +112,7 @@ class TestStructuredOutput:
         again.model("m").complete(ask("new"), schema=Colour)
         assert again.capabilities("m").structured == "json_object"
         assert len(server.bodies) == first + 1
-        assert sum(call.role == "probe" for call in read(tmp_path)) == 1
+        assert sum(call.role == "probe" for call in read_calls(tmp_path)) == 1
 
     def test_a_bad_reply_is_repaired_once(self, serve: Serve, connect: Connect) -> None:
         def answer(body: dict[str, Any]) -> str:
@@ -212,11 +212,11 @@ class TestTheRecording:
     ) -> None:
         client = connect(serve(), directory=tmp_path)
         client.model("m").complete(ask("hello"))
-        before = len(read(tmp_path))
+        before = len(read_calls(tmp_path))
         client.model("m").complete(ask("hello"), **other)
-        assert len(read(tmp_path)) == before + 1
+        assert len(read_calls(tmp_path)) == before + 1
         client.model("n").complete(ask("hello"))
-        keys = [call.key for call in read(tmp_path)]
+        keys = [call.key for call in read_calls(tmp_path)]
         assert len(keys) == len(set(keys))
 
     def test_equal_calls_at_the_same_time_are_one(self, serve: Serve, connect: Connect) -> None:
@@ -238,7 +238,7 @@ class TestTheRecording:
         whole = file.read_bytes()
         file.write_bytes(whole + whole[:50])
         connect(server, directory=tmp_path).model("m").complete(ask("again"))
-        assert [call.request.messages[-1].content for call in read(tmp_path)][1:] == [
+        assert [call.request.messages[-1].content for call in read_calls(tmp_path)][1:] == [
             "hello",
             "again",
         ]
@@ -254,7 +254,7 @@ class TestTheRecording:
             clients[-1].model("m").complete(ask("hello"))
         assert server.outcomes["answered"] == 2  # the probe, and the call
         assert clients[1].accounts() == []
-        (copied,) = read(tmp_path / "second")
+        (copied,) = read_calls(tmp_path / "second")
         assert not copied.paid
 
     def test_replays_without_a_server(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ class TestRepeatedDraws:
         warm = Sampling(temperature=0.7)
 
         def draws(*scope: object) -> list[str]:
-            scoped = Scoped(model, lambda: scope)
+            scoped = ScopedLLM(model, lambda: scope)
             return [scoped.complete(ask("draw"), sampling=warm).text for _ in range(3)]
 
         assert len(set(draws(0, "task", 1)) | set(draws(0, "task", 2))) == 6
@@ -289,7 +289,7 @@ class TestRepeatedDraws:
     def test_at_temperature_zero_are_one_call(self, serve: Serve, connect: Connect) -> None:
         server = serve()
         spent: list[Usage] = []
-        scoped = Scoped(connect(server).model("m"), lambda: (0,), spent.append)
+        scoped = ScopedLLM(connect(server).model("m"), lambda: (0,), spent.append)
         assert len({scoped.complete(ask("draw")).text for _ in range(3)}) == 1
         assert server.outcomes["answered"] == 2
         assert [usage.calls for usage in spent] == [1, 1, 1]
@@ -357,16 +357,16 @@ class TestFaults:
 
     def test_the_server_says_when_to_come_back(self, serve: Serve, connect: Connect) -> None:
         server = serve(rates={"429": 1.0}, retry_after="3600")
-        patience = Patience(first=0.01, retry_after=60)
+        retry = RetryPolicy(first=0.01, retry_after=60)
         with pytest.raises(ModelUnavailable, match="HTTP 429"):
-            connect(server, patience=patience).model("m").complete(ask("x"))
+            connect(server, retry=retry).model("m").complete(ask("x"))
         assert server.outcomes["429"] == 1
 
     def test_requests_in_flight_are_bounded_and_give_way(
         self, serve: Serve, connect: Connect
     ) -> None:
         server = serve(latency=0.02, capacity=4)
-        client = connect(server, concurrency=16, patience=Patience(attempts=50, first=0.01))
+        client = connect(server, concurrency=16, retry=RetryPolicy(attempts=50, first=0.01))
         with ThreadPoolExecutor(32) as pool:
             list(pool.map(lambda n: client.model("m").complete(ask(f"{n}")), range(60)))
         assert server.peak <= 16
@@ -375,7 +375,7 @@ class TestFaults:
 
     def test_closing_ends_the_wait_of_other_threads(self, serve: Serve, connect: Connect) -> None:
         server = serve(rates={"500": 1.0})
-        client = connect(server, patience=Patience(first=600.0, longest=600.0))
+        client = connect(server, retry=RetryPolicy(first=600.0, longest=600.0))
         failed: list[Exception] = []
 
         def work() -> None:
@@ -396,20 +396,20 @@ class TestFaults:
 class TestLimits:
     def test_calls(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve()
-        client = connect(server, limits=Limits(calls=3), directory=tmp_path)
+        client = connect(server, limits=CostLimits(calls=3), directory=tmp_path)
         for number in range(2):
             client.model("m").complete(ask(f"{number}"))
         with pytest.raises(BudgetSpent, match="--max-calls 3"):
             client.model("m").complete(ask("2"))
         assert server.outcomes["answered"] == 3
-        more = connect(server, limits=Limits(calls=4), directory=tmp_path)
+        more = connect(server, limits=CostLimits(calls=4), directory=tmp_path)
         assert more.model("m").complete(ask("2")).text
         with pytest.raises(BudgetSpent):
             more.model("m").complete(ask("3"))
 
-    @pytest.mark.parametrize("limits", [Limits(tokens=4000), Limits(usd=0.008)])
+    @pytest.mark.parametrize("limits", [CostLimits(tokens=4000), CostLimits(usd=0.008)])
     def test_are_never_exceeded_by_calls_in_flight(
-        self, limits: Limits, serve: Serve, connect: Connect
+        self, limits: CostLimits, serve: Serve, connect: Connect
     ) -> None:
         server = serve(latency=0.01)
         client = connect(server, limits=limits, answer_tokens=100)
@@ -435,9 +435,9 @@ class TestLimits:
     def test_in_dollars_need_a_price(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve()
         with pytest.raises(LdmError, match="price of m is unknown"):
-            connect(server, limits=Limits(usd=1.0)).model("m")
+            connect(server, limits=CostLimits(usd=1.0)).model("m")
         (tmp_path / "prices.json").write_text('{"models": {"m": [1, 1, 2]}}')
-        client = connect(server, limits=Limits(usd=1.0), prices=tmp_path / "prices.json")
+        client = connect(server, limits=CostLimits(usd=1.0), prices=tmp_path / "prices.json")
         client.model("m", "planner").complete(ask("x"))
         (planner, probe) = client.accounts()
         assert (planner.role, probe.role) == ("planner", "probe")
@@ -463,7 +463,7 @@ class TestTheKey:
             text = traceback.format_exc()
         assert "Incorrect API key provided: [key], [key]" in text
         written = "".join(path.read_text() for path in tmp_path.iterdir())
-        service = client._with.service
+        service = client._setup.service
         assert service is not None
         assert SECRET not in text + written + repr(service.connection) + service.connection.shown
         assert server.headers[-1]["authorization"] == f"Bearer {SECRET}"
@@ -471,6 +471,6 @@ class TestTheKey:
 
 def test_impatience_is_what_makes_these_tests_quick() -> None:
     assert HASTY.wait("key", 1) == HASTY.wait("key", 1) <= 0.01
-    assert Patience().wait("key", 3) != Patience().wait("other", 3)
-    assert 2.0 <= Patience().wait("key", 3) <= 4.0
-    assert Patience().wait("key", 30) <= 60.0
+    assert RetryPolicy().wait("key", 3) != RetryPolicy().wait("other", 3)
+    assert 2.0 <= RetryPolicy().wait("key", 3) <= 4.0
+    assert RetryPolicy().wait("key", 30) <= 60.0

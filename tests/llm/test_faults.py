@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from ldm.errors import ContextTooLong, ModelError
 from ldm.llm import Message
-from ldm.llm.client import Client, Patience
-from ldm.llm.recording import read
+from ldm.llm.client import Client, RetryPolicy
+from ldm.llm.recording import read_calls
 from ldm.types import stable_hash
 from tests.llm.conftest import Connect, Serve
 from tests.llm.server import FAULTS
@@ -37,15 +39,16 @@ def outcome(client: Client, number: int) -> str:
     return "malformed" if reply.malformed else "answered"
 
 
+@pytest.mark.slow
 def test_every_call_is_answered_or_fails_by_name(
     serve: Serve, connect: Connect, tmp_path: Path
 ) -> None:
-    server = serve(hang=3.0, retry_after="0.02", idempotent=True)
-    patience = Patience(attempts=6, first=0.005, longest=0.02)
+    server = serve(hang=1.0, retry_after="0.02", idempotent=True)
+    retry = RetryPolicy(attempts=6, first=0.005, longest=0.02)
 
     def connected() -> Client:
         return connect(
-            server, directory=tmp_path, patience=patience, concurrency=CONCURRENCY, timeout=1.0
+            server, directory=tmp_path, retry=retry, concurrency=CONCURRENCY, timeout=0.3
         )
 
     client = connected()
@@ -60,9 +63,9 @@ def test_every_call_is_answered_or_fails_by_name(
     assert first.count("context") > 0.02 * CALLS
     assert all(server.outcomes[fault] > 0 for fault in FAULTS if fault != "wrong schema")
     assert server.peak <= CONCURRENCY
-    assert any("nonsense" in call.text for call in read(tmp_path))
-    answered = [call for call in read(tmp_path) if not call.error]
-    # An answer that came after the client's patience is answered, and not recorded at once.
+    assert any("nonsense" in call.text for call in read_calls(tmp_path))
+    answered = [call for call in read_calls(tmp_path) if not call.error]
+    # An answer that came after the client gave up is answered, and not recorded at once.
     assert len(answered) <= sum(server.answered.values()) + server.outcomes["repeated"]
 
     resumed = connected()
@@ -78,4 +81,4 @@ def test_every_call_is_answered_or_fails_by_name(
     assert max(billed.values()) == 1
     asked = {stable_hash(body) for body in server.bodies}
     assert set(server.answered) <= asked
-    assert len(read(tmp_path)) == len({call.key for call in read(tmp_path)})
+    assert len(read_calls(tmp_path)) == len({call.key for call in read_calls(tmp_path)})

@@ -1,15 +1,21 @@
-"""What models cost: the shipped table, a user's, and names that are in neither."""
+"""What models cost: the package's data, a user's file, and names that are in neither."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import genai_prices
 import pytest
+from genai_prices import calc_price
 
 from ldm.errors import LdmError
 from ldm.llm import Message
-from ldm.llm.meter import Price, load_prices, price_of
+from ldm.llm.calls import Call, Request
+from ldm.llm.meter import CostLimits, Meter
+from ldm.llm.prices import Price, load_prices, price_of
 from ldm.types import Usage
 from tests.llm.conftest import Connect, Serve
 
@@ -30,6 +36,16 @@ def test_a_dated_model_and_a_gateways_name_cost_what_the_model_does(
     assert price_of(name, prices) == prices[same_as]
 
 
+@pytest.mark.parametrize("name", ["gpt-3.5-turbo-0301", "gpt-4.1-mini", "gpt-4o", "o4-mini"])
+def test_calls_cost_what_the_package_says(name: str) -> None:
+    price = price_of(name, load_prices())
+    assert price is not None
+    usage = Usage(1, 10_000, 4_000, 500)
+    counts = {"input_tokens": 10_000, "cache_read_tokens": 4_000, "output_tokens": 500}
+    official = calc_price(genai_prices.Usage(**counts), name, provider_id="openai")
+    assert price.of(usage) == pytest.approx(float(official.total_price))
+
+
 def test_a_version_with_a_price_of_its_own_has_that() -> None:
     prices = load_prices()
     assert price_of("gpt-4o-2024-05-13", prices) == Price(5.0, 5.0, 15.0)
@@ -44,6 +60,13 @@ def test_a_version_with_a_price_of_its_own_has_that() -> None:
         "gpt-4o-mini-audio",
         "azure/gpt-4o-mini",
         "notopenai/gpt-4o-mini",
+        "openai/gpt-oss-20b",
+        "gpt-oss-120b",
+        "gpt-4o-mini-search-preview",
+        "gpt-4o-2024-finetuned",
+        "claude-sonnet-4-5",
+        "deepseek-chat",
+        "ada",
         "",
     ],
 )
@@ -59,6 +82,14 @@ def test_a_users_file_adds_and_overrides(tmp_path: Path) -> None:
     assert price_of("openai/gpt-4o-mini", prices) == Price(1, 1, 1)
     assert price_of("qwen2.5:1.5b", prices) == Price(0, 0, 0)
     assert price_of("gpt-4o", prices) is not None
+
+
+def test_a_users_price_holds_for_dated_versions_too(tmp_path: Path) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text(json.dumps({"models": {"gpt-4o": [1, 1, 1]}}))
+    prices = load_prices(file)
+    assert price_of("gpt-4o-2024-08-06", prices) == Price(1, 1, 1)
+    assert price_of("gpt-4o-2024-05-13", prices) == Price(5.0, 5.0, 15.0)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +112,59 @@ def test_cached_tokens_have_a_price_of_their_own() -> None:
     assert Price(2.0, 0.5, 8.0).of(Usage(1, 1_000_000, 400_000, 100_000)) == pytest.approx(
         0.6 * 2.0 + 0.4 * 0.5 + 0.1 * 8.0
     )
+
+
+TIERED = Price(2.0, 0.5, 8.0, above=((200_000, Price(4.0, 1.0, 12.0)),))
+
+
+@pytest.mark.parametrize(
+    ("usage", "usd"),
+    [
+        (Usage(1, 200_000, 0, 1_000), 0.4 + 0.008),
+        (Usage(1, 200_001, 0, 1_000), 0.800004 + 0.012),
+        (Usage(1, 300_000, 100_000, 0), 0.8 + 0.1),
+        (Usage(100, 400_000, 0, 0), 0.8),  # of 100 calls with short prompts
+    ],
+)
+def test_long_prompts_cost_more(usage: Usage, usd: float) -> None:
+    assert TIERED.of(usage) == pytest.approx(usd)
+
+
+def test_a_bound_takes_the_dearest_price_that_a_prompt_can_reach() -> None:
+    assert TIERED.most(Usage(1, 100_000, 0, 1_000)) == pytest.approx(0.208)
+    assert TIERED.most(Usage(100, 400_000, 0, 0)) == pytest.approx(1.6)
+
+
+def test_the_packages_prices_of_long_prompts_are_taken_over() -> None:
+    prices = load_prices()
+    for name in ("gpt-5.5", "gpt-5.4"):
+        price = price_of(name, prices)
+        assert price is not None
+        for tokens in (100_000, 300_000):
+            counts = {"input_tokens": tokens, "output_tokens": 1_000}
+            official = calc_price(genai_prices.Usage(**counts), name, provider_id="openai")
+            expected = pytest.approx(float(official.total_price))
+            assert price.of(Usage(1, tokens, 0, 1_000)) == expected
+
+
+def test_the_meter_prices_calls_one_by_one() -> None:
+    meter = Meter(CostLimits(), {"m": TIERED})
+    request = Request("m", (Message("user", "x"),))
+    for tokens in (150_000, 250_000):
+        usage = Usage(1, tokens, 0, 0)
+        meter.take([Call(str(tokens), "llm", request, "", "stop", usage)])
+    (account,) = meter.accounts()
+    assert account.usd == pytest.approx(0.3 + 1.0)
+
+
+def test_prices_are_loaded_where_they_are_needed_and_not_before() -> None:
+    code = (
+        "import sys, ldm.llm.client, ldm.llm.meter, ldm.llm.prices, ldm.llm.service;"
+        "assert 'genai_prices' not in sys.modules;"
+        "ldm.llm.prices.load_prices();"
+        "assert 'genai_prices.data' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_where_the_price_is_unknown_no_dollars_are_counted(serve: Serve, connect: Connect) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Call, Request
-from ldm.llm.recording import Recording, read
+from ldm.llm.recording import Recording, read_calls
 from ldm.types import Usage, stable_hash
 from tests.llm.conftest import Connect, Serve
 
@@ -40,7 +40,9 @@ class TestACacheThatOthersFill:
         for words in messages:
             assert first.model("m").complete(words).text == second.model("m").complete(words).text
         assert server.outcomes["answered"] == 1 + len(messages)  # one probe, and each call once
-        paid = [sum(call.paid for call in read(tmp_path / name)) for name in ("first", "second")]
+        paid = [
+            sum(call.paid for call in read_calls(tmp_path / name)) for name in ("first", "second")
+        ]
         assert sorted(paid) == [3, 4]
 
     def test_only_what_is_new_is_read(

@@ -13,8 +13,8 @@ import pytest
 from ldm.errors import LdmError, ModelError, ModelUnavailable
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Request
-from ldm.llm.capabilities import Capabilities, Known
-from ldm.llm.recording import read
+from ldm.llm.capabilities import Capabilities, CapabilityStore
+from ldm.llm.recording import read_calls
 from ldm.llm.service import Connection, bare_url, idempotency_key, retry_after
 from tests.llm.conftest import Connect, Serve
 
@@ -211,7 +211,7 @@ class TestSecrets:
 class TestWhatIsKnownOfServers:
     def test_survives_writers_in_many_threads(self, tmp_path: Path) -> None:
         file = tmp_path / "capabilities.json"
-        known = Known(file, "here")
+        known = CapabilityStore(file, "here")
         taken = Capabilities()
         learnt = [
             replace(taken, temperature=False),
@@ -225,8 +225,8 @@ class TestWhatIsKnownOfServers:
             "json_object", True, False, False, False, False, "max_completion_tokens"
         )
         assert known.get("m") == expected
-        assert Known(file, "here").get("m") == expected
-        assert Known(file, "there").get("m") is None
+        assert CapabilityStore(file, "here").get("m") == expected
+        assert CapabilityStore(file, "there").get("m") is None
 
     def test_parameters_refused_to_many_threads_at_once_are_left_out_by_all(
         self, serve: Serve, connect: Connect, tmp_path: Path
@@ -242,9 +242,9 @@ class TestWhatIsKnownOfServers:
             assert all(replies)
         found = client.capabilities("m")
         assert not found.top_p
-        assert {call.attempts for call in read(tmp_path)} == {1}
+        assert {call.attempts for call in read_calls(tmp_path)} == {1}
 
     def test_in_a_damaged_file_is_said(self, tmp_path: Path) -> None:
         (tmp_path / "capabilities.json").write_text('{"m": {"structured": "json_schema"}}')
-        with pytest.raises(LdmError, match=r"capabilities\.json is not what ldm knows"):
-            Known(tmp_path / "capabilities.json")
+        with pytest.raises(LdmError, match=r"capabilities\.json does not hold the capabilities"):
+            CapabilityStore(tmp_path / "capabilities.json")

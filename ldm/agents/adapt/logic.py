@@ -1,4 +1,4 @@
-"""Plans as models write them: numbered steps, and And/Or over their numbers (ADaPT §3.3).
+"""Plans as models write them: numbered steps, and And/Or over their numbers (ADaPT §3.2, App. B).
 
 A plan reads "Step 1: …", "Step 2: …" and "Execution Order: (Step 1 OR Step 2) AND Step 3". What
 models make of that form is read as it is meant, in one pass over the text, whatever is in it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -42,6 +42,11 @@ class AutoPlanOptions:
     replies; greedy, as the paper evaluates. reply: tokens of a reply at most. observation:
     characters of one that are shown.
     """
+
+    #: As in `ldm.agents.executor.LoopOptions`.
+    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
+        "plans": ("digest", plans.digest)
+    }
 
     plans: str | None = None
     digest: str | None = None

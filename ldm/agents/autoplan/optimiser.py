@@ -21,9 +21,9 @@ from ldm.agents.autoplan.plans import Experience, Iteration, Reflection
 from ldm.agents.transcript import View, ask, told
 from ldm.episode import Environment, run_episode
 from ldm.errors import Interrupted, LdmError, RunStopped
-from ldm.llm import LLM, Message, Scoped
+from ldm.llm import LLM, Message, ScopedLLM
 from ldm.prompts import render, shortened
-from ldm.runs import Run, carry_out, writing
+from ldm.runs import Run, run_items, writing
 from ldm.types import Card, Task, Trajectory, Usage, stable_seed
 
 ITERATIONS = "iterations.jsonl"
@@ -124,7 +124,7 @@ def optimise(  # noqa: PLR0913 - said by name in every call
                     _Item(begun + at, number, task, plan)
                     for at, task in enumerate(draw(pool, settings, seed, number))
                 ]
-                found = carry_out(
+                found = run_items(
                     run,
                     _Collecting(wiring, settings, seed),
                     items,
@@ -150,7 +150,7 @@ def optimise(  # noqa: PLR0913 - said by name in every call
 
 @contextmanager
 def _resumable(run: Run) -> Iterator[None]:
-    """What stops the rewriting of a plan says how to go on, as `carry_out` does for attempts."""
+    """What stops the rewriting of a plan says how to go on, as `run_items` does for attempts."""
     go_on = f"Go on with `{run.resume_command}`."
     try:
         yield
@@ -206,13 +206,13 @@ class _Collector:
             return Experience(item.index, result)
         (note,) = (note for note in result.notes if note.kind == SAID)
         spent: list[Usage] = []
-        llm = Scoped(place.planner, lambda: (seed, item.task.id, "reflection"), spent.append)
+        llm = ScopedLLM(place.planner, lambda: (seed, item.task.id, "reflection"), spent.append)
         found = Experience(item.index, result, trajectories[-1], tuple(note.data["said"]))
         try:
             reflection = reflect(llm, place.env.card, item.plan, trajectories[-1], settings)
         except RunStopped:
             raise
-        except Exception:  # one broken reflection must not lose the others (design §8)
+        except Exception:  # one broken reflection must not lose the others
             return replace(found, result=replace(result, error=traceback.format_exc()))
         return replace(found, reflection=reflection, usage=sum(spent, Usage()))
 
@@ -274,7 +274,7 @@ def _improved(
             "agents/autoplan/update", card=card, plan=plan, about=about, attempts=attempts
         )
 
-    llm = Scoped(place.planner, lambda: (*scope, "update"))
+    llm = ScopedLLM(place.planner, lambda: (*scope, "update"))
     completion, _ = ask(llm, prompt, View(0, LONGEST), 0, max_tokens=settings.length)
     return cleaned(completion.text)
 

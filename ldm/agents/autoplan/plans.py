@@ -17,7 +17,7 @@ SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What the model made of an experience (§3.3); flaw and revision are "" in the ablation."""
+    """What the model made of an experience (§3.2.2); flaw and revision are "" in the ablation."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -66,7 +66,7 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """An optimised plan. It may not be evaluated on what it was made from (design §7).
+    """An optimised plan. It may not be evaluated on what it was made from.
 
     kind: of the tasks that it is for. pool: ids of the tasks that batches were drawn from.
     sources: their `leak_key`s. models: by role. settings: what the optimisation was asked for.

@@ -1,4 +1,4 @@
-"""Demonstrations: the few recorded trajectories that prompts show (design §6).
+"""Demonstrations: the few recorded trajectories that prompts show (docs/architecture.md#agents).
 
 Beside a file of them, NAME.jsonl, there may be one that says how their tasks divide into sub-tasks,
 NAME.plans.json: ADaPT's planner is shown that. Those that ship are made by
@@ -82,7 +82,7 @@ def chosen(found: Sequence[Trajectory], kind: str, shots: int) -> tuple[Trajecto
 
 
 def sources(env: str, place: str | None, shots: int) -> frozenset[str]:
-    """What may not be evaluated by an agent that is shown demonstrations (design §7)."""
+    """What may not be evaluated by an agent that is shown demonstrations."""
     return frozenset(one.task.leak_key for one in load(env, place)) if shots else frozenset()
 
 

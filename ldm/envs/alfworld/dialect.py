@@ -21,15 +21,15 @@ _TEMPLATE = re.compile(r"action\s+PutObject\s*\{\s*template\s*::\s*\"(\w+) ")
 
 
 def translate(text: str, dialect: Dialect) -> str:
-    """`text` (an action or an observation) with placing told in the verb of `dialect`."""
+    """Return `text` (an action or an observation) with the placing verb of `dialect`."""
     other = "move" if dialect == "put" else "put"
     return re.sub(_FORMS[other][0], _FORMS[dialect][1], text)
 
 
 def dialect_of(grammar: str) -> Dialect:
-    """The dialect of a game, from its grammar. Raises ValueError where the grammar has neither."""
-    found = _TEMPLATE.search(grammar)
-    verb = found.group(1) if found else ""
+    """Return the dialect that a grammar has. Raise ValueError where it has neither."""
+    template = _TEMPLATE.search(grammar)
+    verb = template.group(1) if template else ""
     if verb == "put":
         return "put"
     if verb == "move":

@@ -1,4 +1,4 @@
-"""What ALFWorld needs from an engine: `fast.py` is ours, `official.py` wraps TextWorld's."""
+"""The interface of ALFWorld's engines: `fast.py` is ours, `official.py` wraps TextWorld's."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Engine(Protocol):
         ...
 
     def why_not(self, command: str) -> str:
-        """A sentence on why a command is not admissible, "" where the engine cannot say it."""
+        """Return a sentence on why a command is not admissible, "" where the engine has none."""
         ...
 
     def fork(self) -> Engine:
-        """An engine in the same state, independent of this one. Raises ForkUnsupported."""
+        """Return an independent engine in the same state, or raise ForkUnsupported."""
         ...
 
     def close(self) -> None:
-        """Give back libraries and files; closing twice is harmless."""
+        """Release libraries and files; closing twice is harmless."""
         ...

@@ -1,15 +1,15 @@
 """The fast engine: ALFWorld's rules in plain Python, word for word as the official engine.
 
 A game is compiled once into a `World` that never changes; what changes is a small immutable
-`State`, so that a fork is a new reference to it. Quirks of the official engine that are kept
-because they are seen (scripts/lockstep_alfworld.py compares the two):
+`State`, so that a fork is a new reference to it. Quirks of the official engine that show in its
+answers are reproduced (scripts/lockstep_alfworld.py compares the two):
 
 - A place where the agent already stands cannot be gone to, nor any other at the same location.
 - In the middle of the room, `look` sees nothing; only the introduction lists the places.
 - `look` names an object beside a place only if it was once taken from that place and lies at the
   same location now.
 - Only what is held can be examined: of the domain's two ways, seeing it in a place never comes up.
-- A lamp in a closed drawer can be used; once used, it says "on" for ever.
+- A lamp in a closed drawer can be used; once used, its description says "on" for ever.
 - What is heated is no longer cool and what is cooled no longer hot, but both stay clean.
 """
 
@@ -101,7 +101,7 @@ class World:
     """
 
     def __init__(self, game: Game) -> None:
-        """Raises UnknownRules where the game has rules or facts that are not ALFWorld's."""
+        """Compile `game`. Raise UnknownRules where its rules or facts are not ALFWorld's."""
         rules = read_rules(game.domain, game.grammar) if game.domain else OWN_RULES
         problem = read_problem(game.problem)
         self.digest = game.digest
@@ -115,7 +115,7 @@ class World:
                 raise UnknownRules(f"the fact {name!r} is not known")
         self._static = {name: frozenset(atoms) for name, atoms in static.items()}
         self.names = entity_names({thing for fact in problem.facts for thing in fact[1:]})
-        self.location = _single(self._static["receptacleatlocation"], "location")
+        self.location = _single_values(self._static["receptacleatlocation"], "location")
         self.receptacles = tuple(sorted(self.location))
         self.index = {name: number for number, name in enumerate(self.receptacles)}
         self._at: dict[str, tuple[str, ...]] = {}
@@ -129,8 +129,8 @@ class World:
         self._everywhere: dict[str, Operation] = {"look": ("look", ()), "inventory": ("list", ())}
         if rules.help:
             self._everywhere["help"] = ("help", ())
-        self._ways = {place: self._ways_from(place) for place in {*self._at, ""}}
-        self.start = self._started(problem)
+        self._moves = {place: self._moves_from(place) for place in {*self._at, ""}}
+        self.start = self._initial_state(problem)
         self.won = self._goal(problem)
         self.goal_words = frozenset(_words(problem.goal))
         in_the_middle = self.start.here not in self._at
@@ -139,56 +139,56 @@ class World:
         self.introduction = f"{BANNER}\n\n{room}\n\n{TASK}{game.goal}"
 
     def commands(self, state: State) -> dict[str, Operation]:
-        """Every admissible command of a state, with what it does."""
-        found = dict(self._ways.get(state.here) or self._ways[""])
+        """Return every admissible command of a state with its operation."""
+        commands = dict(self._moves.get(state.here) or self._moves[""])
         for held in state.held:
-            found[f"examine {self.names[held]}"] = ("examine", (held,))
+            commands[f"examine {self.names[held]}"] = ("examine", (held,))
         for place in self._at.get(state.here, ()):
-            self._commands_at(place, state, found)
+            self._commands_at(place, state, commands)
         if any(self.types[held] & self.rules.knives for held in state.held):
-            self._slicing(state, found)
-        return found
+            self._commands_to_slice(state, commands)
+        return commands
 
-    def carry_out(self, operation: Operation, state: State) -> tuple[str, State]:
-        """The answer to an operation of `commands(state)`, and the state after it."""
+    def apply(self, operation: Operation, state: State) -> tuple[str, State]:
+        """Return the answer to an operation of `commands(state)`, and the state after it."""
         name, things = operation
         act: Callable[..., tuple[str, State]] = getattr(self, f"_do_{name}")
         return act(state, *things)
 
-    def _commands_at(self, place: str, state: State, found: dict[str, Operation]) -> None:
+    def _commands_at(self, place: str, state: State, commands: dict[str, Operation]) -> None:
         names = self.names
         at = names[place]
-        found[f"examine {at}"] = ("examine_place", (place,))
+        commands[f"examine {at}"] = ("examine_place", (place,))
         closed = False
         if self.holds("openable", place):
             closed = place not in state.opened
             verb = "open" if closed else "close"
-            found[f"{verb} {at}"] = (verb, (place,))
+            commands[f"{verb} {at}"] = (verb, (place,))
         for thing in state.inside[self.index[place]]:
             if not closed and not state.held and self.holds("pickupable", thing):
-                found[f"take {names[thing]} from {at}"] = ("take", (thing, place))
+                commands[f"take {names[thing]} from {at}"] = ("take", (thing, place))
             if self.holds("toggleable", thing):
-                found[f"use {names[thing]}"] = ("use", (thing,))
+                commands[f"use {names[thing]}"] = ("use", (thing,))
         for held in state.held:
             if not closed and self.fits(held, place):
-                found[self._put.format(names[held], at)] = ("put", (held, place))
+                commands[self._put.format(names[held], at)] = ("put", (held, place))
             for verb, able, appliances in (
                 ("clean", "cleanable", self.rules.cleaners),
                 ("heat", "heatable", self.rules.heaters),
                 ("cool", "coolable", self.rules.coolers),
             ):
                 if self.types[place] & appliances and self.holds(able, held):
-                    found[f"{verb} {names[held]} with {at}"] = (verb, (held, place))
+                    commands[f"{verb} {names[held]} with {at}"] = (verb, (held, place))
 
-    def _slicing(self, state: State, found: dict[str, Operation]) -> None:
+    def _commands_to_slice(self, state: State, commands: dict[str, Operation]) -> None:
         for knife in state.held:
             if self.types[knife] & self.rules.knives:
                 for thing in self._sliceable:
                     if (thing, state.here) in state.lying:
                         command = f"slice {self.names[thing]} with {self.names[knife]}"
-                        found[command] = ("slice", (thing, knife))
+                        commands[command] = ("slice", (thing, knife))
 
-    def _ways_from(self, here: str) -> dict[str, Operation]:
+    def _moves_from(self, here: str) -> dict[str, Operation]:
         return self._everywhere | {
             f"go to {self.names[name]}": ("go", (name,))
             for name in self.receptacles
@@ -209,51 +209,57 @@ class World:
     def _do_go(self, state: State, place: str) -> tuple[str, State]:
         location = self.location[place]
         reached = self.names[place if self.rules.dialect == "move" else location]
-        return f"You arrive at {reached}. {self._seen(place, state)}", replace(state, here=location)
+        return f"You arrive at {reached}. {self._place_text(place, state)}", replace(
+            state, here=location
+        )
 
     def _do_open(self, state: State, place: str) -> tuple[str, State]:
         after = replace(state, opened=state.opened | {place})
-        return f"You open the {self.names[place]}. {self._seen(place, after)}", after
+        return f"You open the {self.names[place]}. {self._place_text(place, after)}", after
 
     def _do_close(self, state: State, place: str) -> tuple[str, State]:
         after = replace(state, opened=state.opened - {place})
         return f"You close the {self.names[place]}.", after
 
     def _do_take(self, state: State, thing: str, place: str) -> tuple[str, State]:
-        left = tuple(name for name in state.inside[self.index[place]] if name != thing)
+        remaining = tuple(name for name in state.inside[self.index[place]] if name != thing)
         after = replace(
             state,
             held=(thing,),
-            inside=self._inside(state, place, left),
+            inside=self._inside(state, place, remaining),
             lying=state.lying - {(thing, state.here)},
             taken=state.taken | {(thing, place)},
         )
         return f"You pick up the {self.names[thing]} from the {self.names[place]}.", after
 
     def _do_put(self, state: State, thing: str, place: str) -> tuple[str, State]:
-        there = tuple(sorted({*state.inside[self.index[place]], thing}))
+        contents = tuple(sorted({*state.inside[self.index[place]], thing}))
         after = replace(
             state,
             held=(),
-            inside=self._inside(state, place, there),
+            inside=self._inside(state, place, contents),
             lying=state.lying | {(thing, state.here)},
             taken=state.taken - {(thing, place)},
         )
-        said = self._put.format(f"the {self.names[thing]}", f"the {self.names[place]}")
-        return f"You {said}.", after
+        sentence = self._put.format(f"the {self.names[thing]}", f"the {self.names[place]}")
+        return f"You {sentence}.", after
 
     def _do_clean(self, state: State, thing: str, place: str) -> tuple[str, State]:
-        return self._used("clean", thing, place), self._with(state, "isclean", thing)
+        return self._appliance_text("clean", thing, place), self._with(state, "isclean", thing)
 
     def _do_heat(self, state: State, thing: str, place: str) -> tuple[str, State]:
-        return self._used("heat", thing, place), self._with(state, "ishot", thing, "iscool")
+        return self._appliance_text("heat", thing, place), self._with(
+            state, "ishot", thing, "iscool"
+        )
 
     def _do_cool(self, state: State, thing: str, place: str) -> tuple[str, State]:
-        return self._used("cool", thing, place), self._with(state, "iscool", thing, "ishot")
+        return self._appliance_text("cool", thing, place), self._with(
+            state, "iscool", thing, "ishot"
+        )
 
     def _do_slice(self, state: State, thing: str, knife: str) -> tuple[str, State]:
-        said = f"You sliced the {self.names[thing]} with the {self.names[knife]}."
-        return said, self._with(state, "issliced", thing)
+        sentence = f"You sliced the {self.names[thing]} with the {self.names[knife]}."
+        return sentence, self._with(state, "issliced", thing)
 
     def _do_use(self, state: State, thing: str) -> tuple[str, State]:
         after = self._with(state, "istoggled", thing)
@@ -261,7 +267,7 @@ class World:
         return f"You turn on the {self.names[thing]}.", replace(after, traits=traits)
 
     def _do_examine_place(self, state: State, place: str) -> tuple[str, State]:
-        return self._seen(place, state), state
+        return self._place_text(place, state), state
 
     def _do_examine(self, state: State, thing: str) -> tuple[str, State]:
         name = self.names[thing]
@@ -269,17 +275,17 @@ class World:
             pairs = sorted(self._static["inreceptacleobject"])
             held = tuple(inner for inner, outer in pairs if outer == thing)
             return f"This is a normal {name}. In it, you see {self._list(held)}.", state
-        described = self._described(thing, state)
-        if described:
-            return f"This is a {described} {name}.", state
+        condition = self._condition(thing, state)
+        if condition:
+            return f"This is a {condition} {name}.", state
         if self.holds("toggleable", thing) and ("istoggled", thing) in state.traits:
             return f"This {name} is on.", state
         if self.holds("sliceable", thing) and ("issliced", thing) in state.traits:
             return f"This is a sliced {name}.", state
         return f"There's nothing special about {name}.", state
 
-    def _described(self, thing: str, state: State) -> str:
-        """The words for whether a thing is warm, clean and sliced, in the grammar's order."""
+    def _condition(self, thing: str, state: State) -> str:
+        """Return the words for being warm, clean and sliced, in the grammar's order."""
         clean, hot, cool, sliced = (
             (trait, thing) in state.traits for trait in ("isclean", "ishot", "iscool", "issliced")
         )
@@ -289,7 +295,7 @@ class World:
             return "cold"
         return " and ".join(words) + (" sliced" if words and sliced else "")
 
-    def _seen(self, place: str, state: State) -> str:
+    def _place_text(self, place: str, state: State) -> str:
         name = self.names[place]
         inside = self._list(state.inside[self.index[place]])
         if not self.holds("openable", place):
@@ -315,7 +321,7 @@ class World:
     def _list(self, things: Sequence[str]) -> str:
         return _joined([f"a {self.names[thing]}" for thing in things])
 
-    def _used(self, verb: str, thing: str, place: str) -> str:
+    def _appliance_text(self, verb: str, thing: str, place: str) -> str:
         return f"You {verb} the {self.names[thing]} using the {self.names[place]}."
 
     def _with(self, state: State, trait: str, thing: str, without: str = "") -> State:
@@ -328,18 +334,18 @@ class World:
         return (*state.inside[:at], things, *state.inside[at + 1 :])
 
     def holds(self, predicate: str, thing: str) -> bool:
-        """Whether a fact about one thing that never changes is true, like "openable"."""
+        """Return whether a fact about one thing that never changes is true, like "openable"."""
         return (thing,) in self._static[predicate]
 
     def fits(self, thing: str, place: str) -> bool:
-        """Whether things of this type may be put at places of this type."""
+        """Return whether things of this type may be put at places of this type."""
         return any(
             (kind, sort) in self._static["cancontain"]
             for kind in self.types[place]
             for sort in self.types[thing]
         )
 
-    def _started(self, problem: Problem) -> State:
+    def _initial_state(self, problem: Problem) -> State:
         facts: dict[str, list[tuple[str, ...]]] = {name: [] for name in _CHANGING}
         for name, *things in problem.facts:
             if name in facts:
@@ -393,7 +399,7 @@ class FastEngine:
         self._operations: dict[str, Operation] = {}
 
     def start(self, game: Game) -> EngineState:
-        """Begin `game`. Raises LdmError where it has other rules than ALFWorld's."""
+        """Begin `game`. Raise LdmError where it has other rules than ALFWorld's."""
         if self._world is None or self._world.digest != game.digest:
             try:
                 self._world = World(game)
@@ -412,21 +418,21 @@ class FastEngine:
         if operation is None:
             self._now = replace(self._now, feedback=NOTHING)
             return self._now
-        feedback, state = self._world.carry_out(operation, self._state)
+        feedback, state = self._world.apply(operation, self._state)
         if state is self._state:
             self._now = replace(self._now, feedback=feedback)
             return self._now
         return self._enter(self._world, feedback, state)
 
     def why_not(self, command: str) -> str:
-        """As `Engine.why_not`."""
+        """Return what `Engine.why_not` promises."""
         if self._world is None or self._state is None or command in self._operations:
             return ""
-        found = reason(self._world, self._state, command)
-        return found[1] if found else ""
+        explanation = reason(self._world, self._state, command)
+        return explanation[1] if explanation else ""
 
     def fork(self) -> FastEngine:
-        """An engine in the same state; the two go on independently."""
+        """Return an engine in the same state; the two go on independently."""
         return copy.copy(self)
 
     def close(self) -> None:
@@ -447,13 +453,13 @@ def _words(form: Expression) -> Iterator[str]:
             yield from _words(part)
 
 
-def _single(pairs: frozenset[tuple[str, ...]], what: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _single_values(pairs: frozenset[tuple[str, ...]], what: str) -> dict[str, str]:
+    values: dict[str, str] = {}
     for name, value in sorted(pairs):
-        if name in found:
+        if name in values:
             raise UnknownRules(f"{name!r} has more than one {what}")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -1,9 +1,9 @@
 """Why an action is not possible, in words (AutoPlan, Ouyang & Li, arXiv 2305.15064, Table 6).
 
 Seven kinds: missing index, invalid receptacle, invalid appliance, wrong location, closed
-receptacle, inventory limit, not in inventory. What is said is true in every case and tells nothing
-that the agent could not see; of several reasons the first in this order is said, since mending the
-later ones alone would not help. Any other reason remains unsaid.
+receptacle, inventory limit, not in inventory. A reason is true in every case and tells nothing that
+the agent could not see. Of several, the first in this order is given, since mending the later ones
+alone would not help. There are no words for any other reason.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ Reason = tuple[str, str]
 
 
 def reason(world: World, state: State, command: str) -> Reason | None:
-    """Which of the seven kinds explains that `command` is not admissible in `state`, in words.
+    """Return which of the seven kinds explains that `command` is not admissible, and a sentence.
 
     None where none of them does, as for a command of no known form.
     """
     for form in _FORMS:
-        found = form.fullmatch(" ".join(command.lower().split()))
-        if found:
-            verb, *parts = found.groups()
+        match = form.fullmatch(" ".join(command.lower().split()))
+        if match:
+            verb, *parts = match.groups()
             words = [(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
             return _Room(world, state).reason(verb, words)
     return None
@@ -69,13 +69,16 @@ class _Room:
         self._held = {world.names[thing] for thing in state.held}
 
     def reason(self, verb: str, words: list[tuple[str, str | None]]) -> Reason | None:
-        """As `reason`; words: type and number, None where there is none, of each thing named."""
+        """Return the reason as the function `reason` does.
+
+        words: type and number, None where there is none, of each thing named.
+        """
         for at, (kind, number) in enumerate(words, 1):
             if number is None:
                 if at == len(words) and verb in _AT_PLACES and not self._has_such_places(kind):
                     return "invalid receptacle", f"There is no place called {kind} in this room."
-                wanted = f"Say which {kind} is meant: things have a number, as in {kind} 1."
-                return "missing index", wanted
+                sentence = f"Say which {kind} is meant: things have a number, as in {kind} 1."
+                return "missing index", sentence
         names = [f"{kind} {number}" for kind, number in words]
         if verb in _AT_PLACES:
             return self._at_place(verb, names[-1], names[0])
@@ -84,7 +87,7 @@ class _Room:
         return self._slice(*names) if verb == "slice" else self._examine(names[0])
 
     def _at_place(self, verb: str, place: str, thing: str) -> Reason | None:
-        """For all that is done at a place; `thing` is what it is done with."""
+        """Return the reason for what is done at a place; `thing` is what it is done with."""
         world = self._world
         if place not in self._places:
             return "invalid receptacle", f"There is no place called {place} in this room."
@@ -142,7 +145,7 @@ class _Room:
         return None
 
     def _visible(self) -> set[str]:
-        """The objects in what is open, or cannot be closed, where the agent is."""
+        """Return the objects in what is open, or cannot be closed, where the agent is."""
         world, state = self._world, self._state
         return {
             world.names[thing]

@@ -2,7 +2,7 @@
 
 An official game is `<data>/json_2.1.1/<split>/<task>/<trial>/game.tw-pddl`, a JSON object with the
 keys pddl_domain, grammar, pddl_problem and solvable. Our own are lines of `demo/<split>.jsonl.gz`,
-which hold only what differs: they follow ALFWorld's rules as of its new grammar.
+which hold only what differs between them: all follow ALFWorld's rules as of its new grammar.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Game:
 
     @cached_property
     def dialect(self) -> Dialect:
-        """The verb of the game's grammar. Raises ValueError where it has neither."""
+        """The verb of the game's grammar. Raise ValueError where it has neither."""
         return dialect_of(self.grammar) if self.grammar else OWN_DIALECT
 
     @cached_property
@@ -84,13 +84,16 @@ class Skipped:
 
 
 def kind_of(game_id: str) -> str:
-    """The kind of a game from its task folder's name; "" where it is none of the six."""
+    """Return the kind of a game by its task folder's name; "" where it is none of the six."""
     folder = game_id.split("/")[1] if "/" in game_id else game_id
     return KINDS.get(folder.split("-", 1)[0], "")
 
 
 def data_root(path: Path) -> Path:
-    """The folder that holds the splits: `path` itself or its json_2.1.1. Raises LdmError."""
+    """Return the folder that holds the splits: `path` itself or its json_2.1.1.
+
+    Raise LdmError where there is none.
+    """
     for root in (path / FOLDER, path):
         if any((root / split).is_dir() for split in OFFICIAL_SPLITS):
             return root
@@ -102,14 +105,14 @@ def data_root(path: Path) -> Path:
 
 
 def scan_split(root: Path, split: str) -> Iterator[Game | Skipped | Problem]:
-    """Every game file of an official split, sorted by name, as a game or as what hinders it."""
+    """Yield each game file of an official split, by name, as a game or as what hinders it."""
     for file in sorted((root / split).glob(f"*/*/{FILE}")):
         game_id = file.parent.relative_to(root).as_posix()
         yield read_game(file, game_id)
 
 
 def read_game(file: Path, game_id: str) -> Game | Skipped | Problem:
-    """The game in `file`, or why it is not one to play."""
+    """Return the game in `file`, or why it is not one to play."""
     if "movable" in game_id:
         return Skipped(file, "movable receptacle")
     if "Sliced" in game_id:
@@ -149,13 +152,13 @@ def _game_from(data: dict[str, Any], file: Path, game_id: str) -> Game | Skipped
 
 
 def _task_in(grammar: str) -> str:
-    """The task that a grammar prints; "" where it has none."""
-    found = _TASK_RULE.search(grammar)
-    return goal_of(json.loads(f'"{found.group(1)}"')) if found else ""
+    """Return the task that a grammar prints; "" where it has none."""
+    match = _TASK_RULE.search(grammar)
+    return goal_of(json.loads(f'"{match.group(1)}"')) if match else ""
 
 
 def _flaw(game: Game) -> str:
-    """What a game's grammar lacks, found when listing rather than when playing."""
+    """Return what a game's grammar lacks, "" if nothing; asked when listing, not when playing."""
     if not game.goal:
         return f"has no line {TASK!r}"
     try:
@@ -166,14 +169,14 @@ def _flaw(game: Game) -> str:
 
 
 def own_games(split: str) -> list[Game]:
-    """The games of one of OWN_SPLITS, sorted by id."""
+    """Return the games of one of OWN_SPLITS, sorted by id."""
     packed = (Path(__file__).parent / "demo" / f"{split}.jsonl.gz").read_bytes()
     lines = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
     return [Game(line["id"], kind_of(line["id"]), line["goal"], line["problem"]) for line in lines]
 
 
 def pack(games: list[Game]) -> bytes:
-    """The compact file of own games, the same bytes for the same games."""
+    """Return the compact file of own games, the same bytes for the same games."""
     lines = (
         json.dumps({"id": game.id, "goal": game.goal, "problem": game.problem}) + "\n"
         for game in sorted(games, key=lambda game: game.id)

@@ -36,9 +36,9 @@ class GoalCompiler(Generic[S]):
         self._changing = changing
 
     def compile(self, goal: Expression) -> Callable[[S], bool]:
-        """A function that says whether `goal` holds in a state.
+        """Return a function that decides whether `goal` holds in a state.
 
-        Raises UnknownRules for a connective, type or predicate that is not known.
+        Raise UnknownRules for a connective, type or predicate that is not known.
         """
         test = self._test(goal)
         return lambda state: test(state, {})
@@ -71,8 +71,8 @@ class GoalCompiler(Generic[S]):
         if len(terms) != len(arguments):
             raise UnknownRules(f"not an atom: {form}")
         if name == "=":
-            one, other = _exactly(tuple(terms), 2, form)
-            return lambda state, bound: _value(one, bound) == _value(other, bound)
+            left, right = _exactly(tuple(terms), 2, form)
+            return lambda state, bound: _value(left, bound) == _value(right, bound)
         if name in self._static:
             atoms = self._static[name]
             return lambda state, bound: tuple(_value(t, bound) for t in terms) in atoms
@@ -118,7 +118,7 @@ class GoalCompiler(Generic[S]):
 
     def _of_type(self, kind: str) -> list[str]:
         if kind not in self._things:
-            raise UnknownRules(f"the goal speaks of the unknown type {kind!r}")
+            raise UnknownRules(f"the goal names the unknown type {kind!r}")
         return list(self._things[kind])
 
     def _is_static(self, form: Expression, variable: str) -> bool:
@@ -150,7 +150,7 @@ E = TypeVar("E", bound=Expression)
 
 
 def _merged(form: Expression) -> tuple[dict[str, str], Expression]:
-    """The variables and the body of directly nested quantifiers: ∃a ∃b φ is ∃a,b φ."""
+    """Return the variables and the body of directly nested quantifiers: ∃a ∃b φ is ∃a,b φ."""
     variables: dict[str, str] = {}
     while _split(form)[0] == "exists":
         declared, body = _exactly(_split(form)[1], 2, form)
@@ -174,7 +174,7 @@ def _conjuncts(form: Expression) -> Iterator[Expression]:
 
 
 def _free(form: Expression) -> set[str]:
-    """The variables in `form`, without those that it binds itself."""
+    """Return the variables in `form`, without those that it binds itself."""
     if isinstance(form, str):
         return {form} if form.startswith("?") else set()
     inner: set[str] = set().union(*(_free(part) for part in form[1:])) if form else set()

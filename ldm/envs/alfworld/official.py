@@ -30,7 +30,7 @@ class OfficialEngine:
         self._playing = ""
 
     def start(self, game: Game) -> EngineState:
-        """Begin `game`. Raises LdmError where the packages are missing or cannot load it."""
+        """Begin `game`. Raise LdmError where the packages are missing or cannot load it."""
         if self._env is None:
             self._env = _new_env()
         with _own_arguments():
@@ -75,9 +75,9 @@ def _state(state: Any) -> EngineState:
 def remember_parses() -> None:
     """Spare the engine repeated work in this process, from now on; its answers stay the same.
 
-    It parses the same texts and conditions and translates the same problem again and again, which
-    is remembered, and copies all that the names in a text stand for, which nothing changes, so
-    that the names alone will do. Measurements of the engine do without this.
+    The engine parses the same texts and conditions and translates the same problem again and again:
+    these results are remembered. It also copies everything that the names in a text stand for,
+    which nothing changes, so that copying the names is enough. Benchmarks do without this.
     """
     texts: Any = importlib.import_module("textworld.envs.pddl.textgen")
     translator: Any = importlib.import_module("fast_downward")
@@ -98,9 +98,9 @@ def remember_parses() -> None:
 
 
 def as_data(game: Game) -> dict[str, str]:
-    """A game as the official engine reads it. Raises LdmError where alfworld is not installed.
+    """Return a game as the official engine reads it.
 
-    That is needed for our own games only.
+    Our own games need the installed alfworld. Raise LdmError where it is missing.
     """
     domain, grammar = game.domain, game.grammar
     if not domain:
@@ -111,7 +111,10 @@ def as_data(game: Game) -> dict[str, str]:
 
 
 def _installed(name: str) -> Path:
-    """A data file of the alfworld package, which is not imported. Raises LdmError if missing."""
+    """Return a data file of the alfworld package, which is not imported.
+
+    Raise LdmError where the package is not installed.
+    """
     spec = importlib.util.find_spec("alfworld")
     folders = spec.submodule_search_locations if spec else None
     if not folders:
@@ -130,7 +133,7 @@ def _own_arguments() -> Iterator[None]:
 
 
 def _new_env() -> Any:
-    """An environment of TextWorld that gives things their readable names.
+    """Return an environment of TextWorld that gives things their readable names.
 
     `load` and `reset` of the original each translate the problem; here `load` only reads the game,
     which halves the time to the first observation.

@@ -1,9 +1,9 @@
-"""Reading PDDL, and telling whether a domain and a grammar are ALFWorld's own.
+"""PDDL: its reader, and a check that a domain and a grammar are ALFWorld's own.
 
 The fast engine implements the rules of ALFWorld, not PDDL; it has to know that a game has no
 others. Every action of a game's domain and the whole grammar are compared by digest with those that
-the lockstep with the official engine covers. Free are only the types that an action names: which
-receptacles clean, heat and cool, and what cuts.
+the comparison with the official engine covers. Only the types that an action names may differ:
+which receptacles clean, heat and cool, and what cuts.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class Problem:
 
 
 def parse(text: str) -> Expression:
-    """The one parenthesised expression in `text`, in lower case, without comments.
+    """Return the one parenthesised expression in `text`, in lower case, without comments.
 
-    Raises UnknownRules where a parenthesis is missing or something follows the last one.
+    Raise UnknownRules where a parenthesis is missing or something follows the last one.
     """
     stack: list[list[Expression]] = [[]]
     for token in _TOKEN.findall(text.lower()):
@@ -94,8 +94,8 @@ def parse(text: str) -> Expression:
         elif token == ")":  # noqa: S105
             if len(stack) == 1:
                 raise UnknownRules("a closing parenthesis too many")
-            done = tuple(stack.pop())
-            stack[-1].append(done)
+            expression = tuple(stack.pop())
+            stack[-1].append(expression)
         elif token[0] != ";":
             stack[-1].append(token)
     if len(stack) > 1:
@@ -106,7 +106,7 @@ def parse(text: str) -> Expression:
 
 
 def read_problem(text: str) -> Problem:
-    """A game's problem. Raises UnknownRules where a section is missing or not understood."""
+    """Return a game's problem. Raise UnknownRules where a section is missing or not understood."""
     sections = {part[0]: part[1:] for part in parse(text) if isinstance(part, tuple) and part}
     for name in (":objects", ":init", ":goal"):
         if name not in sections:
@@ -130,7 +130,7 @@ def read_problem(text: str) -> Problem:
 
 
 def typed(names: tuple[Expression, ...]) -> Iterator[tuple[str, str]]:
-    """(name, type) for each of a typed list: "a b - object c - location"."""
+    """Yield (name, type) for each of a typed list: "a b - object c - location"."""
     waiting: list[str] = []
     words = iter(names)
     for word in words:
@@ -150,14 +150,14 @@ def typed(names: tuple[Expression, ...]) -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=16)
 def read_rules(domain: str, grammar: str) -> Rules:
-    """The rules of a game. Raises UnknownRules where they are not ALFWorld's."""
+    """Return the rules of a game. Raise UnknownRules where they are not ALFWorld's."""
     if grammar_digest(grammar) not in _GRAMMARS:
         raise UnknownRules("the grammar is neither of ALFWorld's two")
     types: dict[str, frozenset[str]] = {}
-    for name, (digest, named) in action_digests(domain).items():
+    for name, (digest, action_types) in action_digests(domain).items():
         if _ACTIONS.get(name) != digest:
             raise UnknownRules(f"the domain's action {name!r} is not ALFWorld's")
-        types[name] = named
+        types[name] = action_types
     missing = _ACTIONS.keys() - types.keys() - {_OPTIONAL}
     if missing:
         raise UnknownRules(f"the domain lacks the action {min(missing)!r}")
@@ -172,26 +172,26 @@ def read_rules(domain: str, grammar: str) -> Rules:
 
 
 def action_digests(domain: str) -> dict[str, tuple[str, frozenset[str]]]:
-    """Name → (digest, types that its preconditions name) for each action of a domain."""
-    found = {}
+    """Return name → (digest, types that its preconditions name) for each action of a domain."""
+    digests = {}
     for part in parse(domain):
         if isinstance(part, tuple) and part[0] == ":action":
             types: set[str] = set()
             pattern = _pattern(part[2:], types)
-            found[str(part[1])] = (stable_hash(repr(pattern)), frozenset(types))
-    return found
+            digests[str(part[1])] = (stable_hash(repr(pattern)), frozenset(types))
+    return digests
 
 
 def grammar_digest(grammar: str) -> str:
-    """The digest of a grammar without its task, its indentation and empty lines."""
+    """Return the digest of a grammar without its task, its indentation and empty lines."""
     lines = (line.strip() for line in _TASK_LINE.sub('"TASK"', grammar).splitlines())
     return stable_hash("\n".join(line for line in lines if line))
 
 
 def _pattern(form: Expression, types: set[str]) -> Expression:
-    """`form` with every choice of types, like (or (objecttype ?x a) (objecttype ?x b)), as one.
+    """Return `form` with every choice of types as one, and add the types to `types`.
 
-    The types are added to `types`.
+    A choice of types is, for example, (or (objecttype ?x a) (objecttype ?x b)).
     """
     if isinstance(form, str):
         return form

@@ -31,13 +31,13 @@ _ARRIVAL = re.compile(r"\AYou arrive at [^.\n]+\. ")
 
 
 def opening(feedback: str) -> str:
-    """The engine's introduction without its banner: the room, and the task on a line of its own."""
+    """Return the engine's introduction without its banner: the room, then a line with the task."""
     paragraphs = [part.strip() for part in feedback.split("\n\n")]
     return "\n".join(part for part in paragraphs if part and part != BANNER)
 
 
 def observation(feedback: str) -> str:
-    """An answer of the engine without the sentence on where the agent has arrived.
+    """Return an answer of the engine without the sentence on where the agent has arrived.
 
     The old grammar names a location there ("You arrive at loc 5."), the new one the receptacle,
     which the next sentence names again.
@@ -46,28 +46,28 @@ def observation(feedback: str) -> str:
 
 
 def goal_of(text: str) -> str:
-    """What follows "Your task is to: " up to the end of its line; "" where there is none."""
-    _, found, rest = text.partition(TASK)
-    return rest.split("\n", 1)[0].strip() if found else ""
+    """Return what follows "Your task is to: " on its line; "" where there is none."""
+    _, marker, rest = text.partition(TASK)
+    return rest.split("\n", 1)[0].strip() if marker else ""
 
 
 def entity_names(ids: Iterable[str]) -> dict[str, str]:
-    """The readable name of each thing of a game: "mug_bar__plus_02…" → "mug 1".
+    """Return the readable name of each thing of a game: "mug_bar__plus_02…" → "mug 1".
 
     Things of a type are numbered by their ids in descending order, as the published games are. An
     id without a position ("agent1") keeps its own name.
     """
     types = {name: _type_of(name) for name in sorted(set(ids))}
-    left = Counter(kind for kind in types.values() if kind)
+    numbers = Counter(kind for kind in types.values() if kind)
     names = {}
     for name, kind in types.items():
-        names[name] = f"{kind} {left[kind]}" if kind else name
-        left[kind] -= 1
+        names[name] = f"{kind} {numbers[kind]}" if kind else name
+        numbers[kind] -= 1
     return names
 
 
 def _type_of(name: str) -> str:
-    kind, placed, _ = name.partition("_bar_")
-    if not placed:
+    kind, separator, _ = name.partition("_bar_")
+    if not separator:
         return ""
     return kind + "basin" if "basin" in name else kind

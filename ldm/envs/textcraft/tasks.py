@@ -1,4 +1,4 @@
-r"""Which items are to be crafted: our own splits by recipe depth, and published lists of tasks.
+r"""Tasks, the items to craft: our own splits by recipe depth, and published lists.
 
 A published list is JSONL, one task a line: {"id": "env_0", "goal": "craft polished granite
 stairs.", "commands": "Crafting commands:\ncraft …\ncraft …"}.
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ldm.envs.field_errors import FieldError, line_object, text_in
 from ldm.envs.textcraft.recipes import Book, Recipe, name_of, words
-from ldm.envs.wrong import Wrong, line_object, text_in
 from ldm.errors import LdmError
 from ldm.records import Problem, numbered_lines
 from ldm.types import Task, stable_hash, stable_seed
 
 ENV = "textcraft"
-#: Depths of the items in our splits: what is less deep takes one step, and nothing is deeper.
+#: Depths of the items in our splits: less deep ones take one step, and nothing is deeper.
 DEPTHS = (2, 3, 4)
 TRAIN, TEST = "train", "test"
 STORED, STORED_TEST = "stored", "stored_test"
@@ -45,30 +45,30 @@ class Game:
 
 
 def own_games(split: str, book: Book) -> list[Game]:
-    """The games of one of OWN_SPLITS: those of depth 2 first, within a depth by name."""
+    """Return the games of one of OWN_SPLITS: those of depth 2 first, within a depth by name."""
     test = split != TRAIN
     depths = DEPTHS if split in (TRAIN, TEST) else (int(split[-1]),)
-    found = []
+    games = []
     for depth in depths:
         items = [item for item in sorted(book.recipes) if book.depth(item) == depth]
         held_back = _held_back(items)
         for item in items:
             if (item in held_back) == test:
                 task = _task(split, item, item, f"craft {words(item)}.", book)
-                found.append(Game(task, item, _listing(item, book)))
-    return found
+                games.append(Game(task, item, _listing(item, book)))
+    return games
 
 
 def stored_games(split: str, path: Path, book: Book) -> list[Game]:
-    """The games of a published list; for "stored_test" without those that are in our "train".
+    """Return the games of a published list; for "stored_test" without those in our "train".
 
-    Raises LdmError that names file, line and field.
+    Raise LdmError that names file, line and field.
     """
     games = []
-    for found in read_list(path, book):
-        if isinstance(found, Problem):
-            raise LdmError(f"{found}.", "Correct that line, or name another file.")
-        games.append(found)
+    for entry in read_list(path, book):
+        if isinstance(entry, Problem):
+            raise LdmError(f"{entry}.", "Correct that line, or name another file.")
+        games.append(entry)
     if not games:
         raise LdmError(f"{path} holds no task.", "Name a file with one task a line.")
     if split == STORED:
@@ -86,7 +86,7 @@ def stored_games(split: str, path: Path, book: Book) -> list[Game]:
 
 
 def digest(games: list[Game]) -> str:
-    """Changes with the tasks of a split and with what they show."""
+    """Return a hash that changes with the tasks of a split and with what they show."""
     return stable_hash([(game.task.id, game.opening) for game in games])
 
 
@@ -95,66 +95,69 @@ def _task(split: str, name: str, item: str, goal: str, book: Book) -> Task:
 
 
 def _held_back(items: list[str]) -> frozenset[str]:
-    """Half of the items of a depth, for testing; the larger half of an odd number."""
+    """Return half of the items of a depth, for testing; the larger half of an odd number."""
     order = sorted(items, key=lambda item: stable_hash("split", _SEED, item))
     return frozenset(order[: (len(items) + 1) // 2])
 
 
 def _listing(item: str, book: Book) -> str:
-    """The recipes below an item and up to DISTRACTORS that share an ingredient, shuffled.
+    """Return the recipes below an item and up to DISTRACTORS that share an ingredient, shuffled.
 
     The official listing depends on the hash seed (43); this one on the item alone.
     """
     needed = book.needed(item)
-    names = {amount.name for recipe in needed for amount in recipe.ingredients}
+    ingredients = {amount.name for recipe in needed for amount in recipe.ingredients}
     # Two recipes can read the same; a listing shows them once.
-    shown = sorted(set(map(str, needed)))
+    lines = sorted(set(map(str, needed)))
     sharing = {
         str(recipe)
         for recipe in book.all_recipes()
-        if any(amount.name in names for amount in recipe.ingredients)
+        if any(amount.name in ingredients for amount in recipe.ingredients)
     }
-    others = sorted(sharing.difference(shown))
+    distractors = sorted(sharing.difference(lines))
     rng = random.Random(stable_seed("listing", _SEED, item))
-    shown += rng.sample(others, min(DISTRACTORS, len(others)))
-    rng.shuffle(shown)
-    return "\n".join([_HEADING, *shown])
+    lines += rng.sample(distractors, min(DISTRACTORS, len(distractors)))
+    rng.shuffle(lines)
+    return "\n".join([_HEADING, *lines])
 
 
 def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
-    """The games of a published list in their order; a problem for each line that is none.
+    """Yield the games of a published list in their order, or a problem for a line that is none.
 
-    Raises LdmError where the file cannot be read.
+    Raise LdmError where the file cannot be read.
     """
-    seen: set[str] = set()
-    known = {str(recipe): recipe for recipe in book.all_recipes()}
+    task_ids: set[str] = set()
+    known_recipes = {str(recipe): recipe for recipe in book.all_recipes()}
     for number, text in numbered_lines(path):
         line = line_object(text, str(path), number)
         if isinstance(line, Problem):
             yield line
             continue
         try:
-            game = _stored(line, book, known)
-            if game.task.id in seen:
-                raise Wrong("id", f"{line['id']!r} is there twice")
-        except Wrong as wrong:
-            yield Problem(str(path), number, wrong.field, str(wrong))
+            game = _stored(line, book, known_recipes)
+            if game.task.id in task_ids:
+                raise FieldError("id", f"{line['id']!r} is there twice")
+        except FieldError as error:
+            yield Problem(str(path), number, error.field, str(error))
             continue
-        seen.add(game.task.id)
+        task_ids.add(game.task.id)
         yield game
 
 
-def _stored(line: Mapping[str, Any], book: Book, known: Mapping[str, Recipe]) -> Game:
-    """The game in a line; known: the recipes by their words. Raises Wrong."""
+def _stored(line: Mapping[str, Any], book: Book, known_recipes: Mapping[str, Recipe]) -> Game:
+    """Return the game in a line. Raise FieldError.
+
+    known_recipes: the recipes by their words.
+    """
     name, goal, listing = (text_in(line, field) for field in ("id", "goal", "commands"))
     item = name_of(goal.removeprefix("craft ").removesuffix("."))
     if not goal.startswith("craft ") or item not in book.recipes:
-        raise Wrong("goal", f"{goal!r} is no goal that a recipe makes")
+        raise FieldError("goal", f"{goal!r} is no goal that a recipe makes")
     if not listing.startswith(f"{_HEADING}\n"):
-        raise Wrong("commands", f"does not start with {_HEADING!r} and a new line")
-    shown = [text for text in listing.splitlines()[1:] if text.strip()]
-    if strange := next((text for text in shown if text not in known), None):
-        raise Wrong("commands", f"{strange!r} is no recipe of the game")
-    if all(known[text].item != item for text in shown):
-        raise Wrong("commands", f"holds no recipe for {item!r}")
+        raise FieldError("commands", f"does not start with {_HEADING!r} and a new line")
+    recipe_lines = [text for text in listing.splitlines()[1:] if text.strip()]
+    if unknown_line := next((text for text in recipe_lines if text not in known_recipes), None):
+        raise FieldError("commands", f"{unknown_line!r} is no recipe of the game")
+    if all(known_recipes[text].item != item for text in recipe_lines):
+        raise FieldError("commands", f"holds no recipe for {item!r}")
     return Game(_task(STORED, name, item, goal, book), item, listing.rstrip("\n"))

@@ -1,8 +1,8 @@
-"""What an action does and how it is answered, word for word as the official code answers.
+"""Actions: what each does, with the official code's answers word for word.
 
-The texts and their oddities are described in the project's notes on the official behaviour; the
-numbers in the comments are theirs. Unlike the official code nothing is ever added to the recipes
-while playing (42): it lets a goal, once set, be "crafted" by the recipes of what it is made of.
+The numbers in comments are those of the project's notes on the official behaviour and its quirks.
+Unlike the official code nothing is ever added to the recipes while playing (42): it lets a goal,
+once set, be "crafted" by the recipes of what it is made of.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ class Reply:
     """The answer to an action.
 
     valid: whether it was understood and possible; otherwise the inventory is as before.
-    made: the item that was crafted, "" if none was.
+    crafted: the item that was crafted, "" if none was.
     """
 
     text: str
     inventory: Inventory
     valid: bool = True
-    made: str = ""
+    crafted: str = ""
 
 
-def carry_out(action: str, inventory: Inventory, book: Book) -> Reply:
-    """The answer to an action in a state. `inventory` itself is left as it is."""
-    if found := _CRAFT.match(action):
-        return _craft(found.group(1), found.group(2), inventory, book)
-    if found := _GET.match(action):
-        return _get(found.group(1), found.group(2), inventory, book)
+def apply_action(action: str, inventory: Inventory, book: Book) -> Reply:
+    """Return the answer to an action in a state; `inventory` itself stays as it is."""
+    if match := _CRAFT.match(action):
+        return _craft(match.group(1), match.group(2), inventory, book)
+    if match := _GET.match(action):
+        return _get(match.group(1), match.group(2), inventory, book)
     if action.startswith("inventory"):
         return Reply(f"Inventory: {_listing(inventory)}", inventory)
     return _refused(f"Could not execute {action}", inventory)
 
 
 def parsed_recipe(line: str) -> Recipe | None:
-    """The recipe in a line of a listing; None where the line is none."""
-    found = _CRAFT.fullmatch(line)
-    made = _COUNTED.fullmatch(found.group(1)) if found else None
-    if found is None or made is None:
+    """Return the recipe in a line of a listing; None where the line is none."""
+    match = _CRAFT.fullmatch(line)
+    product = _COUNTED.fullmatch(match.group(1)) if match else None
+    if match is None or product is None:
         return None
-    ingredients = [_COUNTED.fullmatch(part.strip()) for part in found.group(2).split(",")]
+    ingredients = [_COUNTED.fullmatch(part.strip()) for part in match.group(2).split(",")]
     amounts = tuple(_amount(part) for part in ingredients if part)
-    whole = len(amounts) == len(ingredients)
-    return Recipe(name_of(made.group(2)), int(made.group(1)), amounts) if whole else None
+    complete = len(amounts) == len(ingredients)
+    return Recipe(name_of(product.group(2)), int(product.group(1)), amounts) if complete else None
 
 
 def _listing(inventory: Inventory) -> str:
@@ -79,22 +79,22 @@ def _get(digits: str, text: str, inventory: Inventory, book: Book) -> Reply:
     return Reply(f"Got {count} {text}", after)
 
 
-def _craft(made: str, using: str, inventory: Inventory, book: Book) -> Reply:
-    """The inventory is looked at before the recipe (38)."""
+def _craft(product: str, ingredient_text: str, inventory: Inventory, book: Book) -> Reply:
+    """Answer a craft; the inventory is checked before the recipe (38)."""
     ingredients = []
-    for part in using.split(","):
-        found = _COUNTED.match(part.strip())
-        if not found or len(found.group(1)) > MAX_DIGITS:
+    for part in ingredient_text.split(","):
+        amount_match = _COUNTED.match(part.strip())
+        if not amount_match or len(amount_match.group(1)) > MAX_DIGITS:
             return _refused(f"Wrong item format: {part.strip()}", inventory)
-        ingredients.append(_amount(found))
-    counted = _COUNTED.match(made)
-    if counted and len(counted.group(1)) > MAX_DIGITS:
-        return _refused(f"Could not execute craft {made} using {using}", inventory)
-    target = _amount(counted) if counted else Amount(name_of(made), 1)
+        ingredients.append(_amount(amount_match))
+    product_match = _COUNTED.match(product)
+    if product_match and len(product_match.group(1)) > MAX_DIGITS:
+        return _refused(f"Could not execute craft {product} using {ingredient_text}", inventory)
+    target = _amount(product_match) if product_match else Amount(name_of(product), 1)
     generic = target.name in book.tags
     if any(inventory.get(a.name, -1) < a.count for a in ingredients):
-        shown = "None" if generic else f"minecraft:{target.name}"
-        return _refused(f"Could not find enough items to craft {shown}", inventory)
+        item_name = "None" if generic else f"minecraft:{target.name}"
+        return _refused(f"Could not find enough items to craft {item_name}", inventory)
     recipe = _fitting(target.name, ingredients, book)
     if recipe is None:
         return _refused(_no_recipe(target, generic=generic), inventory)
@@ -105,15 +105,15 @@ def _craft(made: str, using: str, inventory: Inventory, book: Book) -> Reply:
             del after[amount.name]
     after[recipe.item] = after.get(recipe.item, 0) + recipe.count
     text = f"Crafted {recipe.count} minecraft:{recipe.item}"
-    return Reply(text, after, made=recipe.item)
+    return Reply(text, after, crafted=recipe.item)
 
 
-def _amount(found: re.Match[str]) -> Amount:
-    return Amount(name_of(found.group(2)), int(found.group(1)))
+def _amount(match: re.Match[str]) -> Amount:
+    return Amount(name_of(match.group(2)), int(match.group(1)))
 
 
 def _fitting(item: str, typed: list[Amount], book: Book) -> Recipe | None:
-    """The first recipe of an item with exactly the typed ingredients, in any order (39)."""
+    """Return the first recipe of an item with exactly the typed ingredients, in any order (39)."""
     for recipe in book.recipes.get(item, ()):
         left = list(recipe.ingredients)
         for amount in typed:

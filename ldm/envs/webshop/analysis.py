@@ -1,7 +1,8 @@
-"""English text analysis as Lucene's EnglishAnalyzer does it, on which WebShop's search stands.
+"""English text analysis as Lucene's EnglishAnalyzer does it, which WebShop's search uses.
 
-Words are found by the rules of UAX #29 as Lucene's standard tokenizer reads them; possessives are
-cut, case is folded, 33 stop words go, and what is left is stemmed by Porter's algorithm.
+Text is split into words by the rules of UAX #29 as Lucene's standard tokenizer reads them;
+possessives are cut, case is folded, 33 stop words are dropped, the rest is stemmed by Porter's
+algorithm.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _PICTURES = (
 
 @cache
 def _word() -> regex.Pattern[str]:
-    """What counts as a word, by the Word_Break property of its characters."""
+    """Return the pattern of a word, by the Word_Break property of its characters."""
     follow = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]*+"
 
     def one(of: str) -> str:
@@ -71,8 +72,8 @@ def _word() -> regex.Pattern[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """The terms of `text` in their order."""
-    found = []
+    """Return the terms of `text` in their order."""
+    terms = []
     for match in _word().finditer(text):
         whole = match.group()
         for start in range(0, len(whole), LONGEST_WORD):
@@ -82,5 +83,5 @@ def tokens(text: str) -> list[str]:
             # Java folds the capital dotted I to a plain i.
             word = word.replace("İ", "i").lower()
             if word not in STOP_WORDS:
-                found.append(stem(word))
-    return found
+                terms.append(stem(word))
+    return terms

@@ -95,7 +95,7 @@ class Product:
         return frozenset(part.strip() for part in self.product_category.split("›"))
 
     def as_json(self) -> list[Any]:
-        """The product as JSON values, read again by `from_json`."""
+        """Return the product as JSON values, which `from_json` reads."""
         return [
             self.asin,
             self.title,
@@ -107,13 +107,13 @@ class Product:
             self.query,
             self.product_category,
             self.attributes,
-            [[one.text, one.attributes, one.options] for one in self.instructions],
+            [[goal.text, goal.attributes, goal.options] for goal in self.instructions],
             self.nouns,
         ]
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Product:
-        """The product that `as_json` wrote."""
+        """Return the product that `as_json` wrote."""
         asin, title, description, bullets, options, prices, *rest = fields
         category, query, product_category, attributes, instructions, nouns = rest
         return cls(
@@ -128,8 +128,8 @@ class Product:
             product_category,
             tuple(attributes),
             tuple(
-                Instruction(text, tuple(wanted), None if values is None else tuple(values))
-                for text, wanted, values in instructions
+                Instruction(text, tuple(attribute_names), None if values is None else tuple(values))
+                for text, attribute_names, values in instructions
             ),
             None if nouns is None else tuple(nouns),
         )
@@ -137,7 +137,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files of one data folder; human is None where human instructions are not wanted."""
+    """The files of one data folder; human is None where synthetic instructions are used."""
 
     products: Path
     attributes: Path
@@ -145,7 +145,7 @@ class Files:
 
     @classmethod
     def find(cls, folder: Path, *, human: bool) -> Files:
-        """The files below `folder`. Raises LdmError where one is missing or several would fit."""
+        """Return the files in `folder`. Raise LdmError where one is missing or ambiguous."""
         return cls(
             _the_one(folder, _PRODUCTS),
             _the_one(folder, _ATTRIBUTES),
@@ -159,24 +159,24 @@ class Files:
 def read_products(
     files: Files, *, limit: int | None = None, strict: bool = False
 ) -> Iterator[Product | Problem]:
-    """The products of `files` in their order, or what is wrong with one.
+    """Yield the products of `files` in their order, or what is wrong with one.
 
     limit: read only the first so many entries of the file. A problem's `line` is the position of
     the product in the array, counted from 1. As in the official code, products whose asin is
-    "nan", longer than 10 characters or was seen before are left out without a word.
-    Raises LdmError where a file cannot be read and, if strict, for the first bad product.
+    "nan", longer than 10 characters or a repeat are left out without a word.
+    Raise LdmError where a file cannot be read and, if strict, for the first bad product.
     """
     attributes = _read_object(files.attributes)
     human = _read_object(files.human) if files.human else None
-    seen: set[str] = set()
+    known_asins: set[str] = set()
     for position, raw in stream_array(files.products):
         if limit is not None and position > limit:
             return
         try:
             asin = _text(raw, "asin")
-            if asin == "nan" or len(asin) > LONGEST_ASIN or asin in seen:
+            if asin == "nan" or len(asin) > LONGEST_ASIN or asin in known_asins:
                 continue
-            seen.add(asin)
+            known_asins.add(asin)
             yield _product(
                 raw, attributes.get(asin), None if human is None else human.get(asin, ())
             )
@@ -190,9 +190,9 @@ def read_products(
 
 
 def stream_array(path: Path) -> Iterator[tuple[int, Any]]:
-    """(position from 1, value) of every element of a JSON array, one at a time.
+    """Yield (position from 1, value) of every element of a JSON array, one at a time.
 
-    Raises LdmError that names file and position where it is not JSON or ends too early.
+    Raise LdmError that names file and position where it is not JSON or ends too early.
     """
     decoder = json.JSONDecoder()
     position = 0
@@ -200,30 +200,30 @@ def stream_array(path: Path) -> Iterator[tuple[int, Any]]:
         buffer = file.read(_CHUNK).lstrip()
         if not buffer.startswith("["):
             raise LdmError(f"{path} is not a JSON array of products.", _DOWNLOAD)
-        at = 1
+        start = 1
         while True:
-            at = _BETWEEN.match(buffer, at).end()  # type: ignore[union-attr]
-            if buffer[at : at + 1] == "]":
+            start = _BETWEEN.match(buffer, start).end()  # type: ignore[union-attr]
+            if buffer[start : start + 1] == "]":
                 return
             try:
-                value, end = decoder.raw_decode(buffer, at)
+                value, end = decoder.raw_decode(buffer, start)
                 # A number at the end of the buffer may go on in the next chunk.
-                whole = end < len(buffer)
+                complete = end < len(buffer)
                 problem = "it does not end"
             except json.JSONDecodeError as error:
-                whole, problem = False, error.msg
-            if whole:
-                position, at = position + 1, end
+                complete, problem = False, error.msg
+            if complete:
+                position, start = position + 1, end
                 yield position, value
                 continue
-            more = file.read(max(_CHUNK, len(buffer) - at))
-            if not more:
+            chunk = file.read(max(_CHUNK, len(buffer) - start))
+            if not chunk:
                 raise LdmError(
                     f"{path}: product {position + 1} is not JSON, or the file ends within it: "
                     f"{problem}.",
                     _DOWNLOAD,
                 )
-            buffer, at = buffer[at:] + more, 0
+            buffer, start = buffer[start:] + chunk, 0
 
 
 class _Bad(Exception):
@@ -241,14 +241,15 @@ def _problem(path: Path, position: int, raw: Any, bad: _Bad) -> Problem:
     return Problem(str(path), position, bad.field, f"{which}: {bad.message}")
 
 
-def _product(raw: Mapping[str, Any], told: Any, human: Any) -> Product:
-    """The product in one entry; `told` is its entry of the attributes file.
+def _product(raw: Mapping[str, Any], annotations: Any, human: Any) -> Product:
+    """Return the product in one entry.
 
-    human: its human instructions, None where synthetic ones are wanted.
+    annotations: its entry of the attributes file. human: its human instructions, None where
+    synthetic ones are used.
     """
     if not raw.get("images"):
         raise _Bad("images", "it has no image")
-    told = told if isinstance(told, Mapping) else {}
+    annotations = annotations if isinstance(annotations, Mapping) else {}
     bullets = raw.get("small_description")
     nouns = raw.get("title_nouns")
     return Product(
@@ -261,8 +262,8 @@ def _product(raw: Mapping[str, Any], told: Any, human: Any) -> Product:
         category=_text(raw, "category"),
         query=_text(raw, "query").lower().strip(),
         product_category=_text(raw, "product_category"),
-        attributes=_texts(told.get("attributes", [NO_ATTRIBUTE]), "attributes"),
-        instructions=_synthetic(told) if human is None else _human(human),
+        attributes=_texts(annotations.get("attributes", [NO_ATTRIBUTE]), "attributes"),
+        instructions=_synthetic(annotations) if human is None else _human(human),
         nouns=None if nouns is None else _texts(nouns, "title_nouns"),
     )
 
@@ -305,7 +306,7 @@ def _prices(pricing: Any) -> tuple[float, ...]:
 
 
 def _options(groups: Any) -> Options:
-    """Names in lower case; values stripped, "/" as " | ", in lower case (quirk 4)."""
+    """Return the options: lower case, values stripped, "/" as " | " (quirk 4)."""
     if groups is _MISSING:
         raise _Bad("customization_options", "it is missing")
     if not groups:
@@ -325,36 +326,36 @@ def _options(groups: Any) -> Options:
     return tuple(options.items())
 
 
-def _synthetic(told: Mapping[str, Any]) -> tuple[Instruction, ...]:
-    text = told.get("instruction")
+def _synthetic(annotations: Mapping[str, Any]) -> tuple[Instruction, ...]:
+    text = annotations.get("instruction")
     if text is None:
         return ()
-    attributes = _texts(told.get("instruction_attributes"), "instruction_attributes")
+    attributes = _texts(annotations.get("instruction_attributes"), "instruction_attributes")
     if not isinstance(text, str) or not attributes:
         raise _Bad("instruction", "the instruction has no text or no attributes")
     return (Instruction(text, attributes),)
 
 
 def _human(entries: Any) -> tuple[Instruction, ...]:
-    """The human instructions of one product; those without attributes are left out."""
-    found = []
+    """Return the human instructions of one product; those without attributes are left out."""
+    instructions = []
     for entry in entries or ():
         if not isinstance(entry, Mapping):
             raise _Bad("instruction", "a human instruction is not a JSON object")
         attributes = _texts(entry.get("instruction_attributes"), "instruction_attributes")
         options = _texts(entry.get("instruction_options"), "instruction_options")
         if attributes:
-            found.append(Instruction(_text(entry, "instruction"), attributes, options))
-    return tuple(found)
+            instructions.append(Instruction(_text(entry, "instruction"), attributes, options))
+    return tuple(instructions)
 
 
 def _the_one(folder: Path, patterns: Sequence[str]) -> Path:
-    found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    paths = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+    if len(paths) == 1:
+        return paths[0]
+    if not paths:
         raise LdmError(f"{folder} holds no file {patterns[0]}.", _DOWNLOAD)
-    names = ", ".join(path.name for path in found)
+    names = ", ".join(path.name for path in paths)
     raise LdmError(
         f"{folder} holds several files {patterns[0]}: {names}.", "Keep one of them in a folder."
     )
@@ -363,17 +364,17 @@ def _the_one(folder: Path, patterns: Sequence[str]) -> Path:
 def _read_object(path: Path) -> dict[str, Any]:
     try:
         with _reading(path) as file:
-            found = json.load(file)
+            content = json.load(file)
     except json.JSONDecodeError as error:
         raise LdmError(f"{path}:{error.lineno}: {error.msg}.", _DOWNLOAD) from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise LdmError(f"{path} is not a JSON object.", _DOWNLOAD)
-    return found
+    return content
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[IO[str]]:
-    """A text file, gzip by its ending; what fails while it is read is an LdmError."""
+    """Open a text file, gzip by its ending; what fails while it is read is an LdmError."""
     try:
         with (
             gzip.open(path) if path.suffix == ".gz" else path.open("rb") as raw,
@@ -384,13 +385,13 @@ def _reading(path: Path) -> Iterator[IO[str]]:
         raise LdmError(f"{path} cannot be read: {error}.", _DOWNLOAD) from error
 
 
-def products_of(read: Iterable[Product | Problem]) -> tuple[list[Product], list[Problem]]:
-    """What was read, taken apart into products and problems."""
+def products_of(entries: Iterable[Product | Problem]) -> tuple[list[Product], list[Problem]]:
+    """Return the products and the problems among `entries`."""
     products: list[Product] = []
     problems: list[Problem] = []
-    for one in read:
-        if isinstance(one, Problem):
-            problems.append(one)
+    for entry in entries:
+        if isinstance(entry, Problem):
+            problems.append(entry)
         else:
-            products.append(one)
+            products.append(entry)
     return products, problems

@@ -1,4 +1,4 @@
-"""Goals: what to buy, made from the products' instructions as the official code makes them.
+"""Goals: what to buy, from the products' instructions as the official code makes them.
 
 Prices within a range and price caps are drawn from a generator of our own that is seeded before
 anything is drawn. The official server seeds only before it shuffles the goals, so that its prices
@@ -71,22 +71,22 @@ class Drawer:
     def __init__(self, seed: int = SEED) -> None:
         self._random = random.Random(seed)
         self._amounts: list[float] = []
-        self._found: list[tuple[int, int, int]] = []
+        self._goal_counts: list[tuple[int, int, int]] = []
 
     def take(self, product: Product, amount: float | None = None) -> None:
-        """Draw the price of the next product, or take `amount` for it."""
+        """Draw the price of the next product, or use `amount`."""
         low, *high = product.prices
         position = len(self._amounts)
         if amount is None:
             amount = self._random.uniform(low, *high) if high else low
         self._amounts.append(amount)
         for number, instruction in enumerate(product.instructions):
-            self._found.append((position, number, _count(product, instruction)))
+            self._goal_counts.append((position, number, _count(product, instruction)))
 
     def finish(self) -> Prices:
         """Draw the caps, now that all prices are known."""
-        caps = [self._cap(self._amounts[position]) for position, _, _ in self._found]
-        table = np.array(self._found, dtype=np.int32).reshape(-1, 3)
+        caps = [self._cap(self._amounts[position]) for position, _, _ in self._goal_counts]
+        table = np.array(self._goal_counts, dtype=np.int32).reshape(-1, 3)
         return Prices(
             np.array(self._amounts, dtype=np.float64),
             table[:, 0].copy(),
@@ -101,7 +101,7 @@ class Drawer:
 
 
 def draw(products: Iterable[Product], seed: int = SEED) -> Prices:
-    """The prices and caps of `products`."""
+    """Return the prices and caps of `products`."""
     drawer = Drawer(seed)
     for product in products:
         drawer.take(product)
@@ -109,7 +109,7 @@ def draw(products: Iterable[Product], seed: int = SEED) -> Prices:
 
 
 def shuffled(number: int, seed: int = SEED) -> np.ndarray:
-    """The position before the shuffle of each of `number` goals (int32)."""
+    """Return the position before the shuffle of each of `number` goals (int32)."""
     order = list(range(number))
     random.Random(seed).shuffle(order)
     return np.array(order, dtype=np.int32)
@@ -118,11 +118,11 @@ def shuffled(number: int, seed: int = SEED) -> np.ndarray:
 class Goals(Sequence[Goal]):
     """All goals; with the official shuffle, the index is the official session number.
 
-    A goal is put together when it is asked for: the 1.18 million products have millions.
+    A goal is built on demand: the 1.18 million products have millions of goals.
     """
 
     def __init__(self, products: Products, prices: Prices, order: np.ndarray | None = None) -> None:
-        """order: position before the shuffle of each goal; without it nothing is shuffled."""
+        """Take the `order`, each goal's position before the shuffle; None does not shuffle."""
         self._products = products
         self._prices = prices
         self._order = order
@@ -147,16 +147,16 @@ class Goals(Sequence[Goal]):
         return _goal(product, instruction, place, float(prices.caps[entry]))
 
     def source(self, number: int) -> int:
-        """The position of the product that goal `number` asks for."""
+        """Return the position of the product that goal `number` asks for."""
         return int(self._prices.products[self._entry(number)[0]])
 
     def sources(self) -> np.ndarray:
-        """`source` of all goals (int32)."""
-        found = np.repeat(self._prices.products, self._prices.counts)
-        return found if self._order is None else found[self._order]
+        """Return `source` of all goals (int32)."""
+        positions = np.repeat(self._prices.products, self._prices.counts)
+        return positions if self._order is None else positions[self._order]
 
     def _entry(self, number: int) -> tuple[int, int]:
-        """(index of the instruction, which of its goals)."""
+        """Return the index of the instruction, and which of its goals it is."""
         before = number if self._order is None else int(self._order[number])
         entry = int(np.searchsorted(self._ends, before, side="right"))
         return entry, before - int(self._ends[entry] - self._prices.counts[entry])
@@ -173,12 +173,12 @@ def _goal(product: Product, instruction: Instruction, place: int, cap: float) ->
     if instruction.options is not None:
         text = instruction.text.strip(".") + price
         return Goal(product, text, instruction.attributes, instruction.options, cap)
-    wanted: list[tuple[str, str]] = []
+    options: list[tuple[str, str]] = []
     # The last option changes fastest, as in itertools.product.
     for name, values in sorted(product.options, reverse=True):
         place, choice = divmod(place, len(values))
-        wanted.append((name, values[choice]))
-    wanted.reverse()
-    said = ", and ".join(f"{name}: {value}" for name, value in wanted)
-    text = instruction.text + (f" with {said}" if said else "") + price
-    return Goal(product, text, instruction.attributes, tuple(wanted), cap)
+        options.append((name, values[choice]))
+    options.reverse()
+    requests = ", and ".join(f"{name}: {value}" for name, value in options)
+    text = instruction.text + (f" with {requests}" if requests else "") + price
+    return Goal(product, text, instruction.attributes, tuple(options), cap)

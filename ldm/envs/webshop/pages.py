@@ -23,7 +23,7 @@ BUY, BACK, NEXT, PREVIOUS, SEARCH = "buy now", "back to search", "next >", "< pr
 SUB_PAGES = ("Description", "Features", "Reviews")
 #: Only where the site shows attributes.
 ATTRIBUTES = "Attributes"
-#: Shown on buying: the first line of the official page, whose rest tells the reward.
+#: Shown on buying: the first line of the official page; the rest of it reveals the reward.
 BOUGHT = "Thank you for shopping with us!"
 
 _HOST = "http://127.0.0.1:3000"
@@ -34,18 +34,18 @@ _PAGES: tuple[Page, ...] = ("search_results", "item_page", "item_sub_page", "don
 
 
 class Shop(Protocol):
-    """What pages need to know beyond the session."""
+    """What pages need beyond the session."""
 
     def product(self, asin: str) -> Product: ...
 
     def listed(self, position: int) -> Product: ...
 
     def search(self, query: str, session: Session) -> tuple[int, ...] | None:
-        """Positions of the products found, best first; None where the site has no answer."""
+        """Return positions of products, best first; None where the site has no answer."""
         ...
 
     def reward(self, session: Session) -> float:
-        """What buying the session's product with its options earns."""
+        """Return what buying the session's product with its options earns."""
         ...
 
 
@@ -59,13 +59,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where a shopper stands.
+    """A moment of a shopping session.
 
     number: the session's, the index of its goal. page: the kind of page that is open.
-    query, found, at: the last search, the positions of the products found, the result page looked
-    at, from 1.
-    asin, options: the product looked at, and the options chosen, in the order of choosing.
-    visited: products opened since the last time on the search page. sub: the open sub-page.
+    query, found, at: the last search, the positions of its products, the open result page, from 1.
+    asin, options: the open product, and the options chosen, in the order of choosing.
+    visited: products opened since the search page was last left. sub: the open sub-page.
     score: what buying earned.
     """
 
@@ -85,18 +84,18 @@ class Session:
     def url(self) -> str:
         """The address of the open page, which the official code reads in odd places (26, 28)."""
         query = self.query.replace(" ", "+")
-        chosen = dict(self.options)
+        options = dict(self.options)
         match self.page:
             case "index":
                 return f"{_HOST}/{self.number}"
             case "search_results":
                 return f"{_HOST}/search_results/{self.number}/{query}/{self.at}"
             case "done":
-                return f"{_HOST}/done/{self.number}/{self.asin}/{chosen}"
+                return f"{_HOST}/done/{self.number}/{self.asin}/{options}"
         place = f"{self.number}/{self.asin}/{query}/{self.at}"
         if self.page == "item_page":
-            return f"{_HOST}/item_page/{place}/{json.dumps(chosen)}"
-        return f"{_HOST}/item_sub_page/{place}/{self.sub}/{chosen}"
+            return f"{_HOST}/item_page/{place}/{json.dumps(options)}"
+        return f"{_HOST}/item_sub_page/{place}/{self.sub}/{options}"
 
 
 class Node(NamedTuple):
@@ -116,64 +115,64 @@ class Answer(NamedTuple):
 
 
 def nodes(session: Session, shop: Shop, layout: Layout) -> tuple[Node, ...]:
-    """The pieces of the open page, in their order."""
+    """Return the pieces of the open page, in their order."""
     match session.page:
         case "index":
-            found = [
+            pieces = [
                 Node("text", "WebShop"),
                 Node("text", "Instruction: "),
                 Node("text", session.instruction),
                 Node("button", "Search"),
             ]
         case "done":
-            found = _done(session)
+            pieces = _done(session)
         case _:
-            found = [
+            pieces = [
                 Node("text", "Instruction:"),
                 Node("text", session.instruction),
                 Node("button", "Back to Search"),
             ]
-            show = {"search_results": _results, "item_page": _item}.get(session.page, _sub)
-            found += show(session, shop, layout)
+            render_body = {"search_results": _results, "item_page": _item}.get(session.page, _sub)
+            pieces += render_body(session, shop, layout)
     # The official code skips text that is nothing but a line break (29).
-    return tuple(node for node in found if node.text not in ("", "\n") or node.kind == "option")
+    return tuple(node for node in pieces if node.text not in ("", "\n") or node.kind == "option")
 
 
 def clickables(page: tuple[Node, ...]) -> dict[str, Node]:
-    """What can be clicked, by its text in lower case: buttons, products, options (31).
+    """Return what can be clicked by its text in lower case: buttons, products, options (31).
 
     Where a value occurs twice it stands at its first place and means the last one (27).
     """
-    found = {}
+    by_text = {}
     for kind in _CLICKABLE:
         for node in page:
             if node.kind == kind:
-                found[node.text if kind == "option" else node.text.lower()] = node
-    return found
+                by_text[node.text if kind == "option" else node.text.lower()] = node
+    return by_text
 
 
 def parse(action: str) -> tuple[str, str] | None:
-    """(name, argument in lower case) of an action; None where it has not the form name[…] (21)."""
-    found = _ACTION.match(action)
-    return (found[1], found[2].lower()) if found else None
+    """Return an action's name and lower-case argument; None if it is not name[…] (21)."""
+    match = _ACTION.match(action)
+    return (match[1], match[2].lower()) if match else None
 
 
-def step(session: Session, action: str, there: Mapping[str, Node], shop: Shop) -> Answer:
-    """Carry out an action as the official site does; one it does not know changes nothing.
+def step(session: Session, action: str, targets: Mapping[str, Node], shop: Shop) -> Answer:
+    """Return what an action leads to, as on the official site; an unknown one changes nothing.
 
-    there: the `clickables` of the open page.
+    targets: the `clickables` of the open page.
     """
     parsed = parse(action)
     if parsed:
         name, argument = parsed
         if name == "search":
             return _search(session, argument, shop)
-        if name == "click" and argument != SEARCH and argument in there:
-            return _click(session, argument, there, shop)
+        if name == "click" and argument != SEARCH and argument in targets:
+            return _click(session, argument, targets, shop)
     return Answer(session, valid=False, bought=False)
 
 
-def _click(session: Session, name: str, there: Mapping[str, Node], shop: Shop) -> Answer:
+def _click(session: Session, name: str, targets: Mapping[str, Node], shop: Shop) -> Answer:
     """Click on what is called `name`; for buttons the name alone decides (27)."""
     place = _page_name(session)
     if name == BUY:
@@ -192,16 +191,16 @@ def _click(session: Session, name: str, there: Mapping[str, Node], shop: Shop) -
     elif name.capitalize() in (*SUB_PAGES, ATTRIBUTES):
         after = replace(session, page="item_sub_page", sub=name.capitalize())
     else:
-        after = _opened(session, there[name])
+        after = _opened(session, targets[name])
     return Answer(after, valid=True, bought=False)
 
 
 def _search(session: Session, query: str, shop: Shop) -> Answer:
-    found = shop.search(query, session)
-    if found is None:
+    positions = shop.search(query, session)
+    if positions is None:
         return Answer(session, valid=False, bought=False)
-    searched = replace(session, query=query, found=found)
-    return Answer(_results_at(searched, 1), valid=True, bought=False)
+    results = replace(session, query=query, found=positions)
+    return Answer(_results_at(results, 1), valid=True, bought=False)
 
 
 def _results_at(session: Session, at: int) -> Session:
@@ -209,7 +208,7 @@ def _results_at(session: Session, at: int) -> Session:
 
 
 def _opened(session: Session, node: Node) -> Session:
-    """The product that a link leads to, or the product looked at with one more option."""
+    """Return the session at the product that a link leads to, or with one more option chosen."""
     session = replace(session, page="item_page", sub="")
     if node.kind == "link":
         return replace(session, asin=node.text, visited=session.visited | {node.text})
@@ -217,39 +216,39 @@ def _opened(session: Session, node: Node) -> Session:
 
 
 def _page_name(session: Session) -> Page:
-    """The page that the official code takes the open one for, judging by its address (26)."""
+    """Return the page that the official code takes the open one for, by its address (26)."""
     url = session.url
     return next((name for name in _PAGES if name in url), "index")
 
 
 def _results(session: Session, shop: Shop, layout: Layout) -> list[Node]:
     at, size = session.at, layout.per_page
-    found = [Node("text", f"Page {at} (Total results: {len(session.found)})")]
+    pieces = [Node("text", f"Page {at} (Total results: {len(session.found)})")]
     if at > 1:
-        found.append(Node("button", "< Prev"))
-    found.append(Node("button", "Next >"))
+        pieces.append(Node("button", "< Prev"))
+    pieces.append(Node("button", "Next >"))
     for position in session.found[(at - 1) * size : at * size]:
         product = shop.listed(position)
-        found.append(Node("link", product.asin))
-        found.append(Node("text", product.title))
-        found.append(Node("text", product.price_tag))
-    return found
+        pieces.append(Node("link", product.asin))
+        pieces.append(Node("text", product.title))
+        pieces.append(Node("text", product.price_tag))
+    return pieces
 
 
 def _item(session: Session, shop: Shop, layout: Layout) -> list[Node]:
     product = shop.product(session.asin)
-    found = [Node("button", "< Prev")]
+    pieces = [Node("button", "< Prev")]
     for name, values in product.options:
-        found.append(Node("text", name))
-        found.extend(Node("option", value, name) for value in values)
-    found.append(Node("text", product.title))
-    found.append(Node("text", f"Price: {product.price_tag}"))
-    found.append(Node("text", "Rating: N.A."))
-    found.extend(Node("button", name) for name in SUB_PAGES)
+        pieces.append(Node("text", name))
+        pieces.extend(Node("option", value, name) for value in values)
+    pieces.append(Node("text", product.title))
+    pieces.append(Node("text", f"Price: {product.price_tag}"))
+    pieces.append(Node("text", "Rating: N.A."))
+    pieces.extend(Node("button", name) for name in SUB_PAGES)
     if layout.attributes:
-        found.append(Node("button", ATTRIBUTES))
-    found.append(Node("button", "Buy Now"))
-    return found
+        pieces.append(Node("button", ATTRIBUTES))
+    pieces.append(Node("button", "Buy Now"))
+    return pieces
 
 
 def _sub(session: Session, shop: Shop, layout: Layout) -> list[Node]:
@@ -268,13 +267,13 @@ def _sub(session: Session, shop: Shop, layout: Layout) -> list[Node]:
 
 
 def _done(session: Session) -> list[Node]:
-    """The official page on what was bought, with its hidden blocks (30). No agent sees it."""
+    """Return the official page after buying, with its hidden blocks (30). No agent sees it."""
     options = json.dumps(dict(session.options), sort_keys=True)
     for character in "<>&'":
         options = options.replace(character, f"\\u{ord(character):04x}")
     code = ["Your code: ", "None", " (Paste it in your MTurk interface.)"]
-    bought = ["Purchased", "asin", session.asin, "options", options]
-    unknown = [
+    purchase = ["Purchased", "asin", session.asin, "options", options]
+    blanks = [
         t for name in ("attrs", "category", "query", "product category") for t in (name, "None")
     ]
     target = ["Target", "asin", "options", "attrs", "price upper", "instuction text"]
@@ -286,4 +285,4 @@ def _done(session: Session) -> list[Node]:
         "Reward Details ",
         "None",
     ]
-    return [Node("text", text) for text in (BOUGHT, *code, *bought, *unknown, *target, *score)]
+    return [Node("text", text) for text in (BOUGHT, *code, *purchase, *blanks, *target, *score)]

@@ -1,4 +1,4 @@
-"""Porter's stemmer (Program 14(3), 1980) with his own two later changes, as Lucene has it.
+"""Porter's stemmer (Program 14(3), 1980) with his own two later changes, as in Lucene.
 
 The changes: words of up to two letters stay as they are, and in step 2 -bli becomes -ble and -logi
 becomes -log. Snowball's "porter" lacks both, and undoubles fewer consonants.
@@ -28,7 +28,7 @@ _STEP_4 = (
 
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
-    """The stem of a word in lower case."""
+    """Return the stem of a word in lower case."""
     if len(word) <= 2:
         return word
     word = _past_tense(_plural(word))
@@ -64,18 +64,18 @@ def _past_tense(word: str) -> str:
 
 
 def _replaced(word: str, suffixes: Mapping[str, str]) -> str:
-    """`word` with its longest suffix replaced, if what is before it has a measure."""
-    found = max((s for s in suffixes if word.endswith(s)), key=len, default="")
-    if found and _measure(before := word.removesuffix(found)) > 0:
-        return before + suffixes[found]
+    """Return `word` with its longest suffix replaced, if what is before it has a measure."""
+    suffix = max((s for s in suffixes if word.endswith(s)), key=len, default="")
+    if suffix and _measure(before := word.removesuffix(suffix)) > 0:
+        return before + suffixes[suffix]
     return word
 
 
 def _step_4(word: str) -> str:
     endings = (s for s in _STEP_4 if word.endswith(s))
-    found = max(endings, key=len, default="")
-    before = word.removesuffix(found)
-    if not found or (found == "ion" and not before.endswith(("s", "t"))):
+    suffix = max(endings, key=len, default="")
+    before = word.removesuffix(suffix)
+    if not suffix or (suffix == "ion" and not before.endswith(("s", "t"))):
         return word
     return before if _measure(before) > 1 else word
 
@@ -89,11 +89,11 @@ def _final_e(word: str) -> str:
 
 
 def _vowels(word: str) -> list[bool]:
-    """Whether each letter is a vowel; y is one after a consonant."""
-    found: list[bool] = []
+    """Return whether each letter is a vowel; y is one after a consonant."""
+    flags: list[bool] = []
     for letter in word:
-        found.append(letter in "aeiou" or (letter == "y" and bool(found) and not found[-1]))
-    return found
+        flags.append(letter in "aeiou" or (letter == "y" and bool(flags) and not flags[-1]))
+    return flags
 
 
 def _has_vowel(word: str) -> bool:
@@ -101,9 +101,11 @@ def _has_vowel(word: str) -> bool:
 
 
 def _measure(word: str) -> int:
-    """How often a vowel is followed by a consonant."""
+    """Return how often a vowel is followed by a consonant."""
     vowels = _vowels(word)
-    return sum(one and not after for one, after in zip(vowels, vowels[1:], strict=False))
+    return sum(
+        vowel and not next_vowel for vowel, next_vowel in zip(vowels, vowels[1:], strict=False)
+    )
 
 
 def _ends_double(word: str) -> bool:
@@ -111,5 +113,5 @@ def _ends_double(word: str) -> bool:
 
 
 def _ends_cvc(word: str) -> bool:
-    """Consonant, vowel, consonant other than w, x, y, as in "hop"."""
+    """Return whether it ends consonant, vowel, consonant other than w, x, y, as in "hop"."""
     return len(word) >= 3 and _vowels(word)[-3:] == [False, True, False] and word[-1] not in "wxy"

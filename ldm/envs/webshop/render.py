@@ -14,17 +14,17 @@ INVALID = "Invalid action!"
 
 
 def render(session: Session, page: Iterable[Node], mode: Mode) -> str:
-    """The open page in words."""
+    """Return the open page in words."""
     return {"bracket": bracket, "text": text, "text_rich": text_rich}[mode](session, page)
 
 
 def text(session: Session, page: Iterable[Node]) -> str:
-    """All texts of the page, stripped and joined by [SEP]."""
+    """Return all texts of the page, stripped and joined by [SEP]."""
     return " [SEP] ".join(node.text.strip() for node in page if node.text)
 
 
 def text_rich(session: Session, page: Iterable[Node]) -> str:
-    """The texts of the page one a line, with marks at what can be clicked and what was."""
+    """Return the texts of the page one a line, marking what can be clicked and what was."""
     url = session.url
     lines, clicked = [], []
     for node in page:
@@ -47,22 +47,22 @@ def text_rich(session: Session, page: Iterable[Node]) -> str:
 
 
 def bracket(session: Session, page: Iterable[Node]) -> str:
-    """The compact form of the published ReAct prompts (Yao et al., arXiv 2210.03629).
+    """Return the compact form of the published ReAct prompts (Yao et al., arXiv 2210.03629).
 
     The instruction stands on the search page only; an option that was chosen has two brackets.
     """
-    chosen = set(session.options)
+    options = set(session.options)
     pieces = []
-    shown = list(page)
+    nodes = list(page)
     if session.page != "index":
-        shown = shown[next(i for i, node in enumerate(shown) if node.kind != "text") :]
-    for node in shown:
+        nodes = nodes[next(i for i, node in enumerate(nodes) if node.kind != "text") :]
+    for node in nodes:
         match node.kind:
             case "button" | "link":
                 pieces.append(f"\n[{node.text}] ")
             case "option":
-                picked = (node.group, node.text) in chosen
-                pieces.append(f"[[{node.text}]]" if picked else f"[{node.text}]")
+                is_chosen = (node.group, node.text) in options
+                pieces.append(f"[[{node.text}]]" if is_chosen else f"[{node.text}]")
             case _:
                 words = "Webshop" if node.text == "WebShop" else node.text
                 pieces.append(f"\n{words} " if words.strip() else "")

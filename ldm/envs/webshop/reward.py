@@ -1,4 +1,4 @@
-"""What a purchase earns (Yao et al., NeurIPS 2022, §3.1), with the official code's oddities.
+"""What a purchase earns (Yao et al., NeurIPS 2022, §3.1), with the official code's quirks.
 
 r_type · (attributes met + options met + price met) / (their number): 1 where everything fits. The
 matching is fuzzy, so that a bought "large" satisfies a wanted "x-large"; `strict` is our variant in
@@ -38,8 +38,8 @@ _SPACES = re.compile(r"[^\w]+|_")
 class Reward:
     """The reward in [0, 1] and what it is made of.
 
-    attributes, option, price: share of the wanted that was met; option is None where none was
-    wanted. The weights say how much of the whole each can give.
+    attributes, option, price: which share of the request was met; option is None where the goal
+    has none. The weights say how much of the whole each can give.
     """
 
     total: float
@@ -64,27 +64,27 @@ def reward(
     *,
     strict: bool = False,
 ) -> Reward:
-    """What buying `product` with `options` at `price` dollars earns a shopper with this goal."""
-    query = product.query == goal.product.query
-    category = len(product.category_set & goal.product.category_set) >= 2
+    """Return what buying `product` with `options` at `price` dollars earns for this goal."""
+    same_query = product.query == goal.product.query
+    same_category = len(product.category_set & goal.product.category_set) >= 2
     title = _title(titles.nouns(product), titles.nouns(goal.product))
-    kind = _type(query or category or title > 0.2, title)
+    kind = _type(same_query or same_category or title > 0.2, title)
     attributes = sum(_has(product, attribute) for attribute in goal.attributes)
-    met = _strictly_met if strict else _met
-    chosen = sum(met(wanted, options) for wanted in goal.options)
+    is_met = _strictly_met if strict else _met
+    options_met = sum(is_met(option, options) for option in goal.options)
     affordable = price <= goal.price_cap
-    parts = len(goal.attributes) + len(goal.options) + 1
-    wanted = len(goal.options)
+    option_count = len(goal.options)
+    parts = len(goal.attributes) + option_count + 1
     return Reward(
-        total=kind * ((attributes + chosen + affordable) / parts),
+        total=kind * ((attributes + options_met + affordable) / parts),
         type=kind,
-        query_match=query,
-        category_match=category,
+        query_match=same_query,
+        category_match=same_category,
         title=title,
         attributes=attributes / len(goal.attributes),
         attributes_weight=len(goal.attributes) / parts,
-        option=chosen / wanted if wanted else None,
-        option_weight=wanted / parts if wanted else None,
+        option=options_met / option_count if option_count else None,
+        option_weight=option_count / parts if option_count else None,
         price=affordable,
         price_weight=1 / parts,
     )
@@ -92,25 +92,25 @@ def reward(
 
 @lru_cache(maxsize=20_000)
 def color(value: str) -> str:
-    """The first of the known colours that occurs in `value`, else the value itself."""
+    """Return the first of the known colours that occurs in `value`, else the value itself."""
     return next((name for name in COLORS if name in value), value)
 
 
 @lru_cache(maxsize=200_000)
-def alike(one: str, other: str) -> int:
-    """How much two texts resemble each other, 0–100: token_set_ratio of their words.
+def alike(left: str, right: str) -> int:
+    """Return how much two texts resemble each other, 0–100: token_set_ratio of their words.
 
     100 as soon as the words of one are among those of the other; 0 where one has no word left.
     """
     from rapidfuzz import fuzz, utils
 
-    words = (utils.default_process(text.translate(_LATIN_1)) for text in (one, other))
+    words = (utils.default_process(text.translate(_LATIN_1)) for text in (left, right))
     return round(fuzz.token_set_ratio(*words))
 
 
-def _title(bought: tuple[str, ...], wanted: tuple[str, ...]) -> float:
-    """Distinct nouns in common, of all noun tokens wanted."""
-    return len({*bought} & {*wanted}) / len(wanted) if wanted else 0.2
+def _title(bought: tuple[str, ...], requested: tuple[str, ...]) -> float:
+    """Return the distinct nouns in common, as a share of all noun tokens of the goal."""
+    return len({*bought} & {*requested}) / len(requested) if requested else 0.2
 
 
 def _type(matches: bool, title: float) -> float:
@@ -130,22 +130,22 @@ def _has(product: Product, attribute: str) -> bool:
     )
 
 
-def _met(wanted: Wanted, options: Mapping[str, str]) -> bool:
-    """Whether any chosen value resembles the wanted option, whatever its name."""
-    if isinstance(wanted, str):
-        text = color(wanted)
+def _met(request: Wanted, options: Mapping[str, str]) -> bool:
+    """Return whether any chosen value resembles the requested option, whatever its name."""
+    if isinstance(request, str):
+        text = color(request)
     else:
         # The official code compares the pair as Python prints it; a colour is found in it only
         # where name or value is one.
-        text = next((name for name in COLORS if name in wanted), str(wanted))
+        text = next((name for name in COLORS if name in request), str(request))
     return any(alike(color(value), text) > ALIKE for value in options.values())
 
 
-def _strictly_met(wanted: Wanted, options: Mapping[str, str]) -> bool:
-    """Whether the wanted value itself was chosen, under the wanted name where it has one."""
-    if isinstance(wanted, str):
-        return any(_plain(value) == _plain(wanted) for value in options.values())
-    name, value = wanted
+def _strictly_met(request: Wanted, options: Mapping[str, str]) -> bool:
+    """Return whether the requested value itself was chosen, under its name if it has one."""
+    if isinstance(request, str):
+        return any(_plain(value) == _plain(request) for value in options.values())
+    name, value = request
     return name in options and _plain(options[name]) == _plain(value)
 
 

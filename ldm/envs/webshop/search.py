@@ -1,7 +1,7 @@
 """BM25 search as Lucene computes it: lossy one-byte document lengths, single-precision weights.
 
 A ranking depends on both: with exact lengths most of the official rankings come out otherwise.
-The index is a handful of arrays that can be memory-mapped, so that worker processes share it.
+The index is a handful of arrays that can be memory-mapped, so that worker processes share them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,18 +24,18 @@ TOP = 50
 
 #: Documents whose terms are counted together while indexing.
 _BATCH = 5_000
-#: Texts between blanks whose terms are kept while indexing.
+#: Texts between blanks whose terms are cached while indexing.
 _REMEMBERED = 2_000_000
-#: A postings list longer than this is looked into only where its documents can still matter.
+#: A postings list longer than this is read only where its documents can still matter.
 _LONG = 4_096
-#: Postings are sorted, instead of looking at all documents, where there are this many times fewer.
+#: Postings are sorted, rather than all documents scanned, if they are this many times fewer.
 _SPARSE = 50
-#: Terms of queries whose place is kept.
-_KNOWN_PLACES = 100_000
+#: Terms of queries whose place is cached.
+_CACHED_PLACES = 100_000
 
 
 def encoded_length(length: int) -> int:
-    """Lucene's one byte for a document length: exact up to 40, then three bits of mantissa."""
+    """Return Lucene's one byte for a length: exact up to 40, then three bits of mantissa."""
     if length < 24:
         return length
     rest = length - 24
@@ -46,7 +46,7 @@ def encoded_length(length: int) -> int:
 
 
 def decoded_length(byte: int) -> int:
-    """The length that a byte stands for."""
+    """Return the length that a byte stands for."""
     if byte < 24:
         return byte
     bits, shift = (byte - 24) & 0x07, ((byte - 24) >> 3) - 1
@@ -63,41 +63,44 @@ class _Part(NamedTuple):
 
 
 class Indexer:
-    """Takes documents one by one and makes the arrays of an `Index`."""
+    """Makes the arrays of an `Index` from documents that are added one by one."""
 
     def __init__(self) -> None:
         self._vocabulary: dict[str, int] = {}
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._numbers: dict[str, tuple[int, ...]] = {}
         self._terms = array("i")
         self._ends = array("q")
-        self._kept: list[_Part] = []
+        self._parts: list[_Part] = []
         self._documents = 0
         self._length = 0
 
     def add(self, text: str) -> None:
-        """Take the next document."""
-        # No word goes over a blank, so the texts between blanks can be looked up.
+        """Add the next document."""
+        # No word crosses a blank, so the texts between blanks can be looked up.
         pieces = text.split()
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        new = set(pieces).difference(self._known)
+        if len(self._numbers) >= _REMEMBERED:
+            self._numbers.clear()
+        new = set(pieces).difference(self._numbers)
         if new:
             self._learn(new)
-        self._terms.extend(chain.from_iterable(map(self._known.__getitem__, pieces)))
+        self._terms.extend(chain.from_iterable(map(self._numbers.__getitem__, pieces)))
         self._ends.append(len(self._terms))
         if len(self._ends) == _BATCH:
             self._count()
 
     def finish(self, ranks: np.ndarray) -> dict[str, np.ndarray]:
-        """The arrays. ranks: of each document among those with the same score (int32)."""
+        """Return the arrays.
+
+        ranks: of each document among those with the same score (int32).
+        """
         self._count()
-        self._known = {}
+        self._numbers = {}
         names = sorted(self._vocabulary, key=str.encode)
         places = np.empty(len(names), dtype=np.int32)
         for place, name in enumerate(names):
             places[self._vocabulary[name]] = place
         frequency = np.zeros(len(names), dtype=np.int64)
-        for part in self._kept:
+        for part in self._parts:
             frequency += np.bincount(places[part.terms], minlength=len(names))
         ends = np.cumsum(frequency)
         documents, divisors = self._by_term(places, ends - frequency, int(ends[-1]) if names else 0)
@@ -115,7 +118,7 @@ class Indexer:
     def _by_term(
         self, places: np.ndarray, starts: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(documents, divisors) of all postings, ordered by term and then by document.
+        """Return documents and divisors of all postings, ordered by term and then by document.
 
         A divisor is what a term's weight is divided by, computed in single precision as by Lucene.
         Batch by batch, so that the unordered postings are never in memory a second time.
@@ -124,8 +127,8 @@ class Indexer:
         divisors = np.empty(size, dtype=np.float32)
         norms = _inverse_norms(self._length / max(1, self._documents))
         free = starts.copy()
-        while self._kept:
-            part = self._kept.pop(0)
+        while self._parts:
+            part = self._parts.pop(0)
             terms = places[part.terms]
             order = np.argsort(terms, kind="stable")
             terms = terms[order]
@@ -141,11 +144,11 @@ class Indexer:
         vocabulary = self._vocabulary
         # Sorted, since the order of a set differs from process to process.
         for piece in sorted(pieces):
-            found = (vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
-            self._known[piece] = tuple(found)
+            numbers = (vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
+            self._numbers[piece] = tuple(numbers)
 
     def _count(self) -> None:
-        """How often each term is in each of the documents taken since the last time."""
+        """Count each term in each of the documents added since the last time."""
         terms = np.frombuffer(self._terms, dtype=np.int32).astype(np.int64)
         ends = np.frombuffer(self._ends, dtype=np.int64)
         lengths = np.diff(ends, prepend=0)
@@ -155,8 +158,8 @@ class Indexer:
         where = pairs // width
         encoded = np.array([encoded_length(n) for n in lengths.tolist()], dtype=np.uint8)
         documents = (where + self._documents).astype(np.int32)
-        found = (pairs % width).astype(np.int32)
-        self._kept.append(_Part(found, documents, counts.astype(np.int32), encoded[where]))
+        term_numbers = (pairs % width).astype(np.int32)
+        self._parts.append(_Part(term_numbers, documents, counts.astype(np.int32), encoded[where]))
         self._documents += len(lengths)
         self._length += len(terms)
         self._terms, self._ends = array("i"), array("q")
@@ -166,7 +169,7 @@ class Index:
     """Finds documents by their text."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """arrays: those that `Indexer.finish` makes."""
+        """Take the arrays that `Indexer.finish` makes."""
         self.arrays = arrays
         self._term_ends = arrays["term_ends"]
         self._term_bytes = arrays["term_bytes"]
@@ -176,58 +179,57 @@ class Index:
         return len(self.arrays["ranks"])
 
     def search(self, query: str, top: int = TOP) -> tuple[int, ...]:
-        """The numbers of the best documents, best first; equal scores by rank."""
-        found = self.scored(query, top)
-        return tuple(document for document, _ in found)
+        """Return the numbers of the best documents, best first; equal scores by rank."""
+        results = self.scored(query, top)
+        return tuple(document for document, _ in results)
 
     def scored(self, query: str, top: int = TOP) -> list[tuple[int, float]]:
-        """(number, score) of the best documents, best first."""
+        """Return (number, score) of the best documents, best first."""
         lists = []
         for term, times in Counter(tokens(query)).items():
             if term not in self._places:
-                if len(self._places) >= _KNOWN_PLACES:
+                if len(self._places) >= _CACHED_PLACES:
                     self._places.clear()
                 self._places[term] = self._place(term.encode())
             place = self._places[term]
             if place is not None:
                 lists.append(_Postings.of(self, place, times))
-        # The most telling terms first: what the others can still add is then little.
-        lists.sort(key=lambda one: (-one.most, len(one.documents)))
+        # The terms with most weight first: the others can then add only little.
+        lists.sort(key=lambda postings: (-postings.most, len(postings.documents)))
         documents, sums = self._sum(lists, top)
         scores = sums.astype(np.float32)
         if len(scores) > top:
-            worst = np.partition(scores, len(scores) - top)[len(scores) - top]
-            kept = scores >= worst
-            documents, scores = documents[kept], scores[kept]
+            best = scores >= _least_of_best(scores, top)
+            documents, scores = documents[best], scores[best]
         order = np.lexsort((self.arrays["ranks"][documents], -scores))[:top]
         return [(int(documents[i]), float(scores[i])) for i in order]
 
     def _sum(self, lists: list[_Postings], top: int) -> tuple[np.ndarray, np.ndarray]:
-        """Documents that can be among the best, ascending, with their sums of scores."""
+        """Return documents that can be among the best, ascending, with their sums of scores."""
         sums = np.zeros(len(self))
-        rest = math.fsum(one.most for one in lists)
-        for i, one in enumerate(lists):
-            if i and len(one.documents) > _LONG:
-                found = self._touched(sums, lists[:i])
-                if len(found) >= top:
-                    least = np.partition(sums[found], len(found) - top)[len(found) - top]
-                    # What has none of the terms so far cannot come up any more.
+        rest = math.fsum(postings.most for postings in lists)
+        for i, postings in enumerate(lists):
+            if i and len(postings.documents) > _LONG:
+                candidates = self._touched(sums, lists[:i])
+                if len(candidates) >= top:
+                    least = _least_of_best(sums[candidates], top)
+                    # A document with none of the terms so far can no longer be among the best.
                     if rest < least * (1 - 1e-6):
-                        return _finish(found, sums[found], lists[i:], top)
-            sums[one.documents] += one.scores()
-            rest -= one.most
-        found = self._touched(sums, lists)
-        return found, sums[found]
+                        return _finish(candidates, sums[candidates], lists[i:], top)
+            sums[postings.documents] += postings.scores()
+            rest -= postings.most
+        candidates = self._touched(sums, lists)
+        return candidates, sums[candidates]
 
     def _touched(self, sums: np.ndarray, lists: list[_Postings]) -> np.ndarray:
-        """The documents with any of these terms, ascending; looked for where it costs less."""
-        if _SPARSE * sum(len(one.documents) for one in lists) < len(self):
-            parts = [one.documents for one in lists]
+        """Return the documents with any of these terms, ascending, the cheaper way."""
+        if _SPARSE * sum(len(postings.documents) for postings in lists) < len(self):
+            parts = [postings.documents for postings in lists]
             return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
         return np.flatnonzero(sums != 0)
 
     def _place(self, term: bytes) -> int | None:
-        """The place of `term` among the sorted terms."""
+        """Return the place of `term` among the sorted terms."""
         ends, text = self._term_ends, self._term_bytes
         low, high = 0, len(ends)
         while low < high:
@@ -245,7 +247,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class _Postings:
-    """Where one term of a query is.
+    """The documents that hold one term of a query.
 
     weight: Lucene's idf times its count in the query. most: no document gets more from the term.
     """
@@ -267,39 +269,45 @@ class _Postings:
         return cls(documents, index.arrays["divisors"][part], weight, most)
 
     def scores(self, at: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Lucene's score of the documents at these places of the list, in single precision."""
-        found: np.ndarray = self.weight - self.weight / self.divisors[at]
-        return found
+        """Return Lucene's score of the documents at these places, in single precision."""
+        scores: np.ndarray = self.weight - self.weight / self.divisors[at]
+        return scores
 
 
 def _largest(divisors: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The largest divisor of each term."""
+    """Return the largest divisor of each term."""
     if not len(starts):
         return divisors
-    found: np.ndarray = np.maximum.reduceat(divisors, starts)
-    return found
+    largest: np.ndarray = np.maximum.reduceat(divisors, starts)
+    return largest
+
+
+def _least_of_best(values: np.ndarray, top: int) -> np.floating[Any]:
+    """Return the smallest of the `top` largest values."""
+    place = len(values) - top
+    least: np.floating[Any] = np.partition(values, place)[place]
+    return least
 
 
 def _inverse_norms(mean: float) -> np.ndarray:
-    """1 / (k1 · (1 - b + b · length / mean)) of each encoded length, as Lucene computes it."""
+    """Return 1 / (k1 · (1 - b + b · length / mean)) of each encoded length, as in Lucene."""
     one, k1, b = np.float32(1), np.float32(K1), np.float32(B)
     lengths = np.array([decoded_length(byte) for byte in range(256)], dtype=np.float32)
-    found: np.ndarray = one / (k1 * ((one - b) + b * lengths / np.float32(mean)))
-    return found
+    inverses: np.ndarray = one / (k1 * ((one - b) + b * lengths / np.float32(mean)))
+    return inverses
 
 
 def _finish(
     documents: np.ndarray, sums: np.ndarray, lists: list[_Postings], top: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Add what the remaining terms give to the documents that can still be among the best."""
-    rest = math.fsum(one.most for one in lists)
-    for one in lists:
-        least = np.partition(sums, len(sums) - top)[len(sums) - top]
-        kept = sums + rest >= least * (1 - 1e-6)
-        documents, sums = documents[kept], sums[kept]
-        at = np.searchsorted(one.documents, documents)
-        at_most = np.minimum(at, len(one.documents) - 1)
-        there = one.documents[at_most] == documents
-        sums[there] += one.scores(at_most[there])
-        rest -= one.most
+    rest = math.fsum(postings.most for postings in lists)
+    for postings in lists:
+        candidates = sums + rest >= _least_of_best(sums, top) * (1 - 1e-6)
+        documents, sums = documents[candidates], sums[candidates]
+        at = np.searchsorted(postings.documents, documents)
+        at_most = np.minimum(at, len(postings.documents) - 1)
+        there = postings.documents[at_most] == documents
+        sums[there] += postings.scores(at_most[there])
+        rest -= postings.most
     return documents, sums

@@ -1,7 +1,7 @@
 """A catalogue ready for use: products, prices, goals and search index as arrays and one text.
 
-It is made once for given files and settings. With a cache folder it is kept there, written
-all or nothing, and memory-mapped, so that it opens at once and worker processes share its memory.
+It is compiled once for given files and settings. A cache folder stores it, written all or nothing
+and memory-mapped, so that it opens at once and worker processes share its memory.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ldm.types import stable_hash
 
 #: Grows when the same files give other arrays than before.
 FORMAT = "2"
-#: Products kept read.
-REMEMBERED = 20_000
+#: Products that stay parsed in memory.
+CACHED_PRODUCTS = 20_000
 
 _META, _TEXT = "meta.json", "products.jsonl"
 _PRICES = ("amounts", "products", "instructions", "caps", "counts")
@@ -59,7 +59,7 @@ class Catalogue:
         self._arrays = arrays
         self._text = text
         self._meta = meta
-        self._read: dict[int, Product] = {}
+        self._parsed: dict[int, Product] = {}
         self.amounts = arrays["amounts"]
         self.index = Index(arrays)
         prices = Prices(*(arrays[name] for name in _PRICES))
@@ -84,18 +84,18 @@ class Catalogue:
         return len(self.amounts)
 
     def __getitem__(self, position: int) -> Product:
-        found = self._read.get(position)
-        if found is None:
+        product = self._parsed.get(position)
+        if product is None:
             ends = self._arrays["text_ends"]
             start = int(ends[position - 1]) if position else 0
-            found = Product.from_json(json.loads(self._text[start : int(ends[position])]))
-            if len(self._read) >= REMEMBERED:
-                self._read.clear()
-            self._read[position] = found
-        return found
+            product = Product.from_json(json.loads(self._text[start : int(ends[position])]))
+            if len(self._parsed) >= CACHED_PRODUCTS:
+                self._parsed.clear()
+            self._parsed[position] = product
+        return product
 
     def position(self, asin: str) -> int | None:
-        """Where the product with this asin is, None where there is none."""
+        """Return where the product with this asin is, None where there is none."""
         by_asin = self._arrays["by_asin"]
         at = int(np.searchsorted(self._arrays["asins"], asin))
         if at < len(by_asin) and self._arrays["asins"][at] == asin:
@@ -103,11 +103,11 @@ class Catalogue:
         return None
 
     def in_category(self, name: str) -> tuple[int, ...]:
-        """The positions of all products of a category."""
+        """Return the positions of all products of a category."""
         return self._with("categories", name)
 
     def with_query(self, query: str) -> tuple[int, ...]:
-        """The positions of all products whose query field is this text."""
+        """Return the positions of all products whose query field is this text."""
         return self._with("queries", query)
 
     def _with(self, field: str, value: str) -> tuple[int, ...]:
@@ -121,9 +121,9 @@ class Catalogue:
 def open_catalogue(
     files: Files, settings: Settings, *, cache: Path | None = None, strict: bool = False
 ) -> Catalogue:
-    """The catalogue in `files`, from the cache where it was made before.
+    """Return the catalogue in `files`, from the cache where it was compiled before.
 
-    Raises LdmError where a file or the cache cannot be read, no product is left or, if strict, for
+    Raise LdmError where a file or the cache cannot be read, no product is left or, if strict, for
     a bad product.
     """
     if cache is None:
@@ -140,25 +140,25 @@ def open_catalogue(
             with _lock(cache / f"{key}.lock"):
                 if not folder.is_dir():
                     _write(folder, read_products(files, limit=settings.limit), settings.seed)
-        found = _open(folder)
+        catalogue = _open(folder)
     except OSError as error:
         raise LdmError(
             f"The catalogue's cache {cache} cannot be used: {error}.",
             "Name another folder with --set env.cache=PATH.",
         ) from error
-    if strict and found.problems:
+    if strict and catalogue.problems:
         raise LdmError(
-            f"{found.problems[0]}.", "Correct it, or leave strict off to skip such products."
+            f"{catalogue.problems[0]}.", "Correct it, or leave strict off to skip such products."
         )
-    return found
+    return catalogue
 
 
 def compile_products(
-    read: Iterable[Product | Problem], seed: int, text: IO[bytes]
+    entries: Iterable[Product | Problem], seed: int, text: IO[bytes]
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """(arrays, meta) of a catalogue; the products themselves are written to `text`.
+    """Return arrays and meta of a catalogue, and write the products themselves to `text`.
 
-    Raises LdmError where there is no product.
+    Raise LdmError where there is no product.
     """
     drawer, indexer, digest = Drawer(seed), Indexer(), hashlib.sha256()
     asins: list[str] = []
@@ -166,59 +166,59 @@ def compile_products(
     groups: dict[str, dict[str, int]] = {"categories": {}, "queries": {}}
     numbers: dict[str, list[int]] = {"categories": [], "queries": []}
     problems, nouns = [], True
-    for one in read:
-        if isinstance(one, Problem):
-            problems.append([one.file, one.line, one.field, one.message])
+    for entry in entries:
+        if isinstance(entry, Problem):
+            problems.append([entry.file, entry.line, entry.field, entry.message])
             continue
-        line = json.dumps(one.as_json(), separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(entry.as_json(), separators=(",", ":")).encode() + b"\n"
         text.write(line)
         digest.update(line)
         ends.append((ends[-1] if ends else 0) + len(line))
-        asins.append(one.asin)
-        drawer.take(one)
-        indexer.add(one.search_text)
-        for field, value in (("categories", one.category), ("queries", one.query)):
-            known = groups[field]
-            numbers[field].append(known.setdefault(value, len(known)))
-        nouns = nouns and one.nouns is not None
+        asins.append(entry.asin)
+        drawer.take(entry)
+        indexer.add(entry.search_text)
+        for field, value in (("categories", entry.category), ("queries", entry.query)):
+            group = groups[field]
+            numbers[field].append(group.setdefault(value, len(group)))
+        nouns = nouns and entry.nouns is not None
     if not asins:
         raise LdmError("The catalogue holds no product.", "Check the data path.")
     prices = drawer.finish()
-    found = {name: getattr(prices, name) for name in _PRICES}
-    found["order"] = shuffled(int(prices.counts.sum()), seed)
-    for values in found.values():
+    arrays = {name: getattr(prices, name) for name in _PRICES}
+    arrays["order"] = shuffled(int(prices.counts.sum()), seed)
+    for values in arrays.values():
         digest.update(values.tobytes())
     by_asin = np.argsort(np.array(asins))
-    found["asins"] = np.array(asins)[by_asin]
-    found["by_asin"] = by_asin.astype(np.int32)
+    arrays["asins"] = np.array(asins)[by_asin]
+    arrays["by_asin"] = by_asin.astype(np.int32)
     ranks = np.empty(len(asins), dtype=np.int32)
     ranks[by_asin] = np.arange(len(asins), dtype=np.int32)
-    found["text_ends"] = np.array(ends, dtype=np.int64)
-    found.update((field, np.array(values, dtype=np.int32)) for field, values in numbers.items())
-    found.update(indexer.finish(ranks))
+    arrays["text_ends"] = np.array(ends, dtype=np.int64)
+    arrays.update((field, np.array(values, dtype=np.int32)) for field, values in numbers.items())
+    arrays.update(indexer.finish(ranks))
     meta = {
         "digest": digest.hexdigest()[:16],
-        "arrays": sorted(found),
+        "arrays": sorted(arrays),
         "problems": problems,
         "nouns": nouns,
-        **{field: list(known) for field, known in groups.items()},
+        **{field: list(group) for field, group in groups.items()},
     }
-    return found, meta
+    return arrays, meta
 
 
-def _write(folder: Path, read: Iterable[Product | Problem], seed: int) -> None:
-    """Make the catalogue in a folder beside `folder`, and give it that name once it is complete."""
-    making = folder.with_name(f".{folder.name}.{os.getpid()}")
-    making.mkdir(parents=True)
+def _write(folder: Path, entries: Iterable[Product | Problem], seed: int) -> None:
+    """Compile the catalogue in a folder beside `folder`, and rename it once it is complete."""
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    temporary.mkdir(parents=True)
     try:
-        with (making / _TEXT).open("wb") as text:
-            arrays, meta = compile_products(read, seed, text)
+        with (temporary / _TEXT).open("wb") as text:
+            arrays, meta = compile_products(entries, seed, text)
         for name, values in arrays.items():
-            np.save(making / f"{name}.npy", values)
-        (making / _META).write_text(json.dumps(meta), encoding="utf-8")
-        making.rename(folder)
+            np.save(temporary / f"{name}.npy", values)
+        (temporary / _META).write_text(json.dumps(meta), encoding="utf-8")
+        temporary.rename(folder)
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _open(folder: Path) -> Catalogue:
@@ -229,21 +229,21 @@ def _open(folder: Path) -> Catalogue:
             text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, EOFError, ValueError, KeyError) as error:
         raise LdmError(
-            f"The catalogue kept in {folder} is damaged: {error}.",
-            "Remove that folder; it will be made again.",
+            f"The cached catalogue in {folder} is damaged: {error}.",
+            "Remove that folder; it will be compiled again.",
         ) from error
     return Catalogue(arrays, text, meta)
 
 
 def _mapped(path: Path) -> np.ndarray:
     # A plain array on the mapped memory: what numpy.memmap adds costs microseconds at every slice.
-    found: np.ndarray = np.asarray(np.load(path, mmap_mode="r"))
-    return found
+    array: np.ndarray = np.asarray(np.load(path, mmap_mode="r"))
+    return array
 
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Only one process at a time; the others wait."""
+    """Let only one process in at a time; the others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -251,14 +251,14 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _file_digest(path: Path, cache: Path) -> str:
-    """SHA-256 of a file, remembered in the cache until size or time of change differ."""
+    """Return the SHA-256 of a file, cached until its size or time of change differ."""
     path = path.resolve()
     state = path.stat()
     note = cache / "digests" / stable_hash(str(path), state.st_size, state.st_mtime_ns)
     if note.is_file():
         return note.read_text(encoding="utf-8").strip()
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     with replacing(note) as out:
-        out.write(found + "\n")
-    return found
+        out.write(digest + "\n")
+    return digest

@@ -18,27 +18,27 @@ _UNUSED = ["parser", "ner", "lemmatizer", "senter"]
 
 
 class Titles:
-    """Reads titles; each text is parsed once. The parser is loaded when it is first needed."""
+    """Finds the nouns of titles. Each is parsed once; the parser is loaded when first needed."""
 
-    def __init__(self, known: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        """known: title → nouns that are known already."""
-        self._nouns = dict(known or {})
+    def __init__(self, nouns: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        """Start with `nouns`, those of titles that need no parser."""
+        self._nouns = dict(nouns or {})
         self._parser: Any = None
         self._lock = Lock()
 
     def nouns(self, product: Product) -> tuple[str, ...]:
-        """The noun tokens of a product's title, in lower case and with repeats.
+        """Return the noun tokens of a product's title, in lower case and with repeats.
 
-        Raises LdmError where they must be parsed and no parser is installed.
+        Raise LdmError where they must be parsed and no parser is installed.
         """
         if product.nouns is not None:
             return product.nouns
-        found = self._nouns.get(product.title)
-        if found is None:
+        nouns = self._nouns.get(product.title)
+        if nouns is None:
             with self._lock:
-                found = self._parse(product.title)
-            self._nouns[product.title] = found
-        return found
+                nouns = self._parse(product.title)
+            self._nouns[product.title] = nouns
+        return nouns
 
     def _parse(self, title: str) -> tuple[str, ...]:
         if self._parser is None:
@@ -47,39 +47,39 @@ class Titles:
 
 
 def parser_version() -> str:
-    """Name and version of the installed spaCy model, "none" where there is none."""
-    found = _installed()
-    if found is None or found.dist is None:
+    """Return name and version of the installed spaCy model, "none" where there is none."""
+    model = _installed()
+    if model is None or model.dist is None:
         return "none"
-    return f"{MODEL} {found.dist.version}"
+    return f"{MODEL} {model.dist.version}"
 
 
 def check_parser() -> EntryPoint:
-    """The installed model. Raises LdmError where there is none."""
-    found = _installed()
-    if found is None:
+    """Return the installed model. Raise LdmError where there is none."""
+    model = _installed()
+    if model is None:
         raise LdmError(
             f"The reward reads product titles with spaCy's model {MODEL}, and no installed package "
             "provides it.",
             INSTALL,
         )
-    return found
+    return model
 
 
 def _installed() -> EntryPoint | None:
-    """The model, under its own name or repackaged under a longer one."""
+    """Return the model, under its own name or repackaged under a longer one."""
     models = entry_points(group="spacy_models")
     fitting = sorted((m for m in models if m.name.startswith(MODEL)), key=lambda m: m.name)
     return fitting[0] if fitting else None
 
 
 def _load() -> Any:
-    found = check_parser()
+    model = check_parser()
     try:
         import spacy
 
-        return spacy.load(found.value, exclude=_UNUSED)
+        return spacy.load(model.value, exclude=_UNUSED)
     except (ImportError, OSError) as error:
         raise LdmError(
-            f"spaCy's model {found.value} cannot be loaded: {error}.", INSTALL
+            f"spaCy's model {model.value} cannot be loaded: {error}.", INSTALL
         ) from error

@@ -1,4 +1,4 @@
-"""The shop: what pages ask of a catalogue, and what a purchase earns in it."""
+"""The shop: a catalogue as pages need it, and what a purchase earns."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ldm.envs.webshop.store import Catalogue
 from ldm.envs.webshop.titles import Titles
 from ldm.types import stable_seed
 
-#: Searches kept answered.
-REMEMBERED = 2_000
+#: Searches whose results are cached.
+CACHED_SEARCHES = 2_000
 
 
 class World:
@@ -28,39 +28,39 @@ class World:
         titles: Titles | None = None,
         strict_reward: bool = False,
     ) -> None:
-        """goals: others than the catalogue's own, whose prices then count too."""
+        """Join the parts. goals: others than the catalogue's own, with price caps of their own."""
         self.catalogue = catalogue
         self.goals = catalogue.goals if goals is None else goals
         self._titles = titles or Titles()
         self._strict = strict_reward
-        self._answers: dict[str, tuple[int, ...]] = {}
+        self._results: dict[str, tuple[int, ...]] = {}
 
     def goal(self, number: int) -> Goal:
-        """The goal of session `number`."""
+        """Return the goal of session `number`."""
         return self.goals[number]
 
     def start(self, number: int) -> Session:
-        """A fresh session, on the search page."""
+        """Return a fresh session, on the search page."""
         return Session(number, self.goals[number].text)
 
     def product(self, asin: str) -> Product:
-        """The product that a page shows under `asin`."""
+        """Return the product that a page shows under `asin`."""
         position = self.catalogue.position(asin)
         if position is None:
             raise KeyError(asin)
         return self.catalogue[position]
 
     def listed(self, position: int) -> Product:
-        """The product that a search found."""
+        """Return the product at a position of the catalogue, as results list it."""
         return self.catalogue[position]
 
     def search(self, query: str, session: Session) -> tuple[int, ...] | None:
-        """The positions found, best first; None where the official site fails.
+        """Return positions of products, best first; None where the official site fails.
 
-        Four first words ask for other things than a search (quirk 20). <r>, products at random, is
+        Four first words ask for something other than a search (quirk 20). <r>, random products, is
         drawn anew at each visit there, and once for a session and query here.
         """
-        first, *others = query.split(" ")
+        first, *arguments = query.split(" ")
         match first:
             case "<r>":
                 seed = stable_seed(self.catalogue.digest, session.number, ascii(query))
@@ -69,23 +69,23 @@ class World:
             case "<a>":
                 return None
             case "<c>":
-                return self.catalogue.in_category(others[0].strip()) if others else None
+                return self.catalogue.in_category(arguments[0].strip()) if arguments else None
             case "<q>":
-                return self.catalogue.with_query(" ".join(others).strip())
-        found = self._answers.get(query)
-        if found is None:
-            found = self.catalogue.index.search(query)
-            if len(self._answers) >= REMEMBERED:
-                self._answers.clear()
-            self._answers[query] = found
-        return found
+                return self.catalogue.with_query(" ".join(arguments).strip())
+        positions = self._results.get(query)
+        if positions is None:
+            positions = self.catalogue.index.search(query)
+            if len(self._results) >= CACHED_SEARCHES:
+                self._results.clear()
+            self._results[query] = positions
+        return positions
 
     def reward(self, session: Session) -> float:
-        """What buying the session's product with the options chosen earns, in [0, 1]."""
+        """Return what buying the session's product with the options chosen earns, in [0, 1]."""
         return self.verdict(session).total
 
     def verdict(self, session: Session) -> Reward:
-        """The reward with all that it is made of."""
+        """Return the reward with all that it is made of."""
         product = self.product(session.asin)
         position = self.catalogue.position(session.asin)
         price = float(self.catalogue.amounts[position])

@@ -18,11 +18,11 @@ from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.conversations import parse
 from ldm.envs.alfworld.games import FILE, KINDS, own_games
 from ldm.envs.alfworld.official import as_data
-from ldm.envs.alfworld.replay import replay
 from ldm.errors import ForkUnsupported, LdmError
+from ldm.testing import EnvironmentContract
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
-from tests.contract import EnvironmentContract
+from tools.alfworld.replay import replay
 
 EPISODES = CHECKOUT / "data" / "trajectories" / "alfworld" / "demo_train.jsonl"
 
@@ -33,6 +33,7 @@ class TestOwnGames(EnvironmentContract):
     tasks = 2
 
 
+@pytest.mark.official
 class TestOfficialEngine(EnvironmentContract):
     name = "alfworld"
     split = "demo_test"
@@ -180,7 +181,7 @@ def test_the_official_engine_cannot_be_forked() -> None:
 
 
 def test_both_engines_have_one_protocol() -> None:
-    """As long as tests/envs/alfworld/test_lockstep.py holds, scores are comparable."""
+    """As long as tests/tools/alfworld/test_engine_comparison.py holds, scores are comparable."""
     fast, official = (ALFWorld(ALFWorldOptions(engine=engine)) for engine in ("fast", "official"))
     for env in (fast, official):
         env.tasks("demo_test")

@@ -10,8 +10,8 @@ import pytest
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import Game, own_games
 from ldm.envs.alfworld.official import as_data
-from ldm.envs.alfworld.solver import plan
 from ldm.errors import LdmError
+from tools.alfworld.solver import plan
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from ldm.envs.alfworld.games import Game, Skipped, own_games, read_game, scan_sp
 from ldm.envs.alfworld.texts import NOTHING
 from ldm.errors import LdmError
 from ldm.records import Problem
-from tests.contract import EnvironmentContract
+from ldm.testing import EnvironmentContract
 
 VERBS = (
     "take",
@@ -53,7 +53,7 @@ class Scene:
     def do(self, *commands: str) -> str:
         """The answer to the last of some admissible commands."""
         for command in commands:
-            answer, self.state = self.world.carry_out(
+            answer, self.state = self.world.apply(
                 self.world.commands(self.state)[command], self.state
             )
         return answer

@@ -15,7 +15,7 @@ from ldm.envs.textcraft import recipes as recipes_module
 from ldm.envs.textcraft.recipes import PACKAGE, Book
 from ldm.envs.textcraft.tasks import OWN_SPLITS
 from ldm.errors import LdmError
-from tests.contract import EnvironmentContract
+from ldm.testing import EnvironmentContract
 
 HARMLESS = ("inventory", "get 1 string", "get 2 bamboo", "get 0 quartz")
 

@@ -18,8 +18,8 @@ from ldm.envs.webshop.render import INVALID
 from ldm.envs.webshop.world import World
 from ldm.episode import run_episode
 from ldm.errors import LdmError
+from ldm.testing import EnvironmentContract
 from ldm.types import Task
-from tests.contract import EnvironmentContract
 from tests.envs.webshop.shop import raw, told, write_shop
 
 

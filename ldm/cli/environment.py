@@ -1,0 +1,64 @@
+"""What environment variables say: where models, data and caches are. Read here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldm.cli import output
+from ldm.errors import LdmError
+from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
+
+if TYPE_CHECKING:
+    from ldm.llm.service import Connection
+
+URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
+
+
+def runtime(runs: Path = DEFAULT_RUNS, workers: int | None = None) -> Runtime:
+    """Return the runtime of a command: variables, and progress on standard error."""
+    return Runtime(
+        runs=runs,
+        workers=workers,
+        server=connection,
+        data=data_folder,
+        cache=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ldm",
+        message=output.say,
+        progress=output.progress,
+        stages=output.stages,
+    )
+
+
+def data_folder(env: str) -> str | None:
+    """Return the data folder of environment `env`, None where its variable is not set."""
+    from ldm.envs.metadata import metadata
+
+    source = metadata(env).data
+    folder = os.environ.get(source.variable) if source and source.variable else None
+    return str(Path(folder).expanduser().absolute()) if folder else None
+
+
+def connection() -> Connection:
+    """Return where the environment variables say that models are.
+
+    Raises LdmError where they say nothing, or what cannot be sent.
+    """
+    from ldm.llm.service import Connection
+
+    url, key = os.environ.get(URL, "").strip(), os.environ.get(KEY, "").strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise LdmError(
+            f"{KEY} holds a character that no key has: a blank, a line break or a letter that is "
+            "not ASCII.",
+            "Set it again; it may have been pasted with something around it.",
+        )
+    if not url and not key:
+        raise LdmError(
+            f"No model service is configured: neither {URL} nor {KEY} is set.",
+            f"Set {KEY} for OpenAI, or {URL} for any other server, e.g. http://127.0.0.1:11434/v1.",
+        )
+    server = Connection(url, key)
+    if url and not server.shown.startswith(("http://", "https://")):
+        raise LdmError(f"{URL} is not a URL.", "It looks like http://127.0.0.1:11434/v1.")
+    return server

@@ -1,0 +1,49 @@
+"""Helpers of all importers: read a line as JSON, and name the field that does not fit."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ldm.records import Problem
+
+
+class FieldError(Exception):
+    """A field that does not have the type or the value that its format demands.
+
+    field: its path within the line, as "goal" or "steps.3.action".
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def line_object(text: str, file: str, number: int) -> Mapping[str, Any] | Problem:
+    """Return the JSON object in line `number` of `file`, or the problem with the line."""
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        return Problem(file, number, "", f"not JSON: {getattr(error, 'msg', error)}")
+    return value if isinstance(value, dict) else Problem(file, number, "", "not a JSON object")
+
+
+def text_in(line: Mapping[str, Any], name: str, path: str = "") -> str:
+    """Return the text in field `name`; raise FieldError where it is missing, blank or no text.
+
+    path: how the error names the field; "" for `name`.
+    """
+    value = line.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise FieldError(path or name, "missing, empty or not a text")
+    return value
+
+
+def number_in(line: Mapping[str, Any], name: str) -> float:
+    """Return the finite number in field `name`; raise FieldError where there is none."""
+    value = line.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise FieldError(name, "missing or not a number")
+    return float(value)

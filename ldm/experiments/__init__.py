@@ -1,0 +1,39 @@
+"""Experiments from Python: build a memory, refine it, optimise a plan, evaluate and compare.
+
+Each takes a spec, which run.json holds, and a `Runtime`, which says where and how it runs. The
+command line is a thin layer above.
+"""
+
+from __future__ import annotations
+
+from ldm.experiments.building import BuildOptions, build_memory
+from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
+from ldm.experiments.grid import Grid
+from ldm.experiments.options import settings
+from ldm.experiments.planning import OptimisedPlan, optimize_plan
+from ldm.experiments.refinement import Goals, Refined, refine
+from ldm.experiments.runtime import Runtime
+from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
+from ldm.llm.models import ModelOptions
+
+__all__ = [
+    "BuildOptions",
+    "Comparison",
+    "Evaluation",
+    "EvaluationSpec",
+    "Goals",
+    "Grid",
+    "ModelOptions",
+    "OptimisedPlan",
+    "PlanSpec",
+    "Refined",
+    "RefinementSpec",
+    "Runtime",
+    "build_memory",
+    "compare",
+    "evaluate",
+    "evaluate_all",
+    "optimize_plan",
+    "refine",
+    "settings",
+]

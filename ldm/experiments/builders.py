@@ -1,0 +1,262 @@
+"""From specs to environments, memories, reasoners and agents, in whichever process needs them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from ldm.errors import LdmError
+from ldm.experiments.options import Settings, override
+from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
+
+if TYPE_CHECKING:
+    from ldm.agents import AgentClass
+    from ldm.agents.autoplan.optimiser import Workplace
+    from ldm.embed import Embedder
+    from ldm.episode import Agent, Environment
+    from ldm.explore import ExplorationSetup
+    from ldm.llm import LLM
+    from ldm.llm.models import Models
+    from ldm.memory import Memory
+    from ldm.reasoner import Reasoner
+    from ldm.reasoner.offline import OfflineReasoner
+    from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+    from ldm.types import Card
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What takes long to load, and may be shared by the threads of a process.
+
+    memory: None for agents that need none.
+    """
+
+    embedder: Embedder
+    reasoner: OfflineReasoner
+    memory: Memory | None
+
+    def ask(self, llm: LLM, card: Card, options: PromptedOptions) -> PromptedReasoner:
+        """Return a reasoner that asks a model, with the offline one to fall back on."""
+        from ldm.reasoner.prompted import PromptedReasoner
+
+        return PromptedReasoner(llm, card, self.reasoner, self.embedder, options)
+
+
+class Builder(Hashable, Protocol[T_co]):
+    """Builds what works on one task at a time: a frozen, picklable value."""
+
+    def __call__(self, models: Models | None = None, knowledge: Knowledge | None = None) -> T_co:
+        """Build it. models: of this process. knowledge: what `load` gave, where it is there."""
+        ...
+
+    def load(self) -> Knowledge | None:
+        """Load what the threads of a process may share; None where nothing is needed."""
+        ...
+
+
+class Shared(Generic[T_co]):
+    """A builder for the threads of this process, which share its models and its knowledge.
+
+    built: everything that it has built so far.
+    """
+
+    def __init__(self, builder: Builder[T_co], models: Models) -> None:
+        self._builder = builder
+        self._models = models
+        self._knowledge: Knowledge | None = None
+        self._loaded = False
+        self._lock = threading.Lock()
+        self.built: list[T_co] = []
+
+    def __call__(self) -> T_co:
+        """Build one more, for one thread."""
+        with self._lock:
+            if not self._loaded:
+                self._knowledge, self._loaded = self._builder.load(), True
+        result = self._builder(self._models, self._knowledge)
+        self.built.append(result)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerBuilder:
+    """Builds the environment and the agent of an evaluation."""
+
+    spec: EvaluationSpec
+    cache: Path | None = None
+
+    def __call__(
+        self, models: Models | None = None, knowledge: Knowledge | None = None
+    ) -> tuple[Environment, Agent]:
+        """Raises LdmError where a name, an option, data, a model or the memory does not fit."""
+        from ldm.agents import Resources
+
+        spec = self.spec
+        agent, options = agent_of(spec), agent_options(spec)
+        resources: dict[str, Any] = {"seed": spec.seed}
+        if "llm" in agent.needs:
+            if models is None:
+                raise no_model(spec)
+            resources |= {"llm": models.get("llm"), "planner": models.get("planner")}
+        env = build_environment(spec.env, spec.env_options, self.cache)
+        if loaded := knowledge or self._load(env.card.name):
+            resources |= {"memory": loaded.memory, "reasoner": loaded.reasoner}
+            if models is not None and "reasoner" in agent.needs:
+                resources |= {"reasoner_llm": models.get("reasoner"), "ask": loaded.ask}
+        return env, agent(options, Resources(**resources))
+
+    def load(self) -> Knowledge | None:
+        spec = self.spec
+        return self._load(environment_name(spec.env, spec.env_options, self.cache))
+
+    def _load(self, env: str) -> Knowledge | None:
+        needs = agent_of(self.spec).needs
+        if not {"memory", "reasoner"} & set(needs):
+            return None
+        memory = self.spec.memory if "memory" in needs else None
+        return load_knowledge(self.spec.embedder, memory, env, self.spec.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorerBuilder:
+    """Builds what the goals of a refinement are explored with."""
+
+    spec: RefinementSpec
+    cache: Path | None = None
+
+    def __call__(
+        self, models: Models | None = None, knowledge: Knowledge | None = None
+    ) -> ExplorationSetup:
+        """Raises LdmError where a name, an option, data or the memory does not fit."""
+        from ldm.explore import ExplorationSetup
+        from ldm.policy import Policy, PolicyOptions
+
+        spec = self.spec
+        options: PolicyOptions = override(PolicyOptions, dict(spec.policy_options), "policy")
+        env = build_environment(spec.env, spec.env_options, self.cache)
+        loaded = knowledge or self._load(env.card.name)
+        assert loaded.memory is not None  # noqa: S101 - `_load` names a memory
+        reasoner: Reasoner = loaded.reasoner
+        if models is not None:
+            prompted = options.prompted(models.options.in_flight)
+            reasoner = loaded.ask(models.get("reasoner"), env.card, prompted)
+        policy = Policy(loaded.memory, reasoner, options, spec.seed)
+        return ExplorationSetup(
+            env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed
+        )
+
+    def load(self) -> Knowledge:
+        spec = self.spec
+        return self._load(environment_name(spec.env, spec.env_options, self.cache))
+
+    def _load(self, env: str) -> Knowledge:
+        spec = self.spec
+        return load_knowledge(spec.embedder, spec.memory, env, spec.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimiserBuilder:
+    """Builds what the attempts of a plan optimisation are made with."""
+
+    spec: PlanSpec
+    cache: Path | None = None
+
+    def __call__(
+        self, models: Models | None = None, knowledge: Knowledge | None = None
+    ) -> Workplace:
+        """Raises LdmError where a name, an option or data does not fit."""
+        from ldm.agents.autoplan.optimiser import Workplace
+
+        assert models is not None  # noqa: S101 - its spec always calls models
+        env = build_environment(self.spec.env, self.spec.env_options, self.cache)
+        return Workplace(env, models.get("llm"), models.get("planner"))
+
+    def load(self) -> None:
+        return None
+
+
+def agent_of(spec: EvaluationSpec) -> AgentClass:
+    """Return the agent's class: what it needs, and whether it sees rewards."""
+    from ldm.agents import load_agent
+
+    return load_agent(spec.agent)
+
+
+def agent_options(spec: EvaluationSpec) -> Any:
+    """Return the agent's Options. Raises LdmError where one does not fit."""
+    return override(agent_of(spec).Options, dict(spec.agent_options), f"agent {spec.agent}")
+
+
+def option_names(spec: EvaluationSpec) -> set[str]:
+    """Return the names of the options that the agent has."""
+    return {field.name for field in fields(agent_of(spec).Options)}
+
+
+def no_model(spec: EvaluationSpec) -> LdmError:
+    """Return what to raise where the agent needs a model and none is named."""
+    from ldm.agents import NO_MODEL
+
+    return LdmError(
+        f"The agent {spec.agent} needs a language model, and none is configured.", NO_MODEL
+    )
+
+
+def build_environment(name: str, options: Settings, cache: Path | None = None) -> Environment:
+    """Return the environment called `name` with these options as written.
+
+    cache: where environments keep what they made of their data, each in a folder of its own.
+    Raises LdmError where the name or an option does not fit.
+    """
+    from ldm.envs import load_env
+
+    env, values = load_env(name), dict(options)
+    if cache is not None and any(field.name == "cache" for field in fields(env.Options)):
+        # What is kept ready for use changes no score, so it is no part of the spec.
+        values.setdefault("cache", str(cache / name.replace(":", "-")))
+    return env(override(env.Options, values, f"environment {name}"))
+
+
+def environment_name(name: str, options: Settings, cache: Path | None = None) -> str:
+    """Return the name that the environment has in tasks and memories: its card's."""
+    env = build_environment(name, options, cache)
+    try:
+        return env.card.name
+    finally:
+        env.close()
+
+
+def card_of(env: str) -> Card:
+    """Return the card of environment `env`; an empty one where no such environment is known."""
+    from ldm.types import Card
+
+    try:
+        environment = build_environment(env, ())
+    except LdmError:
+        return Card(env, "", ())
+    try:
+        return environment.card
+    finally:
+        environment.close()
+
+
+def load_knowledge(
+    embedder: str | None, memory: str | None, env: str, generation: int | None
+) -> Knowledge:
+    """Load the offline reasoner, and the memory of `env` at a generation where a place is named."""
+    from ldm.embed import load_embedder
+    from ldm.memory import Memory
+    from ldm.reasoner.offline import OfflineReasoner
+
+    model = load_embedder(embedder)
+    opened = Memory.open(memory, env, embedder=model, generation=generation) if memory else None
+    return Knowledge(model, OfflineReasoner(model), opened)
+
+
+def opener(name: str, cache: Path | None) -> Callable[[Settings], Environment]:
+    """Return a function that builds environment `name` with the options it is called with."""
+    return lambda options: build_environment(name, options, cache)

@@ -1,0 +1,198 @@
+"""Memories from trajectory files: reading the files, forming, and with a model or without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldm.errors import LdmError
+from ldm.experiments.builders import card_of
+from ldm.experiments.runtime import Runtime
+from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.llm.models import ModelOptions, serving
+
+if TYPE_CHECKING:
+    from ldm.embed import Embedder
+    from ldm.memory import BuildResult, FormationOptions
+    from ldm.reasoner import Reasoner
+    from ldm.reasoner.prompted import Formation, PromptedReasoner
+    from ldm.types import Trajectory
+
+#: Problems that are named before the rest is only counted.
+NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How a memory is built.
+
+    env: only trajectories of this environment, "" for all. batch_size: trajectories a batch, 0 for
+    the environment's published size. batching: within each task kind, or over all ("mixed").
+    seed: of the shuffle before cutting. embedder: None for the bundled one. rebuild: drop what the
+    memory holds first. formation: with a model, a call every 8 steps ("trajectory"), or two a step
+    as in the paper. record: the folder of the calls, None for the memory's own.
+    format: of the files, "" where their lines tell. strict: stop at the first bad record.
+    """
+
+    env: str = ""
+    batch_size: int = 0
+    batching: str = "kind"
+    seed: int = 0
+    embedder: str | None = None
+    rebuild: bool = False
+    formation: Formation = "trajectory"
+    record: Path | None = None
+    format: str = ""
+    strict: bool = False
+
+
+def build_memory(
+    data: str | Path | Iterable[str | Path],
+    memory: str = DEFAULT_MEMORY,
+    options: BuildOptions | None = None,
+    *,
+    models: ModelOptions | None = None,
+    runtime: Runtime | None = None,
+) -> list[BuildResult]:
+    """Form a memory from every trajectory file below `data`, each environment by itself.
+
+    data: folders or files. memory: a directory, or http://host:port of a Chroma server.
+    What the memory holds already is left out; more trajectories become a further generation.
+    Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
+    """
+    options, runtime = options or BuildOptions(), runtime or Runtime()
+    paths = [Path(data)] if isinstance(data, str | Path) else [Path(path) for path in data]
+    return list(build_each(paths, memory, options, models or ModelOptions(), runtime))
+
+
+def build_each(
+    paths: list[Path], memory: str, options: BuildOptions, models: ModelOptions, runtime: Runtime
+) -> Iterator[BuildResult]:
+    """As `build_memory`, yielding each environment's memory as soon as it is there."""
+    from ldm.embed import load_embedder
+    from ldm.memory import build
+
+    everything = trajectories(paths, runtime, format_name=options.format, strict=options.strict)
+    chosen = [t for t in everything if not options.env or t.task.env == options.env]
+    if not chosen:
+        of = f" of {options.env}" if options.env else ""
+        raise LdmError(
+            f"There is no trajectory{of} in {', '.join(map(str, paths))}.",
+            "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
+        )
+    embedder = load_embedder(options.embedder)
+    record = None
+    if models.configured:
+        record = options.record or _calls_folder(memory, runtime)
+    with _reasoners(models, record, options.formation, runtime) as reasoner_for:
+        for env in sorted({t.task.env for t in chosen}):
+            with runtime.stages() as on_progress:
+                built = build(
+                    memory,
+                    [t for t in chosen if t.task.env == env],
+                    embedder,
+                    reasoner_for(env),
+                    options=_formation_options(env, options),
+                    rebuild=options.rebuild,
+                    on_progress=on_progress,
+                )
+            yield built
+
+
+def trajectories(
+    paths: Iterable[Path],
+    runtime: Runtime,
+    *,
+    format_name: str = "",
+    strict: bool = False,
+    data: Path | None = None,
+) -> list[Trajectory]:
+    """Return what the files hold; bad records are named, or raised where `strict`.
+
+    data: the environment's data, for formats that need them to rebuild what was seen.
+    """
+    from ldm.envs import formats
+    from ldm.errors import RecordError
+    from ldm.records import Problem
+
+    records: list[Trajectory] = []
+    problems: list[Problem] = []
+    for path in formats.files_below(paths):
+        name = format_name or formats.format_of(path)
+        if name is None:
+            runtime.message(f"{path}: no trajectories, left out")
+            continue
+        for record in formats.read(path, name, str(data) if data else None):
+            if not isinstance(record, Problem):
+                records.append(record)
+            elif strict:
+                raise RecordError(str(record), "Correct it, or leave --strict out to skip it.")
+            else:
+                problems.append(record)
+    for problem in problems[:NAMED]:
+        runtime.message(str(problem))
+    if problems:
+        runtime.message(f"{len(problems)} bad record(s) left out; {len(records)} read.")
+    return records
+
+
+def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
+    from ldm.envs.metadata import batch_size
+    from ldm.memory import FormationOptions
+
+    size = options.batch_size or batch_size(env)
+    return FormationOptions(size, options.batching, options.seed)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _reasoners(
+    models: ModelOptions, record: Path | None, formation: Formation, runtime: Runtime
+) -> Iterator[Callable[[str], Callable[[Embedder], Reasoner]]]:
+    """Yield environment → what makes the reasoner that forms its memory: a model's, or offline.
+
+    What a model costs is said in the end, and what became of its replies. record: where its calls
+    go, None for nowhere.
+    """
+    from ldm.reasoner.offline import OfflineReasoner
+
+    if not models.configured:
+        runtime.message("No language model is used: the offline reasoner forms the memory.")
+        yield lambda env: OfflineReasoner
+        return
+    from ldm.eval.report import told_replies
+    from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+
+    if not models.replay:
+        where = runtime.connection().shown
+        runtime.message(f"{models.roles()['reasoner']} at {where} forms the memory.")
+    reasoners: list[PromptedReasoner] = []
+    options = PromptedOptions(formation, concurrency=models.in_flight)
+    with serving(models, runtime.connection, record, runtime.message) as served:
+
+        def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
+            def make(embedder: Embedder) -> Reasoner:
+                offline, llm = OfflineReasoner(embedder), served.get("reasoner")
+                reasoners.append(PromptedReasoner(llm, card_of(env), offline, embedder, options))
+                return reasoners[-1]
+
+            return make
+
+        try:
+            yield reasoner_for
+        finally:
+            for reasoner in reasoners:
+                if line := told_replies(reasoner.counts()):
+                    runtime.message(line)
+
+
+def _calls_folder(memory: str, runtime: Runtime) -> Path | None:
+    """Return where the calls of a memory are recorded by default; nowhere for a server's."""
+    from ldm.memory.store import CALLS, is_server
+
+    if is_server(memory):
+        runtime.message("The calls of a memory on a server are recorded with --record FOLDER only.")
+        return None
+    return Path(memory) / CALLS

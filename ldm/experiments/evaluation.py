@@ -1,0 +1,387 @@
+"""Evaluations: one agent or several on the same tasks, recorded, resumable and comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldm.errors import LdmError
+from ldm.experiments.builders import (
+    PlayerBuilder,
+    agent_of,
+    agent_options,
+    build_environment,
+    no_model,
+    option_names,
+)
+from ldm.experiments.data import evaluation_split, with_data
+from ldm.experiments.grid import Grid, label, labelled, say_limits
+from ldm.experiments.lifecycle import (
+    Checked,
+    Recorded,
+    discard,
+    discarding,
+    recorded_spec,
+    reopen,
+    shared,
+    short,
+    start,
+)
+from ldm.experiments.options import full_location, sorted_settings
+from ldm.experiments.runtime import Runtime
+from ldm.experiments.specs import EvaluationSpec
+from ldm.llm.estimate import SAMPLE, cost_lines
+from ldm.llm.models import ModelOptions, listed
+
+if TYPE_CHECKING:
+    from ldm.eval import Report
+    from ldm.runs import Run
+    from ldm.types import EpisodeResult, Task, Usage
+
+#: Tuples that are named, of those recalled only after refinement.
+NAMED = 5
+
+
+def evaluate(
+    spec: EvaluationSpec, *, models: ModelOptions | None = None, runtime: Runtime | None = None
+) -> Report:
+    """Evaluate an agent on the tasks of a split; the run is recorded below `runtime.runs`.
+
+    models: which language models are called, for agents that need one.
+    Raises LdmError where a name, an option, data or the memory does not fit, where a task is also a
+    source of the memory (LeakageError), and Interrupted, WorkerDied or RunStopped, after which
+    `ldm eval --resume` goes on.
+    """
+    runtime = runtime or Runtime()
+    return prepare([resolve(spec, runtime)], models or ModelOptions(), runtime).play()[0]
+
+
+def evaluate_all(
+    spec: EvaluationSpec,
+    grid: Grid,
+    *,
+    models: ModelOptions | None = None,
+    runtime: Runtime | None = None,
+) -> tuple[Report, ...]:
+    """Evaluate several agents, generations or settings on the same tasks; see `Grid`.
+
+    Raises what `evaluate` raises.
+    """
+    runtime = runtime or Runtime()
+    specs = grid.specs(resolve(spec, runtime), runtime)
+    return prepare(specs, models or ModelOptions(), runtime).play()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Finished evaluations side by side. lines: the paired difference of each two."""
+
+    reports: tuple[Report, ...]
+    lines: tuple[str, ...]
+
+
+def compare(runs: Sequence[str | Path], *, folder: Path = Path("runs")) -> Comparison:
+    """Compare finished evaluations, by directory or id below `folder`, on the same tasks.
+
+    Raises LdmError where there are fewer than two, or where their protocols differ.
+    """
+    from ldm.eval import results
+    from ldm.eval.report import gains
+    from ldm.runs import differences
+
+    if len(runs) < 2:
+        raise LdmError("One run cannot be compared.", "Name two or more.")
+    recorded = [recorded_spec(str(run), EvaluationSpec, folder) for run in runs]
+    first = recorded[0][0]
+    for other, _ in recorded[1:]:
+        differing = differences(first.manifest.protocol, other.manifest.protocol)
+        if differing:
+            raise LdmError(
+                f"{first.directory} and {other.directory} cannot be compared. Their protocols "
+                f"differ: {'; '.join(differing)}.",
+                "Evaluate both in the same way.",
+            )
+    reports = [_report(spec, run, results(run)) for run, spec in recorded]
+    named = labelled([spec for _, spec in recorded], reports)
+    return Comparison(named, tuple(gains(named)))
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Recorded evaluations on the same tasks, to be played one after the other."""
+
+    members: tuple[Recorded[EvaluationSpec], ...]
+    runtime: Runtime
+
+    @property
+    def resume_command(self) -> str:
+        """The command that goes on with all of them: the first run names the others."""
+        return self.members[0].run.resume_command
+
+    def play(self) -> tuple[Report, ...]:
+        """Play all tasks that are not recorded yet; the reports, under labels of their own.
+
+        An error that stops one says how to go on with all of them. Where nothing has happened in
+        any, those that are new are removed.
+        """
+        reports = []
+        for member in self.members:
+            try:
+                with discarding(self.members):
+                    reports.append(self._played(member))
+            except LdmError as error:
+                own = member.run.resume_command
+                error.remedy = error.remedy.replace(own, self.resume_command)
+                raise
+        return labelled([member.spec for member in self.members], reports)
+
+    def estimate(self) -> Iterator[str]:
+        """Play a few tasks of each run that calls a model; yield lines on what all will cost.
+
+        All runs can go on. Raises LdmError where none calls a model.
+        """
+        if not any(member.calls_models for member in self.members):
+            discard(self.members)
+            agent = self.members[0].spec.agent
+            raise LdmError(f"The agent {agent} calls no model: it costs nothing.", "")
+        for member in self.members:
+            if not member.calls_models:
+                yield f"{label(member.spec)} calls no model: it costs nothing."
+                continue
+            with discarding(self.members):
+                usages = self._sampled(member)
+            if len(self.members) > 1:
+                yield f"{label(member.spec)}:"
+            yield from cost_lines(usages, len(member.tasks), member.models, "tasks")
+        yield f"Go on with `{self.resume_command}`; nothing is paid twice."
+
+    def refined_lines(self) -> list[str]:
+        """Return what was recalled of the newest generation's own tuples, where others stand by."""
+        from ldm.eval import refined_recalls
+        from ldm.memory import inspect
+
+        newest = max(self.members, key=lambda member: member.spec.generation or 0)
+        oldest = min(member.spec.generation or 0 for member in self.members)
+        if not newest.spec.memory_digest or (newest.spec.generation or 0) == oldest:
+            return []
+        rows = inspect(newest.spec.memory, newest.tasks[0].env, newest.spec.generation).rows
+        added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
+        recalls = refined_recalls(newest.run, frozenset(added))
+        lines = [
+            f"Of the {len(added)} tuples that came after generation {oldest}, "
+            f"{len(recalls.counts)} were recalled, in {recalls.steps} of {recalls.all_steps} steps "
+            f"of {recalls.tasks} tasks."
+        ]
+        for tuple_id, count in recalls.counts[:NAMED]:
+            row = added[tuple_id]
+            observation = " ".join(row.observation.split())[:100]
+            lines.append(f"  {count:>4} times: {row.goal} | {observation} -> {row.action}")
+        return lines
+
+    def _played(self, member: Recorded[EvaluationSpec]) -> Report:
+        from ldm.eval import evaluate as play
+
+        successes: list[bool] = []
+        spec, runtime = member.spec, self.runtime
+
+        def on_result(result: EpisodeResult) -> None:
+            if result.end != "error":
+                successes.append(result.success)
+            advance(f"success {100 * sum(successes) / max(1, len(successes)):.1f} %")
+
+        name = f"{short(label(spec))} on {short(spec.env)}"
+        with (
+            runtime.progress(name, len(member.tasks)) as advance,
+            shared(member, PlayerBuilder(spec, runtime.cache), runtime) as builder,
+        ):
+            results = play(
+                member.run,
+                builder,
+                member.tasks,
+                workers=member.workers(runtime),
+                threads=member.calls_models,
+                on_result=on_result,
+            )
+        return _report(spec, member.run, results)
+
+    def _sampled(self, member: Recorded[EvaluationSpec]) -> list[Usage]:
+        """Play a few tasks; return what they cost."""
+        from ldm.eval import sample, select
+
+        tasks = select(member.tasks, limit=min(SAMPLE, len(member.tasks)))
+        builder = PlayerBuilder(member.spec, self.runtime.cache)
+        with shared(member, builder, self.runtime) as build:
+            results = sample(
+                member.run,
+                build,
+                member.tasks,
+                tasks,
+                workers=member.workers(self.runtime),
+                threads=True,
+            )
+        return [result.usage for result in results]
+
+
+def remembered(memory: str) -> tuple[str, ...]:
+    """Return the environments with a memory at this place. Raises LdmError where there is none."""
+    from ldm.memory import environments
+
+    names = environments(memory)
+    if not names:
+        raise LdmError(
+            f"There is no memory at {memory}, so there is nothing to evaluate.",
+            "Build one with `ldm build-memory data/`, or name an environment with --env.",
+        )
+    return names
+
+
+def resolve(spec: EvaluationSpec, runtime: Runtime) -> EvaluationSpec:
+    """Return the spec with its split, its data and the memory's full place filled in."""
+    options = with_data(spec.env, spec.env_options, runtime)
+    split = evaluation_split(spec.env, spec.split, options, runtime)
+    memory = full_location(spec.memory)
+    return replace(spec, split=split, env_options=options, memory=memory)
+
+
+def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runtime) -> Evaluation:
+    """Write the runs of resolved specs: the first agent's, and those that it is compared with.
+
+    Each names the next one as its companion, so that resuming the first resumes all. Nothing is
+    written where something does not fit. Raises LdmError as `evaluate`.
+    """
+    specs = [_with_digests(spec) for spec in specs]
+    for spec in {spec.agent: spec for spec in specs}.values():
+        _check_models(spec, models, runtime)
+    say_limits(specs, models, runtime)
+    checked = [check(spec, runtime) for spec in specs]
+    members: list[Recorded[EvaluationSpec]] = []
+    companion = ""
+    for one in reversed(checked):
+        subject = (short(one.spec.env), one.spec.split, short(label(one.spec)))
+        members.insert(0, start(one, subject, models, runtime, companion=companion))
+        companion = members[0].run.manifest.id
+    return Evaluation(tuple(members), runtime)
+
+
+def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> Evaluation:
+    """Return a recorded evaluation, and those that it is compared with, to be played on.
+
+    models: changes to the recorded model options. Raises LdmError as `lifecycle.reopen`.
+    """
+    members = []
+    while True:
+        member = reopen(run, spec, lambda spec: check(spec, runtime), models)
+        members.append(member)
+        companion = run.manifest.arguments.get("companion", "")
+        if not companion:
+            break
+        name = str(run.directory.parent / companion)
+        run, spec = recorded_spec(name, EvaluationSpec, runtime.runs)
+    for agent in {member.spec.agent: member for member in members}.values():
+        _check_models(agent.spec, agent.models, runtime)
+    return Evaluation(tuple(members), runtime)
+
+
+def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
+    """Return the spec with its generation settled, its tasks and its protocol; writes nothing.
+
+    Raises LdmError where something does not fit, LeakageError where a task is also a source of the
+    memory or of what the agent's prompts show.
+    """
+    from ldm.eval import check_leakage, protocol, select
+    from ldm.memory import inspect
+
+    agent_options(spec)
+    env = build_environment(spec.env, spec.env_options, runtime.cache)
+    try:
+        tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
+        _check_examples(spec, env.card.name, tasks)
+        if "memory" in agent_of(spec).needs:
+            contents = inspect(spec.memory, env.card.name, spec.generation)
+            check_leakage(contents.sources(), tasks)
+            generation = contents.generation
+            generation.check_embedder(spec.embedder or generation.embedder)
+            spec = replace(
+                spec,
+                generation=generation.number,
+                embedder=generation.embedder,
+                memory_digest=generation.digest,
+            )
+        return Checked(spec, tasks, protocol(env, spec.split, tasks))
+    finally:
+        env.close()
+
+
+def _with_digests(spec: EvaluationSpec) -> EvaluationSpec:
+    """Return the spec with full paths of the files that agent options name, and their digests."""
+    options = dict(spec.agent_options)
+    for name, (digest_name, digest) in getattr(agent_of(spec).Options, "digests", {}).items():
+        if name in options:
+            path = Path(options[name]).expanduser().absolute()
+            options |= {name: str(path), digest_name: digest(path)}
+    return replace(spec, agent_options=sorted_settings(options))
+
+
+def _check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:
+    """Raise LdmError where the agent needs a model that cannot be had; say which are used."""
+    needs = agent_of(spec).needs
+    called = spec.roles(models)
+    if not called:
+        if "reasoner" in needs:
+            runtime.message("No language model is used: the offline reasoner decides.")
+        elif models.configured:
+            runtime.message(f"The agent {spec.agent} calls no language model: none is used.")
+        return
+    if not models.configured:
+        raise no_model(spec)
+    if not models.replay:
+        shown = listed(models.of(called))
+        runtime.message(f"Models at {runtime.connection().shown}: {shown}.")
+
+
+def _check_examples(spec: EvaluationSpec, env: str, tasks: Sequence[Task]) -> None:
+    """Raise LeakageError where the agent's prompts show one of the tasks.
+
+    Raises LdmError where the agent has no plan for the kind of one of them.
+    """
+    from ldm.eval import check_leakage
+
+    agent = agent_of(spec)
+    sources = getattr(agent, "sources", None)  # of agents with demonstrations or plans only
+    if sources is None:
+        return
+    options = agent_options(spec)
+    kinds = getattr(agent, "kinds", None)  # of agents that know only some kinds of task
+    known = None if kinds is None else kinds(options, env)
+    if known is not None and (lacking := sorted({task.kind for task in tasks} - known)):
+        raise LdmError(
+            f"There is no plan for {', '.join(lacking)} in {dict(spec.agent_options)['plans']}.",
+            f"Evaluate the others, --kinds {','.join(sorted(known))}, or make one with "
+            f"`ldm autoplan --env {env} --kind {lacking[0]}`.",
+        )
+    what = f"the demonstrations of {spec.agent}"
+    remedy = (
+        "Evaluate other tasks, show others with --set demonstrations=FILE, or none with "
+        "--set shots=0."
+    )
+    if "plans" in option_names(spec):
+        what = f"the plans of {spec.agent}: they were made from them"
+        remedy = "Evaluate other tasks, or name other plans with --plans FOLDER."
+    check_leakage(sources(options, env), tasks, what=what, remedy=remedy)
+
+
+def _report(spec: EvaluationSpec, run: Run, results: Sequence[EpisodeResult]) -> Report:
+    """Return what is shown of finished results."""
+    from ldm.eval import Report, summarize
+
+    return Report(
+        env=spec.env,
+        split=spec.split,
+        label=label(spec),
+        sees_reward=agent_of(spec).sees_reward,
+        directory=run.directory,
+        summary=summarize(results, seed=spec.seed),
+        results=tuple(results),
+    )

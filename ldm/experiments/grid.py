@@ -1,0 +1,152 @@
+"""Several evaluations at once: agents × generations × control × sweep, and their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ldm.errors import LdmError
+from ldm.experiments.builders import agent_of, option_names
+from ldm.experiments.options import Settings, sorted_settings
+from ldm.experiments.specs import EvaluationSpec
+
+if TYPE_CHECKING:
+    from ldm.eval import Report
+    from ldm.experiments.runtime import Runtime
+    from ldm.llm.models import ModelOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What an evaluation is multiplied by.
+
+    agents: () for the spec's own. generations: further ones of the memory, None for the newest.
+    control: "random" or "none", tuples of which each agent with such an option is evaluated, too.
+    sweep: "NAME=A,B,C", an agent option and its values.
+    """
+
+    agents: tuple[str, ...] = ()
+    generations: tuple[int | None, ...] = ()
+    control: str | None = None
+    sweep: str | None = None
+
+    def specs(self, spec: EvaluationSpec, runtime: Runtime) -> list[EvaluationSpec]:
+        """Return all evaluations: each agent's, followed by those it is compared with.
+
+        Raises LdmError where an option belongs to no agent, or a control to none.
+        """
+        return _swept(self._compared(_per_agent(spec, self.agents, runtime)), self.sweep)
+
+    def _compared(self, specs: Sequence[EvaluationSpec]) -> list[EvaluationSpec]:
+        """Return each spec followed by its other generations and its control.
+
+        Of several agents only those that recall tuples are evaluated with other generations.
+        """
+        result: list[EvaluationSpec] = []
+        alone = len(specs) == 1
+        controllable = [spec for spec in specs if "control" in option_names(spec)]
+        for spec in specs:
+            result.append(spec)
+            if alone or "memory" in agent_of(spec).needs:
+                result += (replace(spec, generation=g, memory_digest="") for g in self.generations)
+            if self.control is not None and spec in controllable:
+                result.append(with_option(spec, "control", self.control))
+        if self.control is not None and not controllable:
+            name = f"The agent {specs[0].agent} recalls" if alone else "These agents recall"
+            raise LdmError(
+                f"{name} no tuples, so there is nothing to control for.", "Leave out --control."
+            )
+        return result
+
+
+def with_option(spec: EvaluationSpec, name: str, value: str) -> EvaluationSpec:
+    """Return the spec with one more agent option."""
+    return replace(spec, agent_options=sorted_settings({**dict(spec.agent_options), name: value}))
+
+
+def fitting(options: Settings, spec: EvaluationSpec) -> Settings:
+    """Return those of the options that the spec's agent has."""
+    known = option_names(spec)
+    return tuple(option for option in options if option[0] in known)
+
+
+def say_limits(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runtime) -> None:
+    """Say that limits on cost hold for each run, where several runs call models."""
+    calling = [spec for spec in specs if spec.roles(models)]
+    limits = {
+        "--max-usd": models.max_usd,
+        "--max-tokens": models.max_tokens,
+        "--max-calls": models.max_calls,
+    }
+    names = [option for option, value in limits.items() if value is not None]
+    if names and len(calling) > 1:
+        runtime.message(f"{', '.join(names)}: the limit holds for each of {len(calling)} runs.")
+
+
+def label(spec: EvaluationSpec) -> str:
+    """Return the agent, and whether it is a control, for tables and run ids."""
+    control = dict(spec.agent_options).get("control")
+    return f"{spec.agent} control={control}" if control else spec.agent
+
+
+def labelled(specs: Sequence[EvaluationSpec], reports: Sequence[Report]) -> tuple[Report, ...]:
+    """Return the reports under labels that tell them apart: memory generation, agent options."""
+    numbers = {spec.generation for spec in specs if spec.memory_digest}
+    labels = [
+        f"{label(spec)} generation {spec.generation}"
+        if len(numbers) > 1 and spec.memory_digest
+        else label(spec)
+        for spec in specs
+    ]
+    result = []
+    for spec, report, name in zip(specs, reports, labels, strict=True):
+        alike = [dict(s.agent_options) for s, n in zip(specs, labels, strict=True) if n == name]
+        options = dict(spec.agent_options)
+        differing = [
+            f"{option}={options.get(option, 'default')}"
+            for option in sorted({option for others in alike for option in others})
+            if len({others.get(option) for others in alike}) > 1
+        ]
+        result.append(replace(report, label=" ".join([name, *differing])))
+    return tuple(result)
+
+
+def _per_agent(
+    spec: EvaluationSpec, agents: Sequence[str], runtime: Runtime
+) -> list[EvaluationSpec]:
+    """Return a spec for each agent, each with those of the options that the agent has."""
+    if len(agents) < 2:
+        return [replace(spec, agent=agents[0])] if agents else [spec]
+    specs = [replace(spec, agent=agent) for agent in agents]
+    known = {one.agent: option_names(one) for one in specs}
+    for name, value in spec.agent_options:
+        lacking = [agent for agent in known if name not in known[agent]]
+        if len(lacking) == len(known):
+            raise LdmError(
+                f"None of the agents {', '.join(known)} has an option {name!r}.",
+                "See what each has: ldm agents.",
+            )
+        if lacking:
+            runtime.message(f"--set {name}={value} has no effect on {', '.join(lacking)}.")
+    return [replace(one, agent_options=fitting(spec.agent_options, one)) for one in specs]
+
+
+def _swept(specs: Sequence[EvaluationSpec], sweep: str | None) -> list[EvaluationSpec]:
+    """Return each spec once for every value of the sweep, where its agent has that option."""
+    if sweep is None:
+        return list(specs)
+    name, _, text = (part.strip() for part in sweep.partition("="))
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    if not name or not values:
+        raise LdmError(f"--sweep {sweep} is not NAME=A,B,C.", "For example --sweep d_max=1,2,3.")
+    if not any(name in option_names(spec) for spec in specs):
+        agents = ", ".join(dict.fromkeys(spec.agent for spec in specs))
+        raise LdmError(f"{agents} has no option {name!r} to sweep.", "See: ldm agents.")
+    result: list[EvaluationSpec] = []
+    for spec in specs:
+        if name in option_names(spec):
+            result += (with_option(spec, name, value) for value in values)
+        else:
+            result.append(spec)
+    return result

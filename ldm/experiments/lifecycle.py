@@ -1,0 +1,197 @@
+"""The life of a recorded experiment: start, resume, verify that nothing has changed, discard.
+
+Evaluations, refinements and plan optimisations all go through here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
+from ldm.experiments.builders import Builder, Shared
+from ldm.experiments.specs import Spec
+from ldm.llm.models import ModelOptions, serving
+
+if TYPE_CHECKING:
+    from ldm.experiments.runtime import Runtime
+    from ldm.runs import Run
+    from ldm.types import Task
+
+#: What stops a run that can go on: the run is kept.
+STOPPED = (Interrupted, WorkerDied, RunStopped)
+
+S = TypeVar("S", bound=Spec)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(Generic[S]):
+    """A spec with nothing left open, and what follows from it: its tasks and its protocol."""
+
+    spec: S
+    tasks: tuple[Task, ...]
+    protocol: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(Generic[S]):
+    """An experiment on disk, ready to be carried out.
+
+    new: whether it was started just now, and is to be removed if nothing comes of it.
+    """
+
+    spec: S
+    run: Run
+    tasks: tuple[Task, ...]
+    models: ModelOptions
+    new: bool
+
+    @property
+    def calls_models(self) -> bool:
+        """Whether a model is called."""
+        return bool(self.spec.roles(self.models))
+
+    @property
+    def untouched(self) -> bool:
+        """Whether it is new, nothing happened in it and no call was paid."""
+        from ldm.llm.recording import FILE
+
+        return self.new and not self.run.begun and not (self.run.directory / FILE).exists()
+
+    def workers(self, runtime: Runtime) -> int:
+        """Return how many tasks to work on at a time."""
+        return runtime.workers_for(self.models.in_flight if self.calls_models else None)
+
+
+def start(
+    checked: Checked[S],
+    subject: Sequence[str],
+    models: ModelOptions,
+    runtime: Runtime,
+    **arguments: Any,
+) -> Recorded[S]:
+    """Write a new run. subject: what its id begins with; arguments: more for run.json.
+
+    Raises LdmError where it cannot be written, or where a model that is called is not named.
+    """
+    from ldm import prompts
+    from ldm.runs import Manifest, create
+
+    spec = checked.spec
+    called = spec.roles(models)
+    names = {"embedder": spec.embedder} if spec.embedder else {}
+    values: dict[str, Any] = {"plan": plain(spec), **arguments}
+    digests: dict[str, str] = {}
+    if called:
+        names |= models.of(called)
+        if not models.replay:
+            names["server"] = runtime.connection().shown
+        values["models"] = asdict(models)
+        digests = {k: v for k, v in prompts.digests().items() if k.startswith(spec.prompts)}
+    manifest = Manifest(
+        command=spec.command,
+        arguments=values,
+        protocol=dict(checked.protocol),
+        models=names,
+        seeds={"seed": spec.seed},
+        prompts=digests,
+    )
+    return Recorded(spec, create(runtime.runs, subject, manifest), checked.tasks, models, new=True)
+
+
+def recorded_spec(name: str, spec_type: type[S], runs: Path) -> tuple[Run, S]:
+    """Return a recorded run, by its directory or id, and its spec.
+
+    Raises LdmError where there is none, or where it is another kind of experiment.
+    """
+    from ldm import records
+    from ldm.runs import MANIFEST, open_run
+
+    run = open_run(name, runs)
+    if run.manifest.command != spec_type.command:
+        raise LdmError(
+            f"{run.directory} is no {spec_type.noun}.", f"Go on with `{run.resume_command}`."
+        )
+    text = json.dumps(run.manifest.arguments.get("plan", {}))
+    return run, records.loads(text, spec_type, file=str(run.directory / MANIFEST))
+
+
+def reopen(
+    run: Run, spec: S, check: Callable[[S], Checked[S]], models: ModelOptions
+) -> Recorded[S]:
+    """Return a recorded experiment, after making sure that it would be the same as before.
+
+    models: changes to the recorded model options, such as limits.
+    Raises LdmError where data, environment, memory or models are not what they were.
+    """
+    from ldm.runs import MANIFEST, differences
+
+    if "models" in run.manifest.arguments:
+        values = run.manifest.arguments["models"]
+        recorded = ModelOptions.recorded(values, run.directory / MANIFEST)
+        models = recorded.resumed(models, str(run.directory))
+    checked = check(spec)
+    changes = differences(run.manifest.protocol, checked.protocol)
+    if checked.spec.memory_digest != spec.memory_digest:
+        changes.append(f"the memory at {spec.memory} holds other tuples")
+    if changes:
+        raise LdmError(
+            f"{run.directory} cannot be resumed, because something has changed: {changes[0]}.",
+            "Start a new run.",
+        )
+    return Recorded(spec, run, checked.tasks, models, new=False)
+
+
+@contextmanager
+def discarding(experiments: Sequence[Recorded[Any]]) -> Iterator[None]:
+    """Remove experiments whose runs name each other if an error ends this and nothing happened.
+
+    What was stopped, by the user or by a limit, is kept: it can go on.
+    """
+    try:
+        yield
+    except STOPPED:
+        raise
+    except LdmError:
+        discard(experiments)
+        raise
+
+
+def discard(experiments: Sequence[Recorded[Any]]) -> None:
+    """Remove experiments that were started just now and are untouched: all of them or none."""
+    if all(experiment.untouched for experiment in experiments):
+        for experiment in experiments:
+            experiment.run.remove()
+
+
+@contextmanager
+def shared(
+    experiment: Recorded[Any], builder: Builder[T], runtime: Runtime
+) -> Iterator[Builder[T] | Shared[T]]:
+    """Yield what builds workers: with models, one that shares them between threads."""
+    if not experiment.calls_models:
+        yield builder
+        return
+    directory = experiment.run.directory
+    where = " in this run"
+    with serving(
+        experiment.models, runtime.connection, directory, runtime.message, where
+    ) as models:
+        yield Shared(builder, models)
+
+
+def plain(record: object) -> Any:
+    """Return a record as JSON values."""
+    from ldm import records
+
+    return json.loads(records.dumps(record))
+
+
+def short(name: str) -> str:
+    """Return a name without its module, for ids and progress bars."""
+    return name.rpartition(":")[2]

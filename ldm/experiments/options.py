@@ -1,0 +1,69 @@
+"""Options as text: how settings of agents and environments are written, recorded and read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from ldm.errors import LdmError
+
+#: (field, value as written) of a dataclass of options, sorted by field.
+Settings = tuple[tuple[str, str], ...]
+
+
+def settings(**values: object) -> Settings:
+    """Return options as specs hold them: `settings(k=7, history="none")`; None leaves one out."""
+    return sorted_settings({k: str(v) for k, v in values.items() if v is not None})
+
+
+def sorted_settings(values: Mapping[str, str]) -> Settings:
+    """Return the options of a mapping, sorted by their names."""
+    return tuple(sorted(values.items()))
+
+
+def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:
+    """Return an `options` (a dataclass with defaults) with the fields in `values` read as written.
+
+    owner: whose options these are, for messages. Tuples are written with commas, None as "none".
+    Raises LdmError for an unknown field and for a value that its type does not allow.
+    """
+    hints = get_type_hints(options)
+    known = [field.name for field in fields(options)]
+    for name in values:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            raise LdmError(
+                f"The {owner} has no option {name!r}.",
+                f"{hint}It has: {', '.join(known) or 'none'}.",
+            )
+    parsed = {name: _parsed(name, value, hints[name], owner) for name, value in values.items()}
+    try:
+        return options(**parsed)
+    except ValueError as error:
+        raise LdmError(f"The {owner} refuses its options: {error}.", "Change --set.") from error
+
+
+def _parsed(name: str, text: str, hint: Any, owner: str) -> Any:
+    from pydantic import TypeAdapter, ValidationError
+
+    value: Any = text
+    if text.lower() == "none" and type(None) in get_args(hint):
+        value = None
+    elif get_origin(hint) in (tuple, list, frozenset):
+        value = tuple(part.strip() for part in text.split(",") if part.strip())
+    try:
+        return TypeAdapter(hint).validate_python(value)
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"]
+        raise LdmError(
+            f"{name}={text} does not fit the {owner}: {message}.", f"Change --set {name}=…."
+        ) from error
+
+
+def full_location(memory: str) -> str:
+    """Return the memory's place as a run records it, to be resumed from any directory."""
+    return memory if "://" in memory else str(Path(memory).expanduser().absolute())

@@ -1,0 +1,282 @@
+"""Refinements: training goals are explored, and what was done better joins the memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from ldm.errors import LdmError
+from ldm.experiments.builders import ExplorerBuilder, Shared, build_environment, opener
+from ldm.experiments.data import training_split, with_data
+from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, shared, short, start
+from ldm.experiments.options import full_location, override
+from ldm.experiments.runtime import Runtime
+from ldm.experiments.specs import RefinementSpec
+from ldm.llm.models import ModelOptions
+
+if TYPE_CHECKING:
+    from ldm.episode import Environment
+    from ldm.explore import ExploredGoal
+    from ldm.memory import Contents, Generation
+    from ldm.runs import Run
+    from ldm.types import Task
+
+DEFAULT_GOALS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """Which training goals to explore.
+
+    count: how many new ones, kinds evenly. ids: these and no others. kinds: only of these task
+    kinds. reuse: allow goals that the memory knows already.
+    """
+
+    count: int = DEFAULT_GOALS
+    ids: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    reuse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """What a refinement came to. generation: None where nothing was added yet."""
+
+    spec: RefinementSpec
+    run: Run
+    explored: tuple[ExploredGoal, ...]
+    generation: Generation | None
+
+
+def refine(
+    spec: RefinementSpec,
+    goals: Goals | None = None,
+    *,
+    models: ModelOptions | None = None,
+    runtime: Runtime | None = None,
+    dry_run: bool = False,
+) -> Refined:
+    """Explore training goals; what was done better becomes the memory's next generation.
+
+    spec.env: "" takes the memory's only environment. dry_run: explore, and add nothing yet.
+    Raises LdmError where a name, an option, data or the memory does not fit, and Interrupted,
+    WorkerDied or RunStopped, after which `ldm refine --resume` goes on.
+    """
+    runtime = runtime or Runtime()
+    recorded = prepare(spec, goals or Goals(), models or ModelOptions(), runtime, dry_run=dry_run)
+    return carry_out(recorded, runtime, dry_run=dry_run)
+
+
+def prepare(
+    spec: RefinementSpec, goals: Goals, models: ModelOptions, runtime: Runtime, *, dry_run: bool
+) -> Recorded[RefinementSpec]:
+    """Write a new run, with its goals chosen. Nothing is written where something does not fit."""
+    from ldm.eval import protocol
+    from ldm.memory import inspect
+
+    spec = _resolved(spec, runtime)
+    env = build_environment(spec.env, spec.env_options, runtime.cache)
+    try:
+        contents = inspect(spec.memory, env.card.name, spec.generation)
+        base = contents.generation
+        base.check_embedder(spec.embedder or base.embedder)
+        if not dry_run:
+            _check_newest(spec.memory, base)
+        spec = replace(
+            spec, generation=base.number, embedder=base.embedder, memory_digest=base.digest
+        )
+        tasks = _chosen(spec, goals, env, contents, runtime)
+        spec = replace(spec, tasks=tuple(task.id for task in tasks))
+        checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
+    finally:
+        env.close()
+    if not models.configured:
+        runtime.message("No language model is used: the offline reasoner decides.")
+    elif not models.replay:
+        where = runtime.connection().shown
+        runtime.message(f"{models.roles()['reasoner']} at {where} decides.")
+    return start(checked, ("refine", short(spec.env), spec.split), models, runtime)
+
+
+def resume(
+    run: Run, spec: RefinementSpec, models: ModelOptions, runtime: Runtime
+) -> Recorded[RefinementSpec]:
+    """Return a recorded refinement, to go on with. models: changes to the recorded options.
+
+    Raises LdmError as `lifecycle.reopen`.
+    """
+    return reopen(run, spec, lambda spec: _check(spec, runtime), models)
+
+
+def carry_out(
+    recorded: Recorded[RefinementSpec], runtime: Runtime, *, dry_run: bool = False
+) -> Refined:
+    """Explore the goals that are not explored yet, and add what was found unless `dry_run`."""
+    explored = _explored(recorded, runtime)
+    generation = None if dry_run else _extended(recorded, explored, runtime)
+    return Refined(recorded.spec, recorded.run, tuple(explored), generation)
+
+
+def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[ExploredGoal]:
+    from ldm.eval.report import told_replies
+    from ldm.explore import refine as explore
+
+    spec = recorded.spec
+    improved: list[bool] = []
+
+    def on_result(explored: ExploredGoal) -> None:
+        improved.append(any(tree.improved for tree in explored.trees))
+        advance(f"improved {sum(improved)}")
+
+    with (
+        discarding([recorded]),
+        runtime.progress(f"refine {short(spec.env)}", len(recorded.tasks)) as advance,
+        shared(recorded, ExplorerBuilder(spec, runtime.cache), runtime) as builder,
+    ):
+        try:
+            return explore(
+                recorded.run,
+                builder,
+                recorded.tasks,
+                workers=recorded.workers(runtime),
+                threads=recorded.calls_models,
+                on_result=on_result,
+            )
+        finally:
+            if isinstance(builder, Shared):
+                counts = Counter[str]()
+                for equipment in builder.built:
+                    counts.update(equipment.reasoner.counts())
+                if line := told_replies(counts):
+                    runtime.message(line)
+
+
+def _extended(
+    recorded: Recorded[RefinementSpec], explored: Sequence[ExploredGoal], runtime: Runtime
+) -> Generation:
+    """Add what was found to the memory, as its next generation."""
+    from ldm.embed import load_embedder
+    from ldm.explore.report import totals
+    from ldm.memory import extend, generations
+
+    spec, models = recorded.spec, recorded.models
+    known = generations(spec.memory, explored[0].task.env)
+    base = next(generation for generation in known if generation.number == spec.generation)
+    total = totals(explored)
+    options = {name: str(value) for name, value in asdict(spec.refine_options()).items()}
+    settings = {
+        "goals": str(total.goals),
+        "improved": str(total.improved),
+        **options,
+        **dict(spec.policy_options),
+        "seed": str(spec.seed),
+        "reasoner": models.roles()["reasoner"] if models.configured else "offline",
+    }
+    with runtime.stages() as on_progress:
+        return extend(
+            spec.memory,
+            base,
+            [row for one in explored for row in one.added],
+            load_embedder(spec.embedder),
+            tasks=[one.task.id for one in explored if not one.error],
+            settings=settings,
+            on_progress=on_progress,
+        )
+
+
+def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
+    """Fill in environment, data, training split and the memory's full place."""
+    from ldm.policy import PolicyOptions
+
+    memory = full_location(spec.memory)
+    env = spec.env or only_environment(memory)
+    override(PolicyOptions, dict(spec.policy_options), "policy")
+    options = with_data(env, spec.env_options, runtime)
+    split = training_split(env, spec.split, options, runtime)
+    spec = replace(spec, env=env, split=split, memory=memory, env_options=options)
+    spec.refine_options()
+    return spec
+
+
+def only_environment(memory: str) -> str:
+    """Return the only environment that a memory holds. Raises LdmError for none or several."""
+    from ldm.memory import environments
+
+    names = environments(memory)
+    if len(names) != 1:
+        raise LdmError(
+            f"{memory} holds {len(names)} environments: {', '.join(names) or 'none'}.",
+            "Name one with --env." if names else "Make a memory with `ldm build-memory DATA`.",
+        )
+    return names[0]
+
+
+def _check(spec: RefinementSpec, runtime: Runtime) -> Checked[RefinementSpec]:
+    """Return the goals of a recorded refinement, and the memory's digest as it is now."""
+    from ldm.eval import protocol, select
+    from ldm.memory import generations
+
+    env = build_environment(spec.env, spec.env_options, runtime.cache)
+    try:
+        tasks = select(env.tasks(spec.split), ids=spec.tasks)
+        digests = {g.number: g.digest for g in generations(spec.memory, env.card.name)}
+        spec = replace(spec, memory_digest=digests.get(spec.generation or 0, ""))
+        return Checked(spec, tasks, protocol(env, spec.split, tasks))
+    finally:
+        env.close()
+
+
+def _check_newest(memory: str, base: Generation) -> None:
+    """Raise LdmError where `base` is not the newest generation, which alone can be added to."""
+    from ldm.memory import generations
+
+    newest = generations(memory, base.env)[-1]
+    if newest.number != base.number:
+        raise LdmError(
+            f"Generation {base.number} is not the newest of {base.env}, so nothing can be added to "
+            f"it: there is {newest.number}.",
+            f"Use --dry-run, or go back with `ldm memory rollback {base.number}`.",
+        )
+
+
+def _chosen(
+    spec: RefinementSpec, goals: Goals, env: Environment, contents: Contents, runtime: Runtime
+) -> tuple[Task, ...]:
+    """Return the goals to explore: those named, or some of the new ones."""
+    from ldm.errors import LeakageError
+    from ldm.eval import select
+    from ldm.explore import evaluated_leak_keys, new_goals, rejected_goal
+    from ldm.memory import generations
+
+    tasks = env.tasks(spec.split)
+    evaluated = evaluated_leak_keys(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
+    before = [
+        generation
+        for generation in generations(spec.memory, env.card.name)
+        if generation.number <= contents.generation.number
+    ]
+    new = new_goals(
+        tasks,
+        evaluated=evaluated,
+        remembered=contents.sources(),
+        explored=frozenset(task for generation in before for task in generation.tasks),
+        reuse=goals.reuse,
+    )
+    if goals.ids:
+        chosen = select(tasks, ids=goals.ids, kinds=goals.kinds)
+        if refused := rejected_goal(chosen, new, evaluated):
+            task, why = refused
+            if task.leak_key in evaluated:
+                raise LeakageError([task.leak_key], "Explore other goals; this one was evaluated.")
+            raise LdmError(f"The goal {task.id} {why}.", "Explore others, or use --reuse-goals.")
+        return chosen
+    if left_out := sum(task.leak_key in evaluated for task in tasks):
+        runtime.message(f"{left_out} goals of {spec.split} were evaluated: they are left out.")
+    if not new:
+        raise LdmError(
+            f"All {len(tasks)} goals of {spec.split} are known already.",
+            "Explore another split, or use --reuse-goals.",
+        )
+    return select(new, kinds=goals.kinds, limit=goals.count, seed=spec.seed)

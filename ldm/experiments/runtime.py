@@ -1,0 +1,90 @@
+"""What an experiment takes from its surroundings: places, workers, the model server, callbacks.
+
+Nothing here changes a result, so nothing here is recorded with it. The command line fills a
+`Runtime` from options and environment variables; from Python the defaults are quiet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ldm.errors import LdmError
+
+if TYPE_CHECKING:
+    from ldm.llm.service import Connection
+    from ldm.memory import OnProgress
+
+DEFAULT_RUNS = Path("runs")
+
+
+class Advance(Protocol):
+    """Moves a progress display on by one item, with a short note on how it goes."""
+
+    def __call__(self, note: str = "") -> None: ...
+
+
+@contextmanager
+def _no_progress(label: str, total: int) -> Iterator[Advance]:
+    yield lambda note="": None
+
+
+@contextmanager
+def _no_stages() -> Iterator[OnProgress]:
+    yield lambda stage, done, total: None
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Where and how an experiment runs.
+
+    runs: the folder below which runs are recorded. workers: tasks at a time; None takes one a core,
+    and with a model as many as requests may be in flight.
+    server: where models are, or a function that says so when the first model is needed.
+    data: environment name → its data folder, None where none is known.
+    cache: the folder in which environments keep what they made of their data; None for nowhere.
+    message: receives a line for the user. progress(label, total) and stages(): context managers
+    that show how far the work is.
+    """
+
+    runs: Path = DEFAULT_RUNS
+    workers: int | None = None
+    server: Connection | Callable[[], Connection] | None = None
+    data: Callable[[str], str | None] = lambda env: None
+    cache: Path | None = None
+    message: Callable[[str], None] = lambda line: None
+    progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
+    stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages
+
+    def connection(self) -> Connection:
+        """Return where models are.
+
+        Raises LdmError where no server is known, or where what is known of it cannot be used.
+        """
+        server = self.server() if callable(self.server) else self.server
+        if server is None:
+            raise LdmError(
+                "No model service is configured.",
+                "Name one: Runtime(server=Connection(url, key)), on the command line with "
+                "OPENAI_BASE_URL and OPENAI_API_KEY.",
+            )
+        return server
+
+    def workers_for(self, in_flight: int | None) -> int:
+        """Return how many items to work on at a time.
+
+        in_flight: model requests that may be under way, None where no model is called.
+        """
+        if self.workers is not None:
+            return max(1, self.workers)
+        return in_flight if in_flight is not None else _cores()
+
+
+def _cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    import joblib
+
+    return int(joblib.cpu_count())

@@ -1,0 +1,164 @@
+"""What experiments are determined by: frozen values that run.json holds, so that runs resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from ldm.experiments.options import Settings, override
+
+if TYPE_CHECKING:
+    from ldm.agents.autoplan.optimiser import AutoPlanSettings
+    from ldm.explore import RefineOptions
+    from ldm.llm.models import ModelOptions
+
+DEFAULT_AGENT = "ldm"
+DEFAULT_MEMORY = ".ldm/memory"
+
+
+class Spec(Protocol):
+    """What every experiment's spec has.
+
+    command: the command that records and resumes it. noun: what it is, for messages.
+    prompts: the prompts that it may use begin with this.
+    """
+
+    command: ClassVar[str]
+    noun: ClassVar[str]
+    prompts: ClassVar[str]
+
+    @property
+    def env(self) -> str: ...
+    @property
+    def split(self) -> str: ...
+    @property
+    def env_options(self) -> Settings: ...
+    @property
+    def embedder(self) -> str | None: ...
+    @property
+    def memory(self) -> str: ...
+    @property
+    def memory_digest(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+
+    def roles(self, models: ModelOptions) -> tuple[str, ...]:
+        """Return the roles whose models are called, () where none is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSpec:
+    """One agent on tasks of one split.
+
+    env, agent: names in the registries, or package.module:Class. split: "" is the environment's.
+    env_options, agent_options: see `settings`; of their Options.
+    kinds, limit, tasks: which tasks, see `ldm.eval.select`.
+    memory: where the memory lies. generation: None is the newest. embedder: None is the memory's.
+    memory_digest: of what the memory held, so that a resumed run does not mix two memories.
+    seed: of everything that is drawn, the bootstrap of success rates included.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    command: ClassVar[str] = "eval"
+    noun: ClassVar[str] = "evaluation"
+    prompts: ClassVar[str] = ""
+
+    env: str
+    split: str = ""
+    agent: str = DEFAULT_AGENT
+    env_options: Settings = ()
+    agent_options: Settings = ()
+    kinds: tuple[str, ...] = ()
+    limit: int | None = None
+    tasks: tuple[str, ...] = ()
+    memory: str = DEFAULT_MEMORY
+    generation: int | None = None
+    embedder: str | None = None
+    memory_digest: str = ""
+    seed: int = 0
+
+    def roles(self, models: ModelOptions) -> tuple[str, ...]:
+        from ldm.agents import load_agent
+
+        needs = load_agent(self.agent).needs
+        called = {"llm": ("llm", "planner"), "reasoner": ("reasoner",)}
+        if "llm" in needs or ("reasoner" in needs and models.configured):
+            return tuple(role for need in needs for role in called.get(need, ()))
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementSpec:
+    """The exploration of training goals with one generation of a memory.
+
+    split: "" is the environment's first training split. tasks: ids of the goals to explore.
+    memory, generation, embedder, memory_digest: what is explored with, and built upon; see
+    `EvaluationSpec`.
+    env_options, policy_options, options: see `settings`; of the environment's Options, of
+    PolicyOptions and of RefineOptions.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    command: ClassVar[str] = "refine"
+    noun: ClassVar[str] = "refinement"
+    prompts: ClassVar[str] = ""
+
+    env: str = ""
+    split: str = ""
+    tasks: tuple[str, ...] = field(default=(), repr=False)
+    memory: str = DEFAULT_MEMORY
+    generation: int | None = None
+    embedder: str | None = None
+    memory_digest: str = ""
+    env_options: Settings = ()
+    policy_options: Settings = ()
+    options: Settings = ()
+    seed: int = 0
+
+    def roles(self, models: ModelOptions) -> tuple[str, ...]:
+        return ("reasoner",) if models.configured else ()
+
+    def refine_options(self) -> RefineOptions:
+        """Return how goals are explored. Raises LdmError where an option does not fit."""
+        from ldm.explore import RefineOptions
+
+        options: RefineOptions = override(RefineOptions, dict(self.options), "refinement")
+        return options
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSpec:
+    """The optimisation of a plan for one kind of task (AutoPlan).
+
+    kind: the task kind. out: the folder of the plan file. pool: ids of the training tasks that
+    batches are drawn from. env_options, options: see `settings`; of the environment's Options and
+    of AutoPlanSettings.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    command: ClassVar[str] = "autoplan"
+    noun: ClassVar[str] = "optimisation of a plan"
+    prompts: ClassVar[str] = "agents/autoplan"
+    embedder: ClassVar[str | None] = None
+    memory: ClassVar[str] = ""
+    memory_digest: ClassVar[str] = ""
+
+    env: str
+    split: str
+    kind: str
+    out: str = "plans"
+    pool: tuple[str, ...] = field(default=(), repr=False)
+    env_options: Settings = ()
+    options: Settings = ()
+    seed: int = 0
+
+    def roles(self, models: ModelOptions) -> tuple[str, ...]:
+        return ("llm", "planner")
+
+    def settings(self) -> AutoPlanSettings:
+        """Return how the plan is optimised. Raises LdmError where an option does not fit."""
+        from ldm.agents.autoplan.optimiser import AutoPlanSettings
+
+        settings: AutoPlanSettings = override(AutoPlanSettings, dict(self.options), "optimisation")
+        return settings

@@ -1,0 +1,107 @@
+"""The generations of a memory: list them, add what refinement found, go back to an earlier one.
+
+Generation 0 is the formed memory; each later one adds trajectories (`ldm.memory.build`) or the
+tuples of a refinement (LDM² §3.3, Memory Enhancement).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ldm.embed import Embedder
+from ldm.errors import MemoryStoreError
+from ldm.memory.building import OnProgress, StagedEmbedder
+from ldm.memory.index import Generation, IndexedTuple
+from ldm.memory.store import digest, reading, writing
+
+
+def generations(location: str, env: str) -> tuple[Generation, ...]:
+    """List the generations of an environment's memory, oldest first.
+
+    location: a directory or the http(s) address of a Chroma server.
+
+    Returns an empty tuple where `location` is a memory, but has none of `env`.
+    Raises MemoryStoreError where there is no memory at `location`.
+    """
+    with reading(location) as store:
+        return store.generations(env)
+
+
+def extend(  # noqa: PLR0913 - one parameter a decision of the caller
+    location: str,
+    base: Generation,
+    rows: Sequence[IndexedTuple],
+    embedder: Embedder,
+    *,
+    tasks: Iterable[str],
+    settings: Mapping[str, str],
+    on_progress: OnProgress = lambda *_: None,
+) -> Generation:
+    """Add `rows` to the memory as the generation after `base`, which must be the newest one.
+
+    This is LDM²'s Memory Enhancement (§3.3): new tuples go into the present types of batches that
+    exist. Tuples that the memory holds already are left out. Readers see the new generation once it
+    is complete, and a call repeated after an interruption adds nothing twice.
+
+    location: a directory or the http(s) address of a Chroma server.
+    rows: tuples of generation `base.number + 1` in cells of batches that exist (`Memory.place`).
+    embedder: the one that the memory was built with.
+    tasks: ids of the tasks that were explored, whether or not they yielded a tuple.
+    settings: how the tuples were found, for `Generation.settings`.
+    on_progress: called with (stage, done, total) as texts are embedded.
+
+    Returns the new generation.
+    Raises MemoryStoreError where the memory has changed since `base` or has another embedder.
+    """
+    env, number = base.env, base.number + 1
+    base.check_embedder(embedder.name)
+    with writing(location) as store:
+        present = store.generations(env)
+        before = store.load(env, base.number).rows if base in present else ()
+        known = {row.tuple.id for row in before}
+        new = {row.tuple.id: row for row in rows if row.tuple.id not in known}
+        generation = replace(
+            base,
+            number=number,
+            origin="refined",
+            tuples=len(before) + len(new),
+            digest=digest([*before, *new.values()]),
+            settings=dict(settings),
+            tasks=tuple(sorted(tasks)),
+        )
+        if base in present and present[-1] == generation:
+            return generation
+        if not present or present[-1] != base:
+            newest = present[-1].number if present else "none"
+            raise MemoryStoreError(
+                f"The memory of {env} at {location} has changed: generation {base.number} was "
+                f"explored, and the newest is {newest} now.",
+                f"Go back with `ldm memory rollback {base.number}`, or explore again.",
+            )
+        store.drop_after(env, base.number)  # what an interrupted call left behind
+        staged = StagedEmbedder(embedder, None)
+        texts = {text for row in new.values() for text in (row.tuple.goal, row.tuple.observation)}
+        staged.prepare(sorted(texts), on_progress)
+        store.add_tuples(list(new.values()), staged.embed_rows(list(new.values())), embedder.name)
+        store.commit(generation)
+        return generation
+
+
+def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
+    """Make generation `number` the newest again, and remove the later ones for good.
+
+    location: a directory or the http(s) address of a Chroma server.
+
+    Returns the removed generations, oldest first.
+    Raises MemoryStoreError where there is no memory or no such generation.
+    """
+    with writing(location) as store:
+        present = store.generations(env)
+        if number not in {generation.number for generation in present}:
+            raise MemoryStoreError(
+                f"The memory of {env} at {location} has no generation {number}.",
+                f"It has {', '.join(str(g.number) for g in present) or 'none'}.",
+            )
+        store.drop_after(env, number)
+        return tuple(g for g in present if g.number > number)

@@ -1,0 +1,22 @@
+"""What every environment and agent must satisfy, as pytest classes for your own.
+
+Subclass `EnvironmentContract` or `AgentContract` in a test module, name your class, and run pytest:
+
+    class TestLibrary(EnvironmentContract):
+        name = "library:Library"
+        split = "test"
+"""
+
+from __future__ import annotations
+
+try:
+    import pytest
+except ImportError as error:
+    raise ImportError("ldm.testing needs pytest: pip install pytest") from error
+
+pytest.register_assert_rewrite("ldm.testing.environment", "ldm.testing.agent")
+
+from ldm.testing.agent import AgentContract, Onlooker  # noqa: E402 - rewritten first
+from ldm.testing.environment import EnvironmentContract  # noqa: E402
+
+__all__ = ["AgentContract", "EnvironmentContract", "Onlooker"]

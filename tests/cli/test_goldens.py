@@ -1,0 +1,439 @@
+"""What the main commands print and write, word for word; `--update-goldens` writes it anew.
+
+The commands are run as users run them; nothing below the command line is named here, so that these
+tests say whether a change of the code below changes what users see.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from ldm import records
+from ldm.cli.app import app
+from ldm.types import Task, TimeStep
+from tests.agents import cook
+from tests.cli.transcript import Golden, Transcript, run_command
+from tests.conftest import CHECKOUT
+from tests.embedder import BagOfWords
+from tests.llm.server import Behaviour, FakeServer
+from tests.toy import ToyEnv, ToyOptions, expert, expert_trajectories
+
+GOLDENS = Path(__file__).parent / "goldens"
+TOY = ("--env", "tests.toy:ToyEnv")
+ADEPT = (*TOY, "--agent", "tests.integration.agents:Adept", "--workers", "1")
+SHED = (*TOY, "--set", "env.tasks=10", "--set", "env.shelves=8")
+SMALLER = (*TOY, "--set", "env.tasks=10", "--set", "env.shelves=5")
+REMEMBERING = (*SMALLER, "--set", "budget=12", "--workers", "1", "--limit", "4")
+REFINE = ("refine", *SHED, "--depth", "12", "--workers", "1")
+SERVICE = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "LDM_LLM", "LDM_PLANNER_LLM", "LDM_REASONER_LLM")
+DATA = ("ALFWORLD_DATA", "WEBSHOP_DATA", "TEXTCRAFT_DATA", "LDM_DEBUG")
+
+
+def prepare(patch: pytest.MonkeyPatch, place: Path) -> None:
+    """Work in `place`, without settings of the user's and without a real embedder."""
+    patch.chdir(place)
+    patch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "bag-of-words"))
+    patch.setenv("COLUMNS", "100")
+    patch.setenv("TERM", "dumb")
+    for name in (*SERVICE, *DATA):
+        patch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a memory of four episodes in a shed with eight shelves."""
+    place = tmp_path_factory.mktemp("built")
+    known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    records.write(place / "data" / "train.jsonl", known)
+    with pytest.MonkeyPatch.context() as patch:
+        prepare(patch, place)
+        assert run_command("build-memory", "data").code == 0
+    return place
+
+
+@pytest.fixture(scope="session")
+def refined(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same directory with the memory refined once."""
+    place = tmp_path_factory.mktemp("refined")
+    shutil.copytree(built, place, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        prepare(patch, place)
+        assert run_command(*REFINE).code == 0
+    return place
+
+
+@pytest.fixture
+def transcript(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cache_home: Path,
+) -> Transcript:
+    """A transcript of commands in an empty directory, for the golden file named like the test."""
+    prepare(monkeypatch, tmp_path)
+    path = GOLDENS / f"{request.node.name.removeprefix('test_')}.txt"
+    golden = Golden(path, request.config.getoption("--update-goldens"))
+    return Transcript(golden, {tmp_path: "<place>", CHECKOUT: "<checkout>", cache_home: "<cache>"})
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeServer]]:
+    """`serve(answer)` starts a model server that says what `answer` does, for all commands."""
+    servers: list[FakeServer] = []
+
+    def start(answer: Callable[[dict[str, Any]], str]) -> FakeServer:
+        servers.append(FakeServer(Behaviour(answer=answer)).__enter__())
+        monkeypatch.setenv("OPENAI_BASE_URL", servers[-1].url)
+        monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.__exit__()
+
+
+def use(place: Path, transcript: Transcript) -> None:
+    """Copy a prepared directory into the working directory."""
+    shutil.copytree(place, Path(), dirs_exist_ok=True)
+    transcript.places = {**transcript.places, place: "<place>"}
+
+
+def only_run(subject: str) -> Path:
+    """The only run whose id begins with `subject`."""
+    (found,) = Path("runs").glob(f"{subject}*")
+    return found
+
+
+def interrupt_at(patch: pytest.MonkeyPatch, task_id: str) -> None:
+    """Let the toy environment be interrupted, as by Ctrl-C, when a task begins."""
+    reset = ToyEnv.reset
+
+    def interrupted(self: ToyEnv, task: Task) -> TimeStep:
+        if task.id == task_id:
+            raise KeyboardInterrupt
+        return reset(self, task)
+
+    patch.setattr(ToyEnv, "reset", interrupted)
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of every command and group below `command`, itself included."""
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, (*path, name))
+
+
+def test_help(transcript: Transcript) -> None:
+    for path in commands(typer.main.get_command(app)):
+        transcript.ldm(*path, "--help")
+    transcript.check()
+
+
+class TestMemories:
+    def test_build_memory(self, transcript: Transcript, built: Path) -> None:
+        shutil.copytree(built / "data", "data")
+        transcript.ldm("build-memory", "data")
+        transcript.ldm("build-memory", "data")
+        transcript.ldm("build-memory", "data", "--rebuild", "--batch-size", "2", "--json")
+        transcript.check()
+
+    def test_memory(self, transcript: Transcript, refined: Path) -> None:
+        use(refined, transcript)
+        for command in ("show", "log", "types"):
+            transcript.ldm("memory", command)
+            transcript.ldm("memory", command, "--json")
+        transcript.ldm("memory", "diff", "0", "1", "--limit", "3")
+        transcript.ldm("memory", "diff", "1", "0", "--limit", "0")
+        added = json.loads(run_command("memory", "diff", "0", "1", "--json").out)
+        transcript.add("-- the first of `memory diff 0 1 --json`", json.dumps(added[0], indent=1))
+        transcript.ldm("memory", "rollback", "0")
+        transcript.ldm("memory", "rollback", "0")
+        transcript.check()
+
+
+class TestEvaluations:
+    def test_eval(self, transcript: Transcript) -> None:
+        transcript.ldm("eval", *ADEPT, "--limit", "4")
+        transcript.ldm("eval", *ADEPT, "--kinds", "wash", "--json")
+        transcript.ldm("eval", *ADEPT, "--set", "env.broken=test/wash-1", "--set", "trials=2")
+        transcript.ldm("eval", *ADEPT, "--limit", "1", "--set", "env.broken=test/fetch-0", "--json")
+        transcript.add_runs()
+        transcript.check()
+
+    def test_eval_with_memory(self, transcript: Transcript, built: Path) -> None:
+        use(built, transcript)
+        transcript.ldm("eval", *REMEMBERING)
+        transcript.ldm("eval", *REMEMBERING, "--json", "--k", "2", "--seed", "3")
+        transcript.add_runs()
+        transcript.check()
+
+    def test_eval_with_control(self, transcript: Transcript, built: Path) -> None:
+        use(built, transcript)
+        transcript.ldm("eval", *REMEMBERING, "--control", "random")
+        transcript.add_runs()
+        transcript.ldm("eval", "--resume", only_run("ToyEnv-test-ldm-"), "--json")
+        transcript.check()
+
+    def test_eval_generations(self, transcript: Transcript, refined: Path) -> None:
+        use(refined, transcript)
+        shutil.rmtree("runs")
+        transcript.ldm("eval", *REMEMBERING, "--generation", "0,newest")
+        transcript.ldm("eval", *REMEMBERING, "--generation", "0,1", "--json")
+        transcript.add_runs()
+        transcript.check()
+
+    def test_eval_several(self, transcript: Transcript) -> None:
+        several = "tests.integration.agents:Adept,random,tests.integration.agents:Quitter"
+        options = (*TOY, "--agent", several, "--workers", "1", "--limit", "4")
+        transcript.ldm("eval", *options)
+        transcript.ldm("eval", *options, "--json")
+        transcript.add_runs()
+        transcript.check()
+
+    def test_eval_sweep(self, transcript: Transcript, built: Path) -> None:
+        use(built, transcript)
+        transcript.ldm("eval", *REMEMBERING, "--sweep", "k=1,4")
+        transcript.ldm("eval", *REMEMBERING, "--sweep", "k=1,4", "--json")
+        transcript.add_runs(episodes=False)
+        transcript.check()
+
+    def test_eval_interrupted(self, transcript: Transcript) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            interrupt_at(patch, "test/wash-3")
+            transcript.ldm("eval", *ADEPT, "--limit", "4")
+        run = only_run("ToyEnv")
+        transcript.add(*sorted(path.name for path in run.iterdir()))
+        transcript.ldm("compare", run, run)
+        transcript.ldm("eval", "--resume", run, "--workers", "1")
+        transcript.add_runs()
+        transcript.check()
+
+    def test_compare(self, transcript: Transcript) -> None:
+        for options in ((), ("--set", "control=none")):
+            assert run_command("eval", *ADEPT, *options).code == 0
+        first, second = only_run("ToyEnv-test-Adept-"), only_run("ToyEnv-test-Adept_control")
+        transcript.ldm("compare", first, second)
+        transcript.ldm("compare", second, first, "--json")
+        transcript.ldm("compare", first.name, second.name)
+        transcript.check()
+
+
+class TestRefinements:
+    def test_refine(self, transcript: Transcript, built: Path) -> None:
+        use(built, transcript)
+        transcript.ldm(*REFINE)
+        transcript.add_runs()
+        transcript.ldm(*REFINE)
+        transcript.check()
+
+    def test_refine_dry_run(self, transcript: Transcript, built: Path) -> None:
+        use(built, transcript)
+        transcript.ldm(*REFINE, "--tasks", "4", "--dry-run")
+        run = only_run("refine")
+        transcript.add(*sorted(path.name for path in run.iterdir()))
+        transcript.ldm("refine", "--resume", run, "--json")
+        transcript.ldm("refine", "--resume", run)
+        transcript.add_runs()
+        transcript.check()
+
+    def test_runs(self, transcript: Transcript, refined: Path) -> None:
+        use(refined, transcript)
+        assert run_command("eval", *ADEPT).code == 0
+        run = only_run("refine")
+        for second, manifest in enumerate((run / "run.json", only_run("ToyEnv") / "run.json")):
+            values = json.loads(manifest.read_text())
+            values["started"] = f"2026-01-01T00:00:0{second}+00:00"  # runs are listed by it
+            manifest.write_text(json.dumps(values))
+        transcript.ldm("runs", "list")
+        transcript.ldm("runs", "list", "--json")
+        listed = transcript.ldm("runs", "tree", run).out.splitlines()
+        improved = next(line.split()[0] for line in listed if line.strip().endswith("yes"))
+        solved = next(line.split()[0] for line in listed if " 0 " in line)
+        transcript.ldm("runs", "tree", run, improved)
+        transcript.ldm("runs", "tree", run, improved, "--observations", "--svg", "tree.svg")
+        transcript.ldm("runs", "tree", run.name, solved)
+        transcript.ldm("runs", "list", "--runs", "elsewhere")
+        transcript.check()
+
+
+def test_catalogue(transcript: Transcript) -> None:
+    for command in ("agents", "envs"):
+        transcript.ldm(command)
+        transcript.ldm(command, "--json")
+    transcript.check()
+
+
+#: Tasks that differ in their goals, by which the model tells them apart.
+TASKS = {task.goal: task for task in reversed(ToyEnv().tasks("test"))}
+MODELLED = (*TOY, "--tasks", ",".join(sorted(task.id for task in TASKS.values())[:3]))
+ASKING = (*MODELLED, "--llm", "gpt-4o", "--set", "budget=6", "--workers", "1")
+
+
+def finds_with_a_plan(body: dict[str, Any]) -> str:
+    """Solve the task where a plan is shown; else go to the sink and back."""
+    if len(body["messages"]) == 1:  # the client's probe
+        return "Hello."
+    system, question = (message["content"] for message in body["messages"])
+    if "You write a plan" in system:
+        return "1. search AND 2. take AND 3. put"
+    goal = question.rpartition("<task>\n")[2].partition("\n</task>")[0]
+    steps = question.rpartition("<so-far>")[2].count("\nAct:")
+    if "<plan>" in question:
+        actions = expert(TASKS[goal])
+        return f"Act: {actions[min(steps, len(actions) - 1)]}"
+    return "Think: hm.\nAct: go to sink" if steps % 2 else "go to shelf 1"
+
+
+def cooks(body: dict[str, Any]) -> str:
+    """Believe in toasters until the plan names another appliance."""
+    contents = [message["content"] for message in body["messages"]]
+    if "Greet me" in contents[-1]:
+        return json.dumps({"greeting": "hello", "language": "English"})
+    return cook.answer(contents)
+
+
+class TestModels:
+    def test_eval_with_model(
+        self, transcript: Transcript, serve: Callable[..., FakeServer]
+    ) -> None:
+        serve(finds_with_a_plan)
+        transcript.ldm("eval", *ASKING, "--agent", "plan_execute")
+        transcript.ldm("eval", *ASKING, "--agent", "react,plan_execute,random", "--json")
+        transcript.ldm("eval", *ASKING, "--agent", "react", "--max-calls", "12")
+        transcript.add_runs()
+        transcript.check()
+
+    def test_estimate(self, transcript: Transcript, serve: Callable[..., FakeServer]) -> None:
+        serve(finds_with_a_plan)
+        whole = (*TOY, *ASKING[4:], "--limit", "8")
+        transcript.ldm("eval", *whole, "--agent", "react,random", "--estimate")
+        transcript.ldm(
+            "eval", "--resume", only_run("ToyEnv-test-react"), "--workers", "1", "--json"
+        )
+        transcript.ldm("eval", *TOY, "--agent", "random", "--estimate")
+        transcript.ldm(*MODEL, "--llm", "m", "--max-usd", "1")
+        transcript.check()
+
+    def test_autoplan(self, transcript: Transcript, serve: Callable[..., FakeServer]) -> None:
+        serve(cooks)
+        brief = ("--iterations", "2", "--batch", "1", "--pool", "2", "--steps", "50")
+        kind = (
+            "autoplan",
+            "--env",
+            "alfworld",
+            "--kind",
+            "heat",
+            "--llm",
+            "cook",
+            "--workers",
+            "1",
+        )
+        transcript.ldm(*kind, *brief)
+        run = only_run("autoplan")
+        transcript.ldm("autoplan", "--resume", run, "--json")
+        transcript.ldm("autoplan", "--resume", run, "--batch", "3")
+        played = ("eval", "--env", "alfworld", "--agent", "autoplan", "--kinds", "heat")
+        options = ("--limit", "1", "--set", "budget=50", "--llm", "cook", "--workers", "1")
+        transcript.ldm(*played, *options, "--split", "demo_test", "--plans", "plans", "--json")
+        transcript.add_runs()
+        transcript.check()
+
+
+RANDOM = ("eval", *TOY, "--agent", "random")
+MODEL = ("eval", *TOY, "--agent", "tests.integration.agents:Asking")
+HEAT = ("autoplan", "--env", "alfworld", "--kind", "heat", "--llm", "m")
+
+#: Commands that do not fit, in a directory with a refined memory. EVALUATED and UNLIKE stand for
+#: runs with different protocols, REFINED for a refinement.
+ERRORS: tuple[tuple[str, ...], ...] = (
+    # names and options
+    ("evla",),
+    ("eval", "--lmit", "3"),
+    ("eval", "--limit", "three"),
+    ("memory", "diff", "0"),
+    (*RANDOM, "--env", "alfwrld"),
+    (*RANDOM, "--env", "tests.toy:Toy"),
+    (*RANDOM, "--agent", "rnadom"),
+    (*RANDOM, "--agent", "no_such_module:Agent"),
+    (*RANDOM, "--split", "tset"),
+    (*RANDOM, "--set", "budgt=3"),
+    (*RANDOM, "--set", "budget"),
+    (*RANDOM, "--set", "budget=many"),
+    (*RANDOM, "--set", "budget=0"),
+    (*RANDOM, "--set", "env.tasks=x"),
+    (*RANDOM, "--kinds", "wahs"),
+    (*RANDOM, "--tasks", "test/wash-99"),
+    (*RANDOM, "--limit", "0"),
+    (*RANDOM, "--control", "random"),
+    (*RANDOM, "--data", "somewhere"),
+    ("eval", *TOY, "--agent", "random,tests.integration.agents:Quitter", "--set", "k=3"),
+    # sweeps
+    (*RANDOM, "--sweep", "budget"),
+    (*RANDOM, "--sweep", "budgt=1,2"),
+    (*RANDOM, "--sweep", "budget=1,2", "--resume", "EVALUATED"),
+    # models
+    MODEL,
+    (*MODEL, "--llm", "m"),
+    (*MODEL, "--replay", "nowhere"),
+    # memories
+    ("eval", "--memory", "elsewhere"),
+    ("eval", *TOY, "--memory", "elsewhere"),
+    ("eval", *SHED, "--split", "train"),
+    ("eval", *SHED, "--generation", "last"),
+    ("eval", *SHED, "--generation", "7"),
+    ("eval", *SHED, "--embedder", "other"),
+    ("memory", "show", "--memory", "elsewhere"),
+    ("memory", "types", "--env", "alfworld"),
+    ("memory", "diff", "0", "7"),
+    ("memory", "rollback", "7"),
+    ("build-memory", "elsewhere"),
+    # recorded runs
+    ("eval", "--resume", "nothing"),
+    ("eval", "--resume", "EVALUATED", "--seed", "8"),
+    ("eval", "--resume", "EVALUATED", "--agent", "ldm"),
+    ("eval", "--resume", "EVALUATED", "--set", "budget=21"),
+    ("eval", "--resume", "EVALUATED", "--control", "none"),
+    ("eval", "--resume", "REFINED"),
+    ("refine", "--resume", "EVALUATED"),
+    ("refine", "--resume", "REFINED", "--width", "2"),
+    ("autoplan", "--resume", "EVALUATED"),
+    ("compare", "EVALUATED"),
+    ("compare", "EVALUATED", "UNLIKE"),
+    ("compare", "EVALUATED", "REFINED"),
+    ("runs", "tree", "EVALUATED"),
+    ("runs", "tree", "REFINED", "nowhere"),
+    ("runs", "tree", "REFINED", "train"),
+    # refinement and plans
+    ("refine", *SHED, "--split", "test"),
+    ("refine", *SHED, "--width", "0"),
+    ("refine", *SHED, "--set", "kk=1"),
+    ("refine", *SHED, "--tasks", "train/fetch-0"),
+    ("refine", *SHED, "--generation", "0", "--reuse-goals"),
+    ("refine", "--memory", "elsewhere"),
+    ("autoplan", "--env", "alfworld"),
+    (*HEAT, "--kind", "bake"),
+    (*HEAT, "--split", "demo_test"),
+    (*HEAT, "--batch", "0"),
+    HEAT[:-2],
+    ("eval", "--env", "alfworld", "--agent", "autoplan", "--plans", "nowhere", "--llm", "m"),
+)
+
+
+def test_errors(transcript: Transcript, refined: Path) -> None:
+    use(refined, transcript)
+    evaluation = (*RANDOM, "--workers", "1", "--seed", "7")
+    assert run_command(*evaluation, "--limit", "2").code == 0
+    assert run_command(*evaluation, "--set", "env.dialect=old", "--runs", "others").code == 0
+    (unlike,) = Path("others").iterdir()
+    runs = {"EVALUATED": only_run("ToyEnv"), "UNLIKE": unlike, "REFINED": only_run("refine")}
+    for command in ERRORS:
+        transcript.ldm(*(runs.get(word, word) for word in command))
+    assert sorted(Path("runs").iterdir()) == sorted([runs["EVALUATED"], runs["REFINED"]])
+    transcript.check()

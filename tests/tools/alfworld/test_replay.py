@@ -1,0 +1,66 @@
+"""Recorded expert episodes replay observation by observation: in the fast engine all of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
+from ldm.envs.alfworld.conversations import parse
+from ldm.envs.alfworld.data import check
+from ldm.types import Trajectory
+from tests.conftest import CHECKOUT
+from tools.alfworld.replay import replay, replay_official_games
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_data: Path) -> list[Trajectory]:
+    file = shared_data / "alfworld" / "replay_episodes.jsonl"
+    lines = enumerate(file.read_text().splitlines(), start=1)
+    parsed = [parse(json.loads(line), str(file), number) for number, line in lines]
+    episodes = [one for one in parsed if isinstance(one, Trajectory)]
+    assert len(episodes) == len(parsed) == 180
+    return episodes
+
+
+def test_real_episodes_replay_with_every_observation_equal_and_end_in_success(
+    shared_data: Path, recorded: list[Trajectory]
+) -> None:
+    options = ALFWorldOptions(data=str(shared_data / "alfworld"))
+    assert replay_official_games(options, recorded) == []
+
+
+@pytest.mark.official
+def test_they_do_in_the_official_engine(shared_data: Path, recorded: list[Trajectory]) -> None:
+    options = ALFWorldOptions(data=str(shared_data / "alfworld"), engine="official")
+    assert replay_official_games(options, recorded[::45]) == []
+
+
+def test_all_real_games_are_read(shared_data: Path) -> None:
+    report = check(shared_data / "alfworld")
+    assert report.problems == ()
+    assert report.total("train") == 180
+    assert report.total("valid_seen") == 140
+
+
+def test_a_replay_tells_where_it_departs() -> None:
+    episodes = CHECKOUT / "data/trajectories/alfworld/demo_train.jsonl"
+    (told, *_) = records.read(episodes, Trajectory)
+    first, *rest = told.steps
+    env = ALFWorld()
+    other_opening = replace(told, opening="A shed.")
+    other_step = replace(told, steps=(replace(first, observation="Dark.", valid=False), *rest))
+    cut = replace(told, steps=told.steps[:-1])
+    longer = replace(told, steps=(*told.steps, told.steps[0]))
+    assert [d.step for d in replay(env, other_opening)] == [0]
+    assert [(d.step, d.recorded) for d in replay(env, other_step)] == [
+        (1, "Dark."),
+        (1, "valid: False"),
+    ]
+    assert [d.recorded for d in replay(env, cut)] == ["score 1.0"]
+    assert [d.replayed for d in replay(env, longer)] == ["the task was done before"]
+    env.close()

@@ -1,0 +1,1 @@
+"""TextCraft: shortest solutions and expert episodes of the training tasks."""

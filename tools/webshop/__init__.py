@@ -1,0 +1,1 @@
+"""WebShop: our own shop and expert sessions in it."""
