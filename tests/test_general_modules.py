@@ -23,20 +23,18 @@ SPECIAL = (
     *(PACKAGE / "agents" / name for name in AGENTS),
     *(PACKAGE / "agents" / f"{name}.py" for name in AGENTS),
 )
-#: Modules that are still to be told by the environments' metadata.
-PENDING = {"cli/autoplan.py", "cli/build.py", "cli/choices.py"}
 REGISTRIES = {
     PACKAGE / "envs" / "__init__.py": "ENVS",
     PACKAGE / "agents" / "__init__.py": "AGENTS",
 }
 
 
-def general_modules() -> Iterator[object]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if not any(path == place or place in path.parents for place in SPECIAL):
-            name = path.relative_to(PACKAGE).as_posix()
-            marks = [pytest.mark.xfail(reason="to be replaced")] if name in PENDING else []
-            yield pytest.param(path, id=name, marks=marks)
+def general_modules() -> list[Path]:
+    return [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not any(path == place or place in path.parents for place in SPECIAL)
+    ]
 
 
 def code(path: Path) -> Iterator[tuple[int, str]]:
@@ -72,7 +70,7 @@ def _is_registry(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Assign) and [ast.unparse(t) for t in node.targets] == [name]
 
 
-@pytest.mark.parametrize("path", list(general_modules()))
+@pytest.mark.parametrize("path", general_modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_environment_or_agent_is_named(path: Path) -> None:
     named = [
         f"{path.relative_to(CHECKOUT)}:{line}: {text!r}"
