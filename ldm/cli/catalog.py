@@ -57,7 +57,7 @@ def _entries(
     load: Callable[[str], Any],
     describe: Callable[[Any], dict[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """Name → its description; one that cannot be loaded says why and hides no other."""
+    """Return name → description; one that cannot be loaded says why and hides no other."""
     entries: dict[str, dict[str, Any]] = {}
     for name, target in registry.names(builtin, group).items():
         try:
@@ -93,7 +93,7 @@ def _first_line(found: Any) -> str:
 
 
 def _defaults(options: type[Any]) -> dict[str, Any]:
-    """Option → default as a JSON value; whatever JSON does not know is shown as text."""
+    """Return option → default as a JSON value; what JSON does not know is shown as text."""
     shown = {}
     for field in fields(options):
         value = field.default

@@ -171,7 +171,7 @@ def _print_report(report: DataReport) -> None:
 
 @contextmanager
 def _progress_bar() -> Iterator[Progress]:
-    """Bars on standard error, one for each thing that is being done."""
+    """Show bars on standard error, one for each thing that is being done."""
     from rich.console import Console
     from rich.progress import Progress as Bars
     from rich.progress import TaskID

@@ -94,7 +94,7 @@ def doctor(
 
 
 def module_clash() -> str:
-    """Which other distribution also installs a module `ldm`, and what to do; "" where none does.
+    """Return which other distribution installs a module `ldm`, and what to do; "" without one.
 
     The research code of latent diffusion models does: whichever comes first hides the other.
     """
@@ -182,7 +182,7 @@ def _embedder() -> Iterator[Check]:
 
 
 def _service() -> Iterator[Check]:
-    """Never shows the key, nor what a URL may carry of one."""
+    """Look at the settings of the service; never show the key, nor what a URL may carry of one."""
     from ldm.llm.service import bare_url
 
     url, key = os.environ.get("OPENAI_BASE_URL", ""), os.environ.get("OPENAI_API_KEY", "")
@@ -203,7 +203,7 @@ def _service() -> Iterator[Check]:
 
 
 def _probed(llm: str | None) -> Check:
-    """What the server can do for the model; the only check that uses the network."""
+    """Return what the server can do for the model; the only check that uses the network."""
     from ldm.cli.environment import connection
     from ldm.llm.models import Models
 
@@ -252,7 +252,7 @@ def _folder(source: DataSource) -> Check:
 
 
 def _memory(location: str) -> Iterator[Check]:
-    """Each environment's newest generation: what an agent would recall from."""
+    """Look at each environment's newest generation: what an agent would recall from."""
     from ldm.memory import environments, generations
     from ldm.memory.store import is_server
 

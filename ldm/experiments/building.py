@@ -162,7 +162,7 @@ def _reasoners(
         runtime.message("No language model is used: the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.eval.report import told_replies
+    from ldm.eval.report import describe_replies
     from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 
     if not models.replay:
@@ -184,7 +184,7 @@ def _reasoners(
             yield reasoner_for
         finally:
             for reasoner in reasoners:
-                if line := told_replies(reasoner.counts()):
+                if line := describe_replies(reasoner.counts()):
                     runtime.message(line)
 
 

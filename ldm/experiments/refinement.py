@@ -120,7 +120,7 @@ def carry_out(
 
 
 def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[ExploredGoal]:
-    from ldm.eval.report import told_replies
+    from ldm.eval.report import describe_replies
     from ldm.explore import refine as explore
 
     spec = recorded.spec
@@ -149,7 +149,7 @@ def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[Expl
                 counts = Counter[str]()
                 for equipment in builder.built:
                     counts.update(equipment.reasoner.counts())
-                if line := told_replies(counts):
+                if line := describe_replies(counts):
                     runtime.message(line)
 
 
