@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from ldm.memory import BuildResult, FormationOptions
     from ldm.reasoner import Reasoner
     from ldm.reasoner.prompted import Formation, PromptedReasoner
-    from ldm.types import Trajectory
-
-#: Problems that are named before the rest is only counted.
-NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +69,10 @@ def build_each(
 ) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
     from ldm.embed import load_embedder
+    from ldm.envs.formats import read_all
     from ldm.memory import build
 
-    everything = trajectories(paths, runtime, format_name=options.format, strict=options.strict)
+    everything = read_all(paths, runtime.message, name=options.format, strict=options.strict)
     chosen = [t for t in everything if not options.env or t.task.env == options.env]
     if not chosen:
         of = f" of {options.env}" if options.env else ""
@@ -100,43 +97,6 @@ def build_each(
                     on_progress=on_progress,
                 )
             yield built
-
-
-def trajectories(
-    paths: Iterable[Path],
-    runtime: Runtime,
-    *,
-    format_name: str = "",
-    strict: bool = False,
-    data: Path | None = None,
-) -> list[Trajectory]:
-    """Return what the files hold; bad records are named, or raised where `strict`.
-
-    data: the environment's data, for formats that need them to rebuild what was seen.
-    """
-    from ldm.envs import formats
-    from ldm.errors import RecordError
-    from ldm.records import Problem
-
-    records: list[Trajectory] = []
-    problems: list[Problem] = []
-    for path in formats.files_below(paths):
-        name = format_name or formats.format_of(path)
-        if name is None:
-            runtime.message(f"{path}: no trajectories, left out")
-            continue
-        for record in formats.read(path, name, str(data) if data else None):
-            if not isinstance(record, Problem):
-                records.append(record)
-            elif strict:
-                raise RecordError(str(record), "Correct it, or leave --strict out to skip it.")
-            else:
-                problems.append(record)
-    for problem in problems[:NAMED]:
-        runtime.message(str(problem))
-    if problems:
-        runtime.message(f"{len(problems)} bad record(s) left out; {len(records)} read.")
-    return records
 
 
 def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
