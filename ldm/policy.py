@@ -12,7 +12,7 @@ from typing import Literal
 
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
-from ldm.reasoner.prompted import SHOWN, Candidates, PromptedOptions
+from ldm.reasoner.prompted import PROMPT_RECALLS, Candidates, PromptedOptions
 from ldm.types import History, Past, Proposal, Recall, stable_seed
 
 #: One recall alone is no agreement.
@@ -52,7 +52,7 @@ class PolicyOptions:
         return PromptedOptions(
             candidates=self.candidates,
             notes=self.history in {"full", "summary"},
-            shown=self.k or SHOWN,
+            recalls=self.k or PROMPT_RECALLS,
             concurrency=concurrency,
         )
 

@@ -185,8 +185,8 @@ def _reasoning(
 
         def reasoner_of(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:
-                aid, llm = OfflineReasoner(embedder), models.get("reasoner")
-                made.append(PromptedReasoner(llm, card_of(env), aid, embedder, options))
+                fallback, llm = OfflineReasoner(embedder), models.get("reasoner")
+                made.append(PromptedReasoner(llm, card_of(env), fallback, embedder, options))
                 return made[-1]
 
             return make

@@ -17,21 +17,21 @@ from ldm import prompts
 from ldm.errors import ContextTooLong
 from ldm.llm.structured import form_of
 from ldm.reasoner import Notes, Process, State, TypeView
-from ldm.reasoner.asking import (
+from ldm.reasoner.forms import (
     AssessmentForm,
     NotedActionForm,
     NotedActionsForm,
     NotesForm,
     SubGoalsForm,
     SummaryForm,
-    matched,
-    notes_after,
-    one_of,
-    types_of,
+    action_form,
+    steps_form,
+    types_form,
 )
+from ldm.reasoner.indexing import CHUNK, SAMPLE
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
-from ldm.reasoner.sorting import CHUNK, SAMPLE
+from ldm.reasoner.replies import match_action
 from ldm.types import Card, History, Past, Recall, StateActionTuple
 from tests.conftest import Golden
 from tests.embedder import BagOfWords
@@ -51,16 +51,16 @@ STEPS: Past = (
 PARTS = ("find a letter", "stamp it", "post it")
 SUB_GOALS: Reply = {"sub_goals": list(PARTS)}
 EMBEDDER = BagOfWords()
-AID = OfflineReasoner(EMBEDDER)
+FALLBACK = OfflineReasoner(EMBEDDER)
 
 
 def prompted(reply: Callable[[str], Reply], room: int = 0, **options: Any) -> PromptedReasoner:
     asked = PromptedOptions(**options)
-    return PromptedReasoner(Scripted(reply, room), CARD, AID, EMBEDDER, asked)
+    return PromptedReasoner(Scripted(reply, room), CARD, FALLBACK, EMBEDDER, asked)
 
 
 def model(reasoner: PromptedReasoner) -> Scripted:
-    found = reasoner._asker.llm
+    found = reasoner._prompter.llm
     assert isinstance(found, Scripted)
     return found
 
@@ -212,7 +212,7 @@ class TestRecounting:
 
         reasoner = prompted(reply)
         found = reasoner.annotate(GOAL, STEPS)
-        assert found[2].assessment == AID.assess(GOAL, STEPS[:2], STEPS[2][0])
+        assert found[2].assessment == FALLBACK.assess(GOAL, STEPS[:2], STEPS[2][0])
         assert found[3].found == ("thing 1", "", "thing 3")
         assert reasoner.counts()["malformed"] == 3  # {1, 2, 3}, then {2, 3}, then {2}
 
@@ -394,7 +394,7 @@ class TestTypes:
         reasoner = prompted(lambda _: wrong)
         items = ["red letter", "blue letter", "red box", "blue box", "a parcel", "two parcels"] * 2
         items = [f"{item} {n}" for n, item in enumerate(items)]
-        assert reasoner.cluster_goals(items) == AID.cluster_goals(items)
+        assert reasoner.cluster_goals(items) == FALLBACK.cluster_goals(items)
         counts = reasoner.counts()
         assert (counts["replies"], counts["types by the aid"]) == (1, 1)
         assert counts.get("malformed", 0) == malformed
@@ -442,8 +442,8 @@ class TestForms:
     """What a server is told, so that small models stop in time and miss nothing."""
 
     def test_bound_every_text_and_list(self) -> None:
-        forms: list[Any] = [NotedActionsForm, SubGoalsForm, types_of(3, 2), notes_after(2, 4)]
-        forms += [AssessmentForm, SummaryForm, NotedActionForm, one_of(["a"], notes=True)]
+        forms: list[Any] = [NotedActionsForm, SubGoalsForm, types_form(3, 2), steps_form(2, 4)]
+        forms += [AssessmentForm, SummaryForm, NotedActionForm, action_form(["a"], notes=True)]
 
         def bounded(node: Any) -> bool:
             if isinstance(node, list):
@@ -459,7 +459,7 @@ class TestForms:
         for form in forms:
             assert bounded(form_of(form).schema), form_of(form).schema
 
-    @pytest.mark.parametrize("form", [NotedActionForm, notes_after(1, 2), types_of(3, 2)])
+    @pytest.mark.parametrize("form", [NotedActionForm, steps_form(1, 2), types_form(3, 2)])
     def test_keep_what_docstrings_say_to_themselves(self, form: Any) -> None:
         assert "description" in json.dumps(TypeAdapter(NotesForm).json_schema())
         assert "description" not in json.dumps(form_of(form).schema)
@@ -576,7 +576,10 @@ class TestDecisions:
     def test_mean_no_other_option_for_the_verb_before_it(
         self, said: str, action: str, how: str
     ) -> None:
-        assert matched(said, ["click[x-large]", "click[green]", "click[buy now]"]) == (action, how)
+        assert match_action(said, ["click[x-large]", "click[green]", "click[buy now]"]) == (
+            action,
+            how,
+        )
 
     @pytest.mark.parametrize("notes", [True, False])
     def test_are_asked_again_where_they_name_what_was_just_done_and_is_not_possible(
@@ -651,7 +654,7 @@ class TestDecisions:
         ]
 
     def test_show_as_many_recalls_as_wanted_the_present_state_last(self) -> None:
-        reasoner = prompted(in_turn({**NOTED, "action": "x"}), shown=3)
+        reasoner = prompted(in_turn({**NOTED, "action": "x"}), recalls=3)
         reasoner.act(STATE, RECALLS)
         question = model(reasoner).asked[0][-1].content
         assert question.count("Example ") == 3
@@ -672,10 +675,10 @@ class TestDecisions:
 
     def test_with_candidates_take_the_one_that_the_model_names(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "choice": 2}), candidates="vote")
-        assert reasoner.recalls == AID.recalls
+        assert reasoner.recalls == FALLBACK.recalls
         answer = reasoner.act(STATE, RECALLS)
         question = model(reasoner).asked[0][-1].content
-        best, second = AID.weigh(STATE, RECALLS, 2)
+        best, second = FALLBACK.weigh(STATE, RECALLS, 2)
         assert answer.action == second.action
         assert answer.notes == KEPT
         assert reasoner.counts() == {"replies": 1, "matched choice": 1}
@@ -685,7 +688,7 @@ class TestDecisions:
     @pytest.mark.parametrize("wrong", [{**NOTED, "choice": 9}, {**NOTED, "action": "x"}, "", "two"])
     def test_with_candidates_take_the_first_where_the_model_names_none(self, wrong: Reply) -> None:
         reasoner = prompted(in_turn(wrong), candidates="vote")
-        assert reasoner.act(STATE, RECALLS).action == AID.weigh(STATE, RECALLS, 1)[0].action
+        assert reasoner.act(STATE, RECALLS).action == FALLBACK.weigh(STATE, RECALLS, 1)[0].action
         assert reasoner.counts() == {"replies": 1, "malformed": 1, "matched none": 1}
 
     def test_without_any_vote_are_free(self) -> None:
@@ -749,7 +752,7 @@ class TestComparing:
     @pytest.mark.parametrize("wrong", [{"item_1": 5}, {"item_1": 0}, {}, "", "der dritte"])
     def test_falls_back_to_the_first_difference(self, wrong: Reply) -> None:
         reasoner = prompted(in_turn(wrong))
-        assert reasoner.compare(PROCESS, OTHER) == AID.compare(PROCESS, OTHER)
+        assert reasoner.compare(PROCESS, OTHER) == FALLBACK.compare(PROCESS, OTHER)
         assert reasoner.counts()["malformed"] == 1
 
     def test_chooses_the_process_that_the_model_names(self) -> None:
@@ -760,16 +763,16 @@ class TestComparing:
     @pytest.mark.parametrize("wrong", [{"item_1": 3}, {"item_1": 0}, {}, "", "none", "den zweiten"])
     def test_chooses_as_the_aid_where_the_reply_is_no_use(self, wrong: Reply) -> None:
         reasoner = prompted(in_turn(wrong))
-        assert reasoner.choose([PROCESS, OTHER]) == AID.choose([PROCESS, OTHER]) == 1
+        assert reasoner.choose([PROCESS, OTHER]) == FALLBACK.choose([PROCESS, OTHER]) == 1
         assert reasoner.counts()["malformed"] == 1
 
     def test_goes_to_the_aid_where_the_model_has_no_room(self) -> None:
         reasoner = prompted(in_turn(), room=10)
-        assert reasoner.choose([PROCESS, OTHER]) == AID.choose([PROCESS, OTHER])
-        assert reasoner.compare(PROCESS, OTHER) == AID.compare(PROCESS, OTHER)
-        assert reasoner.classify_goal("a b", VIEWS) == AID.classify_goal("a b", VIEWS)
+        assert reasoner.choose([PROCESS, OTHER]) == FALLBACK.choose([PROCESS, OTHER])
+        assert reasoner.compare(PROCESS, OTHER) == FALLBACK.compare(PROCESS, OTHER)
+        assert reasoner.classify_goal("a b", VIEWS) == FALLBACK.classify_goal("a b", VIEWS)
         items = ["a b", "a c", "d e", "d f"]
-        assert reasoner.cluster_goals(items) == AID.cluster_goals(items)
+        assert reasoner.cluster_goals(items) == FALLBACK.cluster_goals(items)
         assert model(reasoner).asked == []
 
     def test_is_told_the_task_and_how_long_processes_come_out(self) -> None:
@@ -887,8 +890,8 @@ def test_no_question_lets_an_instruction_out_of_its_fence(ask: Callable[[Any], A
 def test_the_aid_stands_in_for_notes_that_are_no_use(bad: Reply) -> None:
     reasoner = prompted(lambda _: bad, formation="paper")
     past, seen = STEPS[:2], STEPS[2][0]
-    assert reasoner.assess(GOAL, past, seen) == AID.assess(GOAL, past, seen)
-    assert reasoner.summarize(GOAL, past, seen) == AID.summarize(GOAL, past, seen)
+    assert reasoner.assess(GOAL, past, seen) == FALLBACK.assess(GOAL, past, seen)
+    assert reasoner.summarize(GOAL, past, seen) == FALLBACK.summarize(GOAL, past, seen)
 
 
 @pytest.mark.parametrize("formation", ["paper", "trajectory"])

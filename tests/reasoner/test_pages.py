@@ -10,19 +10,16 @@ import re
 import pytest
 
 from ldm.reasoner import State
-from ldm.reasoner.labels import (
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.page_votes import PagePrecedent, PageWeights, compose, poll
+from ldm.reasoner.pages import (
     Page,
-    PagePrecedent,
-    PageWeights,
-    compose,
     descriptions,
     labels_of,
-    named,
-    poll,
+    named_labels,
+    named_share,
     read_call,
-    wanted_on,
 )
-from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import History, Past, Recall, StateActionTuple, stable_hash
 from tests.embedder import BagOfWords
 
@@ -172,11 +169,11 @@ class TestReading:
     def test_the_goal_names_a_label_by_its_words_in_a_row(
         self, label: str, goal: str, share: float
     ) -> None:
-        assert named(label, goal) == share
+        assert named_share(label, goal) == share
 
     def test_a_label_within_a_longer_one_that_is_meant_is_not(self) -> None:
         page = "[Leave] \nsize [4][4 inch][6]"
-        assert wanted_on(page, "a nail of 4 inch") == {
+        assert named_labels(page, "a nail of 4 inch") == {
             "leave": 0.0, "4": 0.5, "4 inch": 1.0, "6": 0.0,
         }  # fmt: skip
 
