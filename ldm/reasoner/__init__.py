@@ -198,7 +198,7 @@ class Reasoner(Protocol):
         ...
 
     def compare(self, best: Process, ground: Process) -> int:
-        """Return the key step of `best`: the index of what made it better than `ground` (Eq. 10)."""
+        """Return the key step: the index in `best` of what made it the better process (Eq. 10)."""
         ...
 
     def choose(self, processes: Sequence[Process]) -> int:

@@ -78,9 +78,9 @@ class HistoryWriter:
         """Return the sub-goals of a goal, in order; the goal itself where the model names none."""
 
         def ask(share: float) -> SubGoalsForm | None:
-            shown = shortened(goal, int(GOAL_LENGTH * share))
+            excerpt = shortened(goal, int(GOAL_LENGTH * share))
             reply: SubGoalsForm | None = self.prompter.ask(
-                "split", SubGoalsForm, GOAL_TOKENS, goal=shown
+                "split", SubGoalsForm, GOAL_TOKENS, goal=excerpt
             ).value
             return reply
 
