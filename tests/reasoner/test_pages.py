@@ -29,8 +29,8 @@ WEIGHTS = PageWeights()
 
 def listing(*things: str) -> str:
     """A page with buttons and things, each with a code of its own and a description below."""
-    shown = (f"[{code(text)}] \n{text} " for text in things)
-    return "\n".join(["[Leave] ", "Found \n[More] ", *shown])
+    entries = (f"[{code(text)}] \n{text} " for text in things)
+    return "\n".join(["[Leave] ", "Found \n[More] ", *entries])
 
 
 def code(text: str) -> str:
@@ -91,8 +91,8 @@ TAPPED: Past = (*OPENED, (LEOPARD, "tap[black]"))
 
 class TestImitation:
     def test_a_question_is_made_up_of_the_words_that_people_kept(self) -> None:
-        made = chosen(WISH, (), START, MEMORY, (f"ask[{WISH}]",))
-        assert made == "ask[spotted leopard black]"
+        action = chosen(WISH, (), START, MEMORY, (f"ask[{WISH}]",))
+        assert action == "ask[spotted leopard black]"
 
     def test_of_a_list_it_opens_what_is_described_as_wanted(self) -> None:
         assert chosen(WISH, SEARCHED, PAGE, MEMORY, LISTED) == BEST
@@ -155,10 +155,10 @@ class TestReading:
         )  # fmt: skip
 
     def test_a_description_is_what_stands_below_a_label_alone_on_its_line(self) -> None:
-        found = descriptions(
+        texts = descriptions(
             "[a] [b] \nboth \n[c] \nA cat [new] \n$3 \n[d] \n[e] \nA dog \ntwo [f]"
         )
-        assert found == {"c": "A cat [new] \n$3 ", "e": "A dog "}
+        assert texts == {"c": "A cat [new] \n$3 ", "e": "A dog "}
 
     @pytest.mark.parametrize(
         ("label", "goal", "share"),
