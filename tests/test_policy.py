@@ -159,7 +159,7 @@ def test_the_options_say_how_a_model_is_asked(
     options: dict[str, Any], notes: bool, shown: int
 ) -> None:
     asked = PolicyOptions(**options).prompted()
-    assert (asked.notes, asked.shown, asked.candidates) == (notes, shown, "none")
+    assert (asked.notes, asked.recalls, asked.candidates) == (notes, shown, "none")
 
 
 def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> None:
