@@ -159,7 +159,7 @@ def test_the_options_say_how_a_model_is_asked(
     options: dict[str, Any], notes: bool, shown: int
 ) -> None:
     prompted = PolicyOptions(**options).prompted()
-    assert (prompted.notes, prompted.shown, prompted.candidates) == (notes, shown, "none")
+    assert (prompted.notes, prompted.recalls, prompted.candidates) == (notes, shown, "none")
 
 
 def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> None:

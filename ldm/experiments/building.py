@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ class BuildOptions:
 
 
 def build_memory(
-    data: str | Path | Iterable[str | Path],
+    data: str | Path | Iterable[str | Path] | None = None,
     memory: str = DEFAULT_MEMORY,
     options: BuildOptions | None = None,
     *,
@@ -55,23 +55,36 @@ def build_memory(
 ) -> list[BuildResult]:
     """Form a memory from every trajectory file below `data`, each environment by itself.
 
-    data: folders or files. memory: a directory, or http://host:port of a Chroma server.
+    data: folders or files; None for the shipped expert episodes. memory: a directory, or
+    http://host:port of a Chroma server.
     What the memory holds already is left out; more trajectories become a further generation.
     Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
     """
     options, runtime = options or BuildOptions(), runtime or Runtime()
-    paths = [Path(data)] if isinstance(data, str | Path) else [Path(path) for path in data]
+    data = [data] if isinstance(data, str | Path) else data
+    paths = None if data is None else [Path(path) for path in data]
     return list(build_each(paths, memory, options, models or ModelOptions(), runtime))
 
 
 def build_each(
-    paths: list[Path], memory: str, options: BuildOptions, models: ModelOptions, runtime: Runtime
+    data: Sequence[Path] | None,
+    memory: str,
+    options: BuildOptions,
+    models: ModelOptions,
+    runtime: Runtime,
 ) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
     from ldm.embed import load_embedder
     from ldm.envs.formats import read_all
     from ldm.memory import build
 
+    paths = _shipped(runtime) if data is None else data
+    for path in paths:
+        if not path.exists():
+            raise LdmError(
+                f"{path} does not exist.",
+                "Check the path, or name none to build from the expert episodes that ldm ships.",
+            )
     everything = read_all(paths, runtime.message, name=options.format, strict=options.strict)
     chosen = [t for t in everything if not options.env or t.task.env == options.env]
     if not chosen:
@@ -97,6 +110,27 @@ def build_each(
                     on_progress=on_progress,
                 )
             yield built
+
+
+def shipped_trajectories() -> Path | None:
+    """Return the folder of the expert episodes that come with the package; None where it has none.
+
+    A wheel has them beside its modules, a checkout among its data.
+    """
+    package = Path(__file__).parents[1]
+    places = (package / "trajectories", package.parent / "data" / "trajectories")
+    return next((place for place in places if place.is_dir()), None)
+
+
+def _shipped(runtime: Runtime) -> list[Path]:
+    folder = shipped_trajectories()
+    if folder is None:
+        raise LdmError(
+            "This copy of ldm ships no expert episodes.",
+            "Install ldm-memory anew, or name files of your own.",
+        )
+    runtime.message(f"No data are named: the shipped expert episodes are taken, in {folder}.")
+    return [folder]
 
 
 def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
