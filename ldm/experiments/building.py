@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,37 +50,65 @@ class BuildOptions:
 
 
 def build_memory(
-    data: str | Path | Iterable[str | Path],
+    data: str | Path | Iterable[str | Path | Trajectory],
     memory: str = DEFAULT_MEMORY,
     options: BuildOptions | None = None,
     *,
     models: ModelOptions | None = None,
     runtime: Runtime | None = None,
 ) -> list[Built]:
-    """Form a memory from every trajectory file below `data`, each environment by itself.
+    """Form a memory from trajectories, each environment by itself.
 
-    data: folders or files. memory: a directory, or http://host:port of a Chroma server.
+    data: folders or files of trajectories, or the trajectories themselves. memory: a directory, or
+    http://host:port of a Chroma server.
     What the memory holds already is left out; more trajectories become a further generation.
     Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
     """
     options, runtime = options or BuildOptions(), runtime or Runtime()
+    sources = [data] if isinstance(data, str | Path) else list(data)
+    paths = [Path(source) for source in sources if isinstance(source, str | Path)]
+    ready = [source for source in sources if not isinstance(source, str | Path)]
+    models = models or ModelOptions()
+    return list(build_each(paths, memory, options, models, runtime, ready=ready))
+
+
+def read_trajectories(
+    data: str | Path | Iterable[str | Path], *, strict: bool = True
+) -> list[Trajectory]:
+    """Return the trajectories in files or below folders, in any format that `ldm import` reads.
+
+    strict: raise RecordError at the first bad record; otherwise bad records are left out.
+    """
     paths = [Path(data)] if isinstance(data, str | Path) else [Path(path) for path in data]
-    return list(build_each(paths, memory, options, models or ModelOptions(), runtime))
+    return trajectories(paths, Runtime(), strict=strict)
 
 
 def build_each(
-    paths: list[Path], memory: str, options: BuildOptions, models: ModelOptions, runtime: Runtime
+    paths: list[Path],
+    memory: str,
+    options: BuildOptions,
+    models: ModelOptions,
+    runtime: Runtime,
+    *,
+    ready: Sequence[Trajectory] = (),
 ) -> Iterator[Built]:
-    """As `build_memory`, yielding each environment's memory as soon as it is there."""
+    """As `build_memory`, yielding each environment's memory as soon as it is there.
+
+    ready: trajectories that were read already.
+    """
     from ldm.embed import load_embedder
     from ldm.memory import build
 
-    everything = trajectories(paths, runtime, format_name=options.format, strict=options.strict)
+    everything = [
+        *trajectories(paths, runtime, format_name=options.format, strict=options.strict),
+        *ready,
+    ]
     chosen = [t for t in everything if not options.env or t.task.env == options.env]
     if not chosen:
         of = f" of {options.env}" if options.env else ""
+        where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
-            f"There is no trajectory{of} in {', '.join(map(str, paths))}.",
+            f"There is no trajectory{of}{where}.",
             "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
         )
     embedder = load_embedder(options.embedder)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from ldm.embed import Embedder
+from ldm.embed import Embedder, load_embedder
 from ldm.memory.building import Built, OnProgress, build
 from ldm.memory.formation import FormationOptions, tuples_of
 from ldm.memory.growth import extend, rollback
@@ -40,14 +40,21 @@ class Memory:
 
     @classmethod
     def open(
-        cls, location: str, env: str, *, embedder: Embedder, generation: int | None = None
+        cls,
+        location: str,
+        env: str,
+        *,
+        embedder: Embedder | None = None,
+        generation: int | None = None,
     ) -> Memory:
         """The memory of `env` at a directory or Chroma server, at `generation` (None: the newest).
 
+        embedder: None loads the one that the memory was built with.
         Raises MemoryStoreError, with its remedy, where there is none or it does not fit.
         """
         with reading(location) as store:
-            return cls(store.load(env, generation), embedder)
+            contents = store.load(env, generation)
+        return cls(contents, embedder or load_embedder(contents.generation.embedder))
 
     @property
     def env(self) -> str:
