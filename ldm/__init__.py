@@ -2,7 +2,7 @@
 
     import ldm
 
-    ldm.build_memory("data/")
+    ldm.build_memory()
     memory = ldm.Memory.open(".ldm/memory", "alfworld")
     for recall in memory.retrieve("put a hot egg in the fridge", "You see a microwave 1."):
         print(recall.similarity, recall.tuple.action)

@@ -46,7 +46,12 @@ class Batching(StrEnum):
 class Forming:
     """What becomes a memory, and how."""
 
-    paths: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Folders or files.")]
+    data: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DATA", help="Folders or files; default: the shipped expert episodes."
+        ),
+    ] = None
     memory: MemoryAt = DEFAULT_MEMORY
     env: Annotated[str, typer.Option(help="Only trajectories of this environment.")] = ""
     batch_size: Annotated[
@@ -87,6 +92,8 @@ def build_memory(
 ) -> None:
     """Form a memory from every trajectory file below DATA, each environment by itself.
 
+    Without DATA it is formed from the expert episodes that come with ldm.
+
     What the memory holds already is left out; with nothing new nothing happens. More trajectories
     become further batches, in a new generation. An interrupted build goes on where it was.
 
@@ -95,9 +102,9 @@ def build_memory(
 
     \b
     Examples:
-      ldm build-memory data/
-      ldm build-memory data/ --llm gpt-4o-mini --max-usd 5 --rebuild
-      ldm build-memory data/ --rebuild --replay .ldm/memory/calls
+      ldm build-memory
+      ldm build-memory --llm gpt-4o-mini --max-usd 5 --rebuild
+      ldm build-memory --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
     """
@@ -117,7 +124,7 @@ def build_memory(
     )
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     reports = []
-    for built in build_each(forming.paths, forming.memory, options, called, command_runtime()):
+    for built in build_each(forming.data, forming.memory, options, called, command_runtime()):
         reports.append(_report(built))
         if not as_json:
             _show(built, forming.memory)

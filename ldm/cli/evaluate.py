@@ -110,7 +110,7 @@ class Engine:
     ] = None
     engine: Annotated[
         Literal["fast", "official"] | None,
-        typer.Option(help="ALFWorld's engine; official needs ldm[alfworld]. Default: fast."),
+        typer.Option(help="ALFWorld's engine; official needs ldm-memory[alfworld]. Default: fast."),
     ] = None
 
 

@@ -50,7 +50,7 @@ class BuildOptions:
 
 
 def build_memory(
-    data: str | Path | Iterable[str | Path | Trajectory],
+    data: str | Path | Iterable[str | Path | Trajectory] | None = None,
     memory: str = DEFAULT_MEMORY,
     options: BuildOptions | None = None,
     *,
@@ -59,50 +59,45 @@ def build_memory(
 ) -> list[Built]:
     """Form a memory from trajectories, each environment by itself.
 
-    data: folders or files of trajectories, or the trajectories themselves. memory: a directory, or
-    http://host:port of a Chroma server.
+    data: folders or files, or trajectories themselves; None for the shipped expert episodes.
+    memory: a directory, or http://host:port of a Chroma server.
     What the memory holds already is left out; more trajectories become a further generation.
     Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
     """
     options, runtime = options or BuildOptions(), runtime or Runtime()
-    sources = [data] if isinstance(data, str | Path) else list(data)
-    paths = [Path(source) for source in sources if isinstance(source, str | Path)]
-    ready = [source for source in sources if not isinstance(source, str | Path)]
-    models = models or ModelOptions()
-    return list(build_each(paths, memory, options, models, runtime, ready=ready))
+    sources = [data] if isinstance(data, str | Path) else data
+    return list(build_each(sources, memory, options, models or ModelOptions(), runtime))
 
 
 def read_trajectories(
-    data: str | Path | Iterable[str | Path], *, strict: bool = True
+    data: str | Path | Iterable[str | Path] | None = None, *, strict: bool = True
 ) -> list[Trajectory]:
     """Return the trajectories in files or below folders, in any format that `ldm import` reads.
 
-    strict: raise RecordError at the first bad record; otherwise bad records are left out.
+    data: None for the shipped expert episodes. strict: raise RecordError at the first bad record;
+    otherwise bad records are left out.
     """
-    paths = [Path(data)] if isinstance(data, str | Path) else [Path(path) for path in data]
-    return trajectories(paths, Runtime(), strict=strict)
+    sources = [data] if isinstance(data, str | Path) else data
+    return trajectories(_existing(sources, Runtime()), Runtime(), strict=strict)
 
 
 def build_each(
-    paths: list[Path],
+    data: Iterable[str | Path | Trajectory] | None,
     memory: str,
     options: BuildOptions,
     models: ModelOptions,
     runtime: Runtime,
-    *,
-    ready: Sequence[Trajectory] = (),
 ) -> Iterator[Built]:
-    """As `build_memory`, yielding each environment's memory as soon as it is there.
-
-    ready: trajectories that were read already.
-    """
+    """As `build_memory`, yielding each environment's memory as soon as it is there."""
     from ldm.embed import load_embedder
     from ldm.memory import build
 
-    everything = [
-        *trajectories(paths, runtime, format_name=options.format, strict=options.strict),
-        *ready,
-    ]
+    sources = None if data is None else list(data)
+    ready = [source for source in sources or () if not isinstance(source, str | Path)]
+    named = None if sources is None else [s for s in sources if isinstance(s, str | Path)]
+    paths = _existing(named, runtime)
+    read = trajectories(paths, runtime, format_name=options.format, strict=options.strict)
+    everything = [*read, *ready]
     chosen = [t for t in everything if not options.env or t.task.env == options.env]
     if not chosen:
         of = f" of {options.env}" if options.env else ""
@@ -128,6 +123,16 @@ def build_each(
                     on_progress=on_progress,
                 )
             yield built
+
+
+def shipped_trajectories() -> Path | None:
+    """Return the folder of the expert episodes that come with the package; None where it has none.
+
+    A wheel has them beside its modules, a checkout among its data.
+    """
+    package = Path(__file__).parents[1]
+    places = (package / "trajectories", package.parent / "data" / "trajectories")
+    return next((place for place in places if place.is_dir()), None)
 
 
 def trajectories(
@@ -165,6 +170,31 @@ def trajectories(
     if problems:
         runtime.message(f"{len(problems)} bad record(s) left out; {len(records)} read.")
     return records
+
+
+def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path]:
+    """Return the paths that are named, None for the shipped ones. Raises LdmError without one."""
+    if named is None:
+        return [_shipped(runtime)]
+    paths = [Path(path) for path in named]
+    for path in paths:
+        if not path.exists():
+            raise LdmError(
+                f"{path} does not exist.",
+                "Check the path, or name none to build from the expert episodes that ldm ships.",
+            )
+    return paths
+
+
+def _shipped(runtime: Runtime) -> Path:
+    folder = shipped_trajectories()
+    if folder is None:
+        raise LdmError(
+            "This copy of ldm ships no expert episodes.",
+            "Install ldm-memory anew, or name files of your own.",
+        )
+    runtime.message(f"No data are named: the shipped expert episodes are taken, in {folder}.")
+    return folder
 
 
 def _formation_options(env: str, options: BuildOptions) -> FormationOptions:

@@ -236,7 +236,7 @@ def remembered(memory: str) -> tuple[str, ...]:
     if not names:
         raise LdmError(
             f"There is no memory at {memory}, so there is nothing to evaluate.",
-            "Build one with `ldm build-memory data/`, or name an environment with --env.",
+            "Build one with `ldm build-memory`, or name an environment with --env.",
         )
     return names
 

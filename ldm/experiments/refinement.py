@@ -208,7 +208,7 @@ def only_environment(memory: str) -> str:
     if len(names) != 1:
         raise LdmError(
             f"{memory} holds {len(names)} environments: {', '.join(names) or 'none'}.",
-            "Name one with --env." if names else "Make a memory with `ldm build-memory DATA`.",
+            "Name one with --env." if names else "Make a memory with `ldm build-memory`.",
         )
     return names[0]
 
