@@ -13,7 +13,7 @@ from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
 
 if TYPE_CHECKING:
-    from ldm.explore import Explored
+    from ldm.explore import ExploredGoal
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
@@ -66,7 +66,7 @@ def tree(
       ldm runs tree RUN pick_heat_then_place --observations
       ldm runs tree RUN pick_heat_then_place --svg tree.svg
     """
-    from ldm.explore import explored_trees
+    from ldm.explore import read_explored_goals
     from ldm.explore.picture import svg as picture
     from ldm.explore.picture import text
     from ldm.runs import open_run, writing
@@ -77,7 +77,7 @@ def tree(
         return
     if run.manifest.command != "refine":
         raise LdmError(f"{run.directory} is no refinement: it has no trees.", "")
-    explored = explored_trees(run)
+    explored = read_explored_goals(run)
     if not task:
         _list_goals(explored)
         return
@@ -135,7 +135,7 @@ def _print_divided(run: Run, task: str) -> None:
         output.say(line, error=False)
 
 
-def _list_goals(explored: list[Explored]) -> None:
+def _list_goals(explored: list[ExploredGoal]) -> None:
     rows = [
         (
             one.task.id,
@@ -148,7 +148,7 @@ def _list_goals(explored: list[Explored]) -> None:
     output.print_table("Explored goals", ("task", "goal", "nodes", "improved"), rows)
 
 
-Recorded = TypeVar("Recorded", "Explored", "EpisodeResult")
+Recorded = TypeVar("Recorded", "ExploredGoal", "EpisodeResult")
 
 
 def _one_of(known: list[Recorded], name: str) -> Recorded:

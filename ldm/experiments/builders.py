@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ldm.errors import LdmError
-from ldm.experiments.options import Settings, override
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
+from ldm.options import Settings, override
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
+    from ldm.agents.autoplan.optimiser import Workplace
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
-    from ldm.explore import Equipment
-    from ldm.explore.autoplan import Workplace
+    from ldm.explore import ExplorationSetup
     from ldm.llm import LLM
     from ldm.llm.models import Models
     from ldm.memory import Memory
@@ -131,9 +131,9 @@ class ExplorerBuilder:
 
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
-    ) -> Equipment:
+    ) -> ExplorationSetup:
         """Raises LdmError where a name, an option, data or the memory does not fit."""
-        from ldm.explore import Equipment
+        from ldm.explore import ExplorationSetup
         from ldm.policy import Policy, PolicyOptions
 
         spec = self.spec
@@ -146,7 +146,9 @@ class ExplorerBuilder:
             prompted = options.prompted(models.options.in_flight)
             reasoner = loaded.ask(models.get("reasoner"), env.card, prompted)
         policy = Policy(loaded.memory, reasoner, options, spec.seed)
-        return Equipment(env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed)
+        return ExplorationSetup(
+            env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed
+        )
 
     def load(self) -> Knowledge:
         spec = self.spec
@@ -168,7 +170,7 @@ class OptimiserBuilder:
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> Workplace:
         """Raises LdmError where a name, an option or data does not fit."""
-        from ldm.explore.autoplan import Workplace
+        from ldm.agents.autoplan.optimiser import Workplace
 
         assert models is not None  # noqa: S101 - its spec always calls models
         env = build_environment(self.spec.env, self.spec.env_options, self.cache)

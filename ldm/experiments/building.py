@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,10 @@ from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
-    from ldm.memory import Built, FormationOptions
+    from ldm.memory import BuildResult, FormationOptions
     from ldm.reasoner import Reasoner
     from ldm.reasoner.prompted import Formation, PromptedReasoner
     from ldm.types import Trajectory
-
-#: Problems that are named before the rest is only counted.
-NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ def build_memory(
     *,
     models: ModelOptions | None = None,
     runtime: Runtime | None = None,
-) -> list[Built]:
+) -> list[BuildResult]:
     """Form a memory from trajectories, each environment by itself.
 
     data: folders or files, or trajectories themselves; None for the shipped expert episodes.
@@ -77,8 +74,11 @@ def read_trajectories(
     data: None for the shipped expert episodes. strict: raise RecordError at the first bad record;
     otherwise bad records are left out.
     """
+    from ldm.envs.formats import read_all
+
     sources = [data] if isinstance(data, str | Path) else data
-    return trajectories(_existing(sources, Runtime()), Runtime(), strict=strict)
+    runtime = Runtime()
+    return read_all(_existing(sources, runtime), runtime.message, strict=strict)
 
 
 def build_each(
@@ -87,16 +87,17 @@ def build_each(
     options: BuildOptions,
     models: ModelOptions,
     runtime: Runtime,
-) -> Iterator[Built]:
+) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
     from ldm.embed import load_embedder
+    from ldm.envs.formats import read_all
     from ldm.memory import build
 
     sources = None if data is None else list(data)
     ready = [source for source in sources or () if not isinstance(source, str | Path)]
     named = None if sources is None else [s for s in sources if isinstance(s, str | Path)]
     paths = _existing(named, runtime)
-    read = trajectories(paths, runtime, format_name=options.format, strict=options.strict)
+    read = read_all(paths, runtime.message, name=options.format, strict=options.strict)
     everything = [*read, *ready]
     chosen = [t for t in everything if not options.env or t.task.env == options.env]
     if not chosen:
@@ -133,43 +134,6 @@ def shipped_trajectories() -> Path | None:
     package = Path(__file__).parents[1]
     places = (package / "trajectories", package.parent / "data" / "trajectories")
     return next((place for place in places if place.is_dir()), None)
-
-
-def trajectories(
-    paths: Iterable[Path],
-    runtime: Runtime,
-    *,
-    format_name: str = "",
-    strict: bool = False,
-    data: Path | None = None,
-) -> list[Trajectory]:
-    """Return what the files hold; bad records are named, or raised where `strict`.
-
-    data: the environment's data, for formats that need them to rebuild what was seen.
-    """
-    from ldm.envs import formats
-    from ldm.errors import RecordError
-    from ldm.records import Problem
-
-    records: list[Trajectory] = []
-    problems: list[Problem] = []
-    for path in formats.files_below(paths):
-        name = format_name or formats.format_of(path)
-        if name is None:
-            runtime.message(f"{path}: no trajectories, left out")
-            continue
-        for record in formats.read(path, name, str(data) if data else None):
-            if not isinstance(record, Problem):
-                records.append(record)
-            elif strict:
-                raise RecordError(str(record), "Correct it, or leave --strict out to skip it.")
-            else:
-                problems.append(record)
-    for problem in problems[:NAMED]:
-        runtime.message(str(problem))
-    if problems:
-        runtime.message(f"{len(problems)} bad record(s) left out; {len(records)} read.")
-    return records
 
 
 def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path]:

@@ -11,10 +11,10 @@ from ldm.errors import LdmError
 from ldm.experiments.builders import OptimiserBuilder, build_environment, opener
 from ldm.experiments.data import training_split, with_data
 from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, shared, short, start
-from ldm.experiments.options import Settings, sorted_settings
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import PlanSpec
 from ldm.llm.models import ModelOptions, listed
+from ldm.options import Settings, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Experience, Iteration, PlanFile
@@ -80,7 +80,7 @@ def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> 
 
 def carry_out(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPlan:
     """Make the attempts that are not recorded yet, and write the plan."""
-    from ldm.explore.autoplan import optimise
+    from ldm.agents.autoplan.optimiser import optimise
 
     spec, settings = recorded.spec, recorded.spec.settings()
     successes: list[bool] = []
@@ -125,11 +125,11 @@ def _published(env: str, options: Settings) -> Settings:
 def _pool(spec: PlanSpec, env: Environment, runtime: Runtime) -> tuple[Task, ...]:
     """Return the tasks that batches are drawn from: of the kind, and not used by an evaluation."""
     from ldm.eval import select
-    from ldm.explore import evaluated_sources
+    from ldm.explore import evaluated_leak_keys
 
     settings = spec.settings()
     tasks = select(env.tasks(spec.split), kinds=(spec.kind,))
-    evaluated = evaluated_sources(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
+    evaluated = evaluated_leak_keys(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
     free = [task for task in tasks if task.leak_key not in evaluated]
     if len(free) < len(tasks):
         left_out = len(tasks) - len(free)

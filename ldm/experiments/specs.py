@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from ldm.experiments.options import Settings, override
+from ldm.options import Settings, override
 
 if TYPE_CHECKING:
+    from ldm.agents.autoplan.optimiser import AutoPlanSettings
     from ldm.explore import RefineOptions
-    from ldm.explore.autoplan import AutoPlanSettings
     from ldm.llm.models import ModelOptions
 
 DEFAULT_AGENT = "ldm"
@@ -158,7 +159,12 @@ class PlanSpec:
 
     def settings(self) -> AutoPlanSettings:
         """Return how the plan is optimised. Raises LdmError where an option does not fit."""
-        from ldm.explore.autoplan import AutoPlanSettings
+        from ldm.agents.autoplan.optimiser import AutoPlanSettings
 
         settings: AutoPlanSettings = override(AutoPlanSettings, dict(self.options), "optimisation")
         return settings
+
+
+def full_location(memory: str) -> str:
+    """Return the memory's place as a run records it, to be resumed from any directory."""
+    return memory if "://" in memory else str(Path(memory).expanduser().absolute())

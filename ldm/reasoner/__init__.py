@@ -139,7 +139,7 @@ class Reasoner(Protocol):
         """What became of a model's replies so far, by name; empty where none is asked."""
         ...
 
-    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """For each step (o_τ, a_τ) of a recorded trajectory the notes on the steps before it."""
         ...
 

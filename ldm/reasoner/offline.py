@@ -62,7 +62,7 @@ class OfflineReasoner:
     def counts(self) -> dict[str, int]:
         return {}
 
-    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         return tuple(
             self.notes(goal, shortened(steps[:number]), observation, Notes())
             for number, (observation, _) in enumerate(steps)

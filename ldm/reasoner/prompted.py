@@ -127,12 +127,12 @@ class PromptedReasoner:
 
     # Formation
 
-    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """As `Reasoner.recount`. Before the first step nothing has happened: nothing is asked."""
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        """As `Reasoner.annotate`. Before the first step nothing has happened: nothing is asked."""
         if not steps:
             return ()
         if self._options.formation == "trajectory":
-            return self._recounter.recount(goal, steps)
+            return self._recounter.annotate(goal, steps)
         written = [Notes(assessed("", goal))]
         for number in range(1, len(steps)):
             past, observation = steps[:number], steps[number][0]

@@ -66,7 +66,7 @@ class Recounter:
     asker: Asker
     aid: OfflineReasoner
 
-    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """The notes on what came before each of the steps; long courses in overlapping pieces.
 
         Before the first step nothing has happened, and nothing is asked but the sub-goals: by

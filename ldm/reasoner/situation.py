@@ -144,11 +144,12 @@ class Situation:
 
     def _record(self, command: Command, after: str) -> None:
         self.past.append(command)
+        distinct = tuple(dict.fromkeys(command.entities))  # a reply may repeat one a thousand times
         for slot, entity in enumerate(command.entities):
             event = f"{command.frame}:{slot}"
             self._events.setdefault(entity, []).append(event)
             self._after[entity] = after
-            others = ((event, other) for other in command.entities if other != entity)
+            others = ((event, other) for other in distinct if other != entity)
             self._joined.setdefault(entity, []).extend(others)
 
     def read(self, action: str) -> Command:

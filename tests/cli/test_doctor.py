@@ -6,6 +6,7 @@ import json
 import sys
 import types
 from collections.abc import Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +33,16 @@ if TYPE_CHECKING:
 SECRET = "sk-planted-0123456789"
 
 
+DIGEST = cache(embed.sha256_of_bundled_model)
+PACKAGES = cache(metadata.packages_distributions)
+
+
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working directory and no settings, whatever machine the tests run on."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(embed, "sha256_of_bundled_model", DIGEST)
+    monkeypatch.setattr(metadata, "packages_distributions", PACKAGES)
     for name in ("ALFWORLD_DATA", "WEBSHOP_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ldm.explore import Node, Positions, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.explore import Positions, TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.types import Proposal
 from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told
 
@@ -17,14 +17,14 @@ def tree(
     extra: Mapping[str, tuple[Proposal, ...]] | None = None,
     maze: Maze | None = None,
     **options: Any,
-) -> tuple[Node, ...]:
+) -> tuple[TreeNode, ...]:
     positions = Positions(maze or Maze(doors), TASK)
     nodes = grow(positions, Told(doors, extra or {}), TreeOptions(**options))
     positions.close()
     return nodes
 
 
-def actions(nodes: tuple[Node, ...], leaf: Node) -> list[str]:
+def actions(nodes: tuple[TreeNode, ...], leaf: TreeNode) -> list[str]:
     return [node.action for node in path_to(nodes, leaf)[1:]]
 
 

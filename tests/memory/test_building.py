@@ -18,7 +18,7 @@ import pytest
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
-from ldm.memory import Built, Memory, build, environments, generations, inspect
+from ldm.memory import BuildResult, Memory, build, environments, generations, inspect
 from ldm.memory.exchange import export
 from ldm.memory.formation import FormationOptions
 from ldm.memory.store import STAGING, writing
@@ -31,7 +31,7 @@ TWELVE = expert_trajectories()
 MORE = expert_trajectories(options=ToyOptions(tasks=20))
 
 
-def make(place: Path, given: Sequence[Trajectory] = TWELVE, **options: Any) -> Built:
+def make(place: Path, given: Sequence[Trajectory] = TWELVE, **options: Any) -> BuildResult:
     embedder: Embedder = options.pop("embedder", None) or BagOfWords()
     return build(str(place), given, embedder, OfflineReasoner, **options)
 
@@ -266,7 +266,7 @@ def stopped_at(moment: int) -> Iterator[Callable[[], int]]:
 NEVER = -1
 
 
-def at_every_write(prepared: Path | None, work: Callable[[Path], Built], place: Path) -> None:
+def at_every_write(prepared: Path | None, work: Callable[[Path], BuildResult], place: Path) -> None:
     """Stop `work` before each of its writes; resumed, it ends in the same memory each time.
 
     prepared: a memory to begin with. What readers meet meanwhile is that memory, none or the new

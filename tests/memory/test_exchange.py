@@ -104,9 +104,9 @@ def misspelt(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     [
         (without("tuple"), "incomplete or was changed"),
         (without("batch"), "incomplete or was changed"),
-        (without("generation"), "no exported memory"),
+        (without("generation"), "not an exported memory"),
         (reworded, "incomplete or was changed"),
-        (lambda _: [], "no exported memory"),
+        (lambda _: [], "not an exported memory"),
     ],
     ids=["a tuple less", "a batch less", "no generation", "another action", "empty"],
 )

@@ -225,6 +225,7 @@ for query in QUERIES:
 """
 
 
+@pytest.mark.process
 def test_memory_and_recalls_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     said = []
     for seed in ("1", "2"):

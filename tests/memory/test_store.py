@@ -235,7 +235,9 @@ def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
 
 class TestDisks:
-    @pytest.mark.parametrize("size", ["8k", "300k", "400k"])
+    @pytest.mark.parametrize(
+        "size", ["8k", *(pytest.param(s, marks=pytest.mark.process) for s in ("300k", "400k"))]
+    )
     def test_a_full_one_is_named_and_with_more_space_the_build_goes_on(
         self, size: str, mount: Callable[[str], Path], toy: Path, tmp_path: Path
     ) -> None:

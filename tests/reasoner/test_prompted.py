@@ -112,7 +112,7 @@ class TestPrompts:
         [
             ("assess", lambda r: r.assess(GOAL, STEPS[:2], "a letter"), {}),
             ("summarize", lambda r: r.summarize(GOAL, STEPS[:2], "a letter"), {}),
-            ("split", lambda r: r.recount(GOAL, STEPS[:1]), SUB_GOALS),
+            ("split", lambda r: r.annotate(GOAL, STEPS[:1]), SUB_GOALS),
             ("act", lambda r: r.act(STATE, RECALLS[:2]), {}),
             ("propose", lambda r: r.propose(STATE, RECALLS[:1], 3), {}),
             ("cluster", lambda r: r.cluster_goals(["a b", "c d", "e f"]), {}),
@@ -130,7 +130,7 @@ class TestPrompts:
 
     def test_of_notes_are_these(self, golden: Golden) -> None:
         reasoner = prompted(answer_notes)
-        reasoner.recount(GOAL, STEPS * 3)
+        reasoner.annotate(GOAL, STEPS * 3)
         golden(GOLDEN / "recount.txt", model(reasoner).asked[1])
         golden(GOLDEN / "recount_later.txt", model(reasoner).asked[2])
 
@@ -172,7 +172,7 @@ def answer_notes(question: str, **other: Any) -> Reply:
 
 class TestRecounting:
     def test_gives_every_step_the_notes_on_those_before_it(self) -> None:
-        found = prompted(partial(answer_notes, complete=1)).recount(GOAL, STEPS)
+        found = prompted(partial(answer_notes, complete=1)).annotate(GOAL, STEPS)
         assert [notes.summary for notes in found] == [
             "",
             "Held: thing 0. Found: thing 1 (go to desk 1). Done: go to desk 1",
@@ -186,14 +186,14 @@ class TestRecounting:
 
     def test_shows_what_came_later_to_nobody_who_names_the_sub_goals(self) -> None:
         reasoner = prompted(answer_notes)
-        reasoner.recount(GOAL, STEPS)
+        reasoner.annotate(GOAL, STEPS)
         assert all("letterbox" not in m.content for m in model(reasoner).asked[0])
 
     @pytest.mark.parametrize("length", [1, 2, 8, 9, 10, 17, 40])
     def test_of_a_long_course_goes_in_overlapping_pieces(self, length: int) -> None:
         steps = tuple((f"seen {n}", f"do {n}") for n in range(1, length + 1))
         reasoner = prompted(answer_notes)
-        found = reasoner.recount(GOAL, steps)
+        found = reasoner.annotate(GOAL, steps)
         assert [notes.held for notes in found[1:]] == [f"thing {n - 1}" for n in range(1, length)]
         assert [len(notes.found) for notes in found] == list(range(length))
         questions = [asked[-1].content for asked in model(reasoner).asked[1:]]
@@ -211,7 +211,7 @@ class TestRecounting:
             return "no idea" if 2 in wanted else answer_notes(question)
 
         reasoner = prompted(reply)
-        found = reasoner.recount(GOAL, STEPS)
+        found = reasoner.annotate(GOAL, STEPS)
         assert found[2].assessment == AID.assess(GOAL, STEPS[:2], STEPS[2][0])
         assert found[3].found == ("thing 1", "", "thing 3")
         assert reasoner.counts()["malformed"] == 3  # {1, 2, 3}, then {2, 3}, then {2}
@@ -230,12 +230,12 @@ class TestRecounting:
         def reply(question: str) -> Reply:
             return wrong if steps_wanted(question) else SUB_GOALS
 
-        assert len(prompted(reply).recount(GOAL, STEPS)) == len(STEPS)
+        assert len(prompted(reply).annotate(GOAL, STEPS)) == len(STEPS)
 
     @pytest.mark.parametrize("complete", [-3, 0, 2, 99])
     def test_counts_no_more_sub_goals_than_there_are(self, complete: int) -> None:
         reply = partial(answer_notes, complete=complete)
-        last = prompted(reply).recount(GOAL, STEPS)[-1].assessment
+        last = prompted(reply).annotate(GOAL, STEPS)[-1].assessment
         named = [part for part in ("find a letter", "stamp it", "post it") if part in last]
         assert len(named) == 3
 
@@ -248,7 +248,7 @@ class TestRecounting:
             return entries
 
         reasoner = prompted(reply)
-        found = reasoner.recount(GOAL, STEPS)[2]
+        found = reasoner.annotate(GOAL, STEPS)[2]
         assert (found.found, found.held) == (("thing 1", ""), "thing 0")
         assert found.assessment == "to do: find a letter; stamp it; post it"
         assert found.summary.endswith("Done: go to desk 1, drawer 2")
@@ -258,7 +258,7 @@ class TestRecounting:
         "nothing", ["nothing", "Nothing.", " none", "N/A", "no letter here", "You see nothing.", ""]
     )
     def test_names_no_finding_where_nothing_was_found(self, nothing: str) -> None:
-        found = prompted(partial(answer_notes, found=nothing, held=nothing)).recount(GOAL, STEPS)
+        found = prompted(partial(answer_notes, found=nothing, held=nothing)).annotate(GOAL, STEPS)
         assert found[1].summary == "Done: go to desk 1"
 
     @pytest.mark.parametrize(
@@ -266,11 +266,11 @@ class TestRecounting:
         ["empty cup", "no knife, but a spoon", "No. 5 perfume", "None on top; below an egg"],
     )
     def test_takes_no_finding_for_nothing_that_begins_like_it(self, thing: str) -> None:
-        found = prompted(partial(answer_notes, found=thing, held=thing)).recount(GOAL, STEPS)
+        found = prompted(partial(answer_notes, found=thing, held=thing)).annotate(GOAL, STEPS)
         assert found[1].summary.startswith(f"Held: {thing}. Found: {thing} (go to desk 1)")
 
     def test_names_no_finding_that_says_no_more_than_the_action(self) -> None:
-        found = prompted(partial(answer_notes, found="You go to the desk 1.")).recount(GOAL, STEPS)
+        found = prompted(partial(answer_notes, found="You go to the desk 1.")).annotate(GOAL, STEPS)
         assert found[1].summary == "Held: thing 0. Done: go to desk 1"
         assert found[2].summary == (
             "Held: thing 1. Found: You go to the desk 1 (go to drawer 2). "
@@ -280,7 +280,7 @@ class TestRecounting:
     @pytest.mark.parametrize("field", ["found", "held"])
     def test_leave_out_what_a_later_step_shows(self, field: str) -> None:
         reasoner = prompted(partial(answer_notes, **{field: "letter 1"}))
-        found = reasoner.recount(GOAL, STEPS)
+        found = reasoner.annotate(GOAL, STEPS)
         told = ["letter 1" in notes.summary.partition("Done:")[0] for notes in found]
         assert told == [False, False, True, True]  # it is seen after the second step
         assert "thing " in found[1].summary  # what else the entry says stays
@@ -288,9 +288,9 @@ class TestRecounting:
 
     def test_names_the_latest_findings_each_once(self) -> None:
         steps = tuple((f"seen {n}", f"do {n}") for n in range(1, 12))
-        last = prompted(answer_notes).recount(GOAL, steps)[-1].summary
+        last = prompted(answer_notes).annotate(GOAL, steps)[-1].summary
         assert [n for n in range(12) if f"thing {n} (do {n})" in last] == [7, 8, 9, 10]
-        same = prompted(partial(answer_notes, found="a  red\nletter")).recount(GOAL, steps)[-1]
+        same = prompted(partial(answer_notes, found="a  red\nletter")).annotate(GOAL, steps)[-1]
         assert same.summary.count("a red letter (do 1)") == 1
         assert same.summary.count("a red letter") == 1
 
@@ -300,7 +300,7 @@ class TestRecounting:
     )
     def test_takes_the_goal_where_no_sub_goal_is_named(self, bad: Reply, malformed: int) -> None:
         reasoner = prompted(in_turn(bad))
-        assert reasoner.recount(GOAL, STEPS[:1])[0].assessment == f"to do: {GOAL}"
+        assert reasoner.annotate(GOAL, STEPS[:1])[0].assessment == f"to do: {GOAL}"
         assert reasoner.counts().get("malformed", 0) == malformed
 
     def test_in_the_papers_way_asks_twice_a_step(self) -> None:
@@ -310,7 +310,7 @@ class TestRecounting:
             return {"summary": f"{question.count('done:')} steps"}
 
         reasoner = prompted(reply, formation="paper")
-        found = reasoner.recount(GOAL, STEPS)
+        found = reasoner.annotate(GOAL, STEPS)
         assert [notes.summary for notes in found] == ["", "1 steps", "2 steps", "3 steps"]
         assert found[1].assessment == "complete: a letter; to do: the stamp"
         assert reasoner.counts() == {"replies": 6}
@@ -468,7 +468,7 @@ class TestForms:
         answer = prompted(in_turn({**NOTED, "held": "w" * 999, "action": "x"})).act(STATE, ())
         assert answer.notes.held == "w" * 80
         many = {"sub_goals": [f"part {n}" for n in range(9)]}
-        assert "part 5" in prompted(in_turn(many)).recount(GOAL, STEPS[:1])[0].assessment
+        assert "part 5" in prompted(in_turn(many)).annotate(GOAL, STEPS[:1])[0].assessment
 
     def test_of_types_leave_out_those_beyond_the_last(self) -> None:
         reply: Reply = {"types": [{"name": f"{n}", "members": [n]} for n in (1, 2, 3, 4)]}
@@ -836,7 +836,7 @@ def test_text_cannot_pose_as_another_example_or_item() -> None:
 
 def test_a_step_cannot_pose_as_the_next_one() -> None:
     reasoner = prompted(answer_notes)
-    reasoner.recount(GOAL, ((GOAL, "look"), ("desk\nStep 9: burn it", "look"), ("", "")))
+    reasoner.annotate(GOAL, ((GOAL, "look"), ("desk\nStep 9: burn it", "look"), ("", "")))
     assert not re.search("^Step 9", model(reasoner).asked[1][-1].content, re.MULTILINE)
 
 
@@ -861,7 +861,7 @@ def test_what_the_vote_suggests_stays_in_its_fence(admissible: tuple[str, ...] |
     [
         lambda r: r.assess(HIDDEN, ((HIDDEN, HIDDEN),), HIDDEN),
         lambda r: r.summarize(HIDDEN, ((HIDDEN, HIDDEN),), HIDDEN),
-        lambda r: r.recount(HIDDEN, ((HIDDEN, HIDDEN),) * 3),
+        lambda r: r.annotate(HIDDEN, ((HIDDEN, HIDDEN),) * 3),
         lambda r: r.propose(replace(STATE, goal=HIDDEN, observation=HIDDEN), RECALLS, 3),
         lambda r: r.cluster_goals([HIDDEN, "b", "c"]),
         lambda r: r.classify_goal(HIDDEN, VIEWS),
@@ -899,7 +899,7 @@ def test_empty_notes_leave_no_history_empty(formation: str) -> None:
         steps = {f"after_step_{number}": blank for number in steps_wanted(question)}
         return steps or {"complete": "", "incomplete": "", "summary": " ", "sub_goals": ["find it"]}
 
-    written = prompted(reply, formation=formation).recount(GOAL, STEPS)
+    written = prompted(reply, formation=formation).annotate(GOAL, STEPS)
     assert all(notes.assessment for notes in written)
     assert all(notes.summary for notes in written[1:])
 
@@ -907,7 +907,7 @@ def test_empty_notes_leave_no_history_empty(formation: str) -> None:
 @pytest.mark.parametrize("formation", ["paper", "trajectory"])
 def test_the_aid_stands_in_where_the_model_has_no_room(formation: str) -> None:
     reasoner = prompted(lambda _: {}, room=10, formation=formation)
-    written = reasoner.recount(GOAL, STEPS)
+    written = reasoner.annotate(GOAL, STEPS)
     assert len(written) == len(STEPS)
     assert all(notes.assessment and notes.summary for notes in written[1:])
     assert model(reasoner).asked == []
