@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
+from ldm.cli.environment import data_of_format
 from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import (
     AsJson,
