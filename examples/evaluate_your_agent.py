@@ -17,8 +17,6 @@ from typing import ClassVar
 
 import ldm
 
-DATA = Path(__file__).parents[1] / "data" / "trajectories" / "alfworld"
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -64,11 +62,12 @@ class Imitator:
 
 
 def main(
-    data: Path = DATA, folder: Path = Path(".ldm/examples"), limit: int | None = None
+    data: Path | None = None, folder: Path = Path(".ldm/examples"), limit: int | None = None
 ) -> ldm.Comparison:
-    """Evaluate on `limit` games (None: all 60); memory and runs go below `folder`."""
+    """Evaluate on `limit` games (None: all 60) with a memory of `data` (None: shipped episodes)."""
     memory, runtime = str(folder / "memory"), ldm.Runtime(runs=folder / "runs")
-    ldm.build_memory(data, memory)  # does nothing where the memory holds these episodes already
+    # Does nothing where the memory holds these episodes already.
+    ldm.build_memory(data, memory, ldm.BuildOptions(env="alfworld"))
     runs = []
     for control in (None, "random"):
         spec = ldm.EvaluationSpec(

@@ -14,18 +14,17 @@ from pathlib import Path
 
 import ldm
 
-DATA = Path(__file__).parents[1] / "data" / "trajectories" / "alfworld"
-
 
 def main(
-    data: Path = DATA,
+    data: Path | None = None,
     folder: Path = Path(".ldm/examples/refined"),
     goals: int = 60,
     limit: int | None = None,
 ) -> ldm.Comparison:
-    """Explore `goals` goals, evaluate on `limit` games (None: all 60)."""
+    """Explore `goals` goals with a memory of `data` (None: shipped episodes), evaluate `limit`."""
     memory, runtime = str(folder / "memory"), ldm.Runtime(runs=folder / "runs")
-    [built] = ldm.build_memory(data, memory, ldm.BuildOptions(rebuild=True))
+    options = ldm.BuildOptions(env="alfworld", rebuild=True)
+    [built] = ldm.build_memory(data, memory, options)
     print(f"generation 0: {len(built.rows)} tuples from {built.trajectories} episodes")
 
     exploration = ldm.RefinementSpec("alfworld", split="demo_explore", memory=memory)

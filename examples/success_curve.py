@@ -17,7 +17,6 @@ import polars as pl
 
 import ldm
 
-DATA = Path(__file__).parents[1] / "data" / "trajectories" / "alfworld"
 WIDTH = 50
 
 
@@ -31,12 +30,13 @@ def mixed(trajectories: Sequence[ldm.Trajectory]) -> list[ldm.Trajectory]:
 
 def main(
     sizes: Sequence[int] = (6, 12, 30, 60, 120),
-    data: Path = DATA,
+    data: Path | None = None,
     folder: Path = Path(".ldm/examples/curve"),
     limit: int | None = None,
 ) -> pl.DataFrame:
-    """Evaluate on `limit` games (None: all 60) with memories of these sizes."""
-    episodes = mixed(ldm.read_trajectories(data))
+    """Evaluate on `limit` games (None: all 60) with so many episodes of `data` (None: shipped)."""
+    everything = ldm.read_trajectories(data)
+    episodes = mixed([episode for episode in everything if episode.task.env == "alfworld"])
     rows = []
     for size in sizes:
         memory = str(folder / f"memory-{size}")
