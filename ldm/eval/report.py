@@ -41,6 +41,15 @@ class Report:
     results: tuple[EpisodeResult, ...]
     reporting: Reporting | None = None
 
+    def __str__(self) -> str:
+        """Return what came of it in one line."""
+        overall = self.summary.overall
+        return (
+            f"{self.label} on {self.env}, {self.split}: {percent(overall.success_rate)} of "
+            f"{overall.episodes} tasks solved (95 % interval {span(overall.interval)}), "
+            f"{number(overall.mean_steps)} steps a task"
+        )
+
     @property
     def measures(self) -> list[Measure]:
         """The agent's own figures that there are."""

@@ -6,7 +6,7 @@ command line is a thin layer above.
 
 from __future__ import annotations
 
-from ldm.experiments.building import BuildOptions, build_memory
+from ldm.experiments.building import BuildOptions, build_memory, read_trajectories
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
 from ldm.experiments.planning import OptimisedPlan, optimize_plan
@@ -34,6 +34,7 @@ __all__ = [
     "evaluate",
     "evaluate_all",
     "optimize_plan",
+    "read_trajectories",
     "refine",
     "settings",
 ]

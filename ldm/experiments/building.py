@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ldm.memory import BuildResult, FormationOptions
     from ldm.reasoner import Reasoner
     from ldm.reasoner.prompted import Formation, PromptedReasoner
+    from ldm.types import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +47,42 @@ class BuildOptions:
 
 
 def build_memory(
-    data: str | Path | Iterable[str | Path] | None = None,
+    data: str | Path | Iterable[str | Path | Trajectory] | None = None,
     memory: str = DEFAULT_MEMORY,
     options: BuildOptions | None = None,
     *,
     models: ModelOptions | None = None,
     runtime: Runtime | None = None,
 ) -> list[BuildResult]:
-    """Form a memory from every trajectory file below `data`, each environment by itself.
+    """Form a memory from trajectories, each environment by itself.
 
-    data: folders or files; None for the shipped expert episodes. memory: a directory, or
-    http://host:port of a Chroma server.
+    data: folders or files, or trajectories themselves; None for the shipped expert episodes.
+    memory: a directory, or http://host:port of a Chroma server.
     What the memory holds already is left out; more trajectories become a further generation.
     Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
     """
     options, runtime = options or BuildOptions(), runtime or Runtime()
-    data = [data] if isinstance(data, str | Path) else data
-    paths = None if data is None else [Path(path) for path in data]
-    return list(build_each(paths, memory, options, models or ModelOptions(), runtime))
+    sources = [data] if isinstance(data, str | Path) else data
+    return list(build_each(sources, memory, options, models or ModelOptions(), runtime))
+
+
+def read_trajectories(
+    data: str | Path | Iterable[str | Path] | None = None, *, strict: bool = True
+) -> list[Trajectory]:
+    """Return the trajectories in files or below folders, in any format that `ldm import` reads.
+
+    data: None for the shipped expert episodes. strict: raise RecordError at the first bad record;
+    otherwise bad records are left out.
+    """
+    from ldm.envs.formats import read_all
+
+    sources = [data] if isinstance(data, str | Path) else data
+    runtime = Runtime()
+    return read_all(_existing(sources, runtime), runtime.message, strict=strict)
 
 
 def build_each(
-    data: Sequence[Path] | None,
+    data: Iterable[str | Path | Trajectory] | None,
     memory: str,
     options: BuildOptions,
     models: ModelOptions,
@@ -78,19 +93,18 @@ def build_each(
     from ldm.envs.formats import read_all
     from ldm.memory import build
 
-    paths = _shipped(runtime) if data is None else data
-    for path in paths:
-        if not path.exists():
-            raise LdmError(
-                f"{path} does not exist.",
-                "Check the path, or name none to build from the expert episodes that ldm ships.",
-            )
-    everything = read_all(paths, runtime.message, name=options.format, strict=options.strict)
+    sources = None if data is None else list(data)
+    ready = [source for source in sources or () if not isinstance(source, str | Path)]
+    named = None if sources is None else [s for s in sources if isinstance(s, str | Path)]
+    paths = _existing(named, runtime)
+    read = read_all(paths, runtime.message, name=options.format, strict=options.strict)
+    everything = [*read, *ready]
     chosen = [t for t in everything if not options.env or t.task.env == options.env]
     if not chosen:
         of = f" of {options.env}" if options.env else ""
+        where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
-            f"There is no trajectory{of} in {', '.join(map(str, paths))}.",
+            f"There is no trajectory{of}{where}.",
             "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
         )
     embedder = load_embedder(options.embedder)
@@ -122,7 +136,21 @@ def shipped_trajectories() -> Path | None:
     return next((place for place in places if place.is_dir()), None)
 
 
-def _shipped(runtime: Runtime) -> list[Path]:
+def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path]:
+    """Return the paths that are named, None for the shipped ones. Raises LdmError without one."""
+    if named is None:
+        return [_shipped(runtime)]
+    paths = [Path(path) for path in named]
+    for path in paths:
+        if not path.exists():
+            raise LdmError(
+                f"{path} does not exist.",
+                "Check the path, or name none to build from the expert episodes that ldm ships.",
+            )
+    return paths
+
+
+def _shipped(runtime: Runtime) -> Path:
     folder = shipped_trajectories()
     if folder is None:
         raise LdmError(
@@ -130,7 +158,7 @@ def _shipped(runtime: Runtime) -> list[Path]:
             "Install ldm-memory anew, or name files of your own.",
         )
     runtime.message(f"No data are named: the shipped expert episodes are taken, in {folder}.")
-    return [folder]
+    return folder
 
 
 def _formation_options(env: str, options: BuildOptions) -> FormationOptions:

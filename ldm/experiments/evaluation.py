@@ -77,6 +77,10 @@ class Comparison:
     reports: tuple[Report, ...]
     lines: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """Return a line for each evaluation and for each difference."""
+        return "\n".join([*map(str, self.reports), *self.lines])
+
 
 def compare(runs: Sequence[str | Path], *, folder: Path = Path("runs")) -> Comparison:
     """Compare finished evaluations, by directory or id below `folder`, on the same tasks.
