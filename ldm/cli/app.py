@@ -17,13 +17,14 @@ from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
-from ldm.cli.doctor import doctor, module_clash
+from ldm.cli.doctor import doctor
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
 from ldm.cli.refine import refine
 from ldm.cli.runs import runs_app
 from ldm.cli.validate import schema, validate
+from ldm.diagnosis import module_clash
 from ldm.errors import Interrupted, LdmError
 
 INTERRUPTED = 130
@@ -37,15 +38,15 @@ app = typer.Typer(
     epilog="""\b
 Examples:
   ldm doctor                                    what is installed, found and configured
-  ldm build-memory data/                        trajectories below data/ → .ldm/memory
+  ldm build-memory                              shipped expert episodes → .ldm/memory
   ldm memory search --env alfworld "heat an egg" "You see a fridge 1."
   ldm eval --env alfworld --split valid_seen --agent ldm
 """,
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from ldm import __version__
 
         typer.echo(f"ldm {__version__}")
