@@ -93,7 +93,7 @@ class PlayerBuilder:
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> tuple[Environment, Agent]:
-        """Raises LdmError where a name, an option, data, a model or the memory does not fit."""
+        """Build them. Raises LdmError where a name, an option, data, model or memory is wrong."""
         from ldm.agents import Resources
 
         spec = self.spec
@@ -132,7 +132,7 @@ class ExplorerBuilder:
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> ExplorationSetup:
-        """Raises LdmError where a name, an option, data or the memory does not fit."""
+        """Build it. Raises LdmError where a name, an option, data or the memory is wrong."""
         from ldm.explore import ExplorationSetup
         from ldm.policy import Policy, PolicyOptions
 
@@ -169,7 +169,7 @@ class OptimiserBuilder:
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> Workplace:
-        """Raises LdmError where a name, an option or data does not fit."""
+        """Build it. Raises LdmError where a name, an option or data is wrong."""
         from ldm.agents.autoplan.optimiser import Workplace
 
         assert models is not None  # noqa: S101 - its spec always calls models

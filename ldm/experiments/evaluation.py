@@ -325,8 +325,8 @@ def _check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) 
     if not models.configured:
         raise no_model(spec)
     if not models.replay:
-        shown = listed(models.of(called))
-        runtime.message(f"Models at {runtime.connection().shown}: {shown}.")
+        names = listed(models.of(called))
+        runtime.message(f"Models at {runtime.connection().shown}: {names}.")
 
 
 def _report(spec: EvaluationSpec, run: Run, results: Sequence[EpisodeResult]) -> Report:
