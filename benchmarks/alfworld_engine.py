@@ -3,7 +3,7 @@
     python benchmarks/alfworld_engine.py ../shared/data/alfworld [--games 20] [--steps 20]
 
 Prints medians of milliseconds for loading with the first reset, for another reset and for a step,
-their ratios, the microseconds of a fork and the bytes of a live game. Needs ldm[alfworld].
+their ratios, the microseconds of a fork and the bytes of a live game. Needs ldm-memory[alfworld].
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python scripts/make_webshop.py
 
 Writes the files of ldm/envs/webshop/demo in the official form, with the nouns of each title (that
-needs the extra ldm[webshop]), and data/trajectories/webshop/demo_train.jsonl.gz. Every session is
+needs ldm-memory[webshop]), and data/trajectories/webshop/demo_train.jsonl.gz. Every session is
 replayed.
 """
 

@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
         capture_output=True,
     )
-    (built,) = out.glob("ldm-*.whl")
+    (built,) = out.glob("ldm_memory-*.whl")
     return built
 
 
@@ -105,7 +105,7 @@ def test_constraints_are_exact_and_cover_every_dependency(project: dict[str, obj
     assert isinstance(project["dependencies"], list)
     wanted = [*project["dependencies"], *(name for extra in extras.values() for name in extra)]
     names = {requirement_name(text) for text in wanted}
-    assert names - {"ldm"} <= pinned
+    assert names - {"ldm-memory"} <= pinned
     assert {"hatchling", "editables"} <= pinned
 
 
@@ -152,7 +152,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def requirement_name(requirement: str) -> str:
-    """The name in a requirement such as "chromadb>=1.5" or "ldm[alfworld]"."""
+    """The name in a requirement such as "chromadb>=1.5" or "ldm-memory[alfworld]"."""
     for mark in "[<>=!~; ":
         requirement = requirement.partition(mark)[0]
     return requirement.lower().replace("_", "-")

@@ -36,9 +36,7 @@ class LdmAgent:
     def __init__(self, options: LdmOptions, resources: Resources) -> None:
         """Raises LdmError where `resources` lack memory or reasoner."""
         if resources.memory is None or (resources.reasoner is None and resources.ask is None):
-            raise LdmError(
-                "The agent ldm needs a memory.", "Make one with `ldm build-memory DATA`."
-            )
+            raise LdmError("The agent ldm needs a memory.", "Make one with `ldm build-memory`.")
         self.options = options
         self._memory = resources.memory
         self._resources = resources

@@ -37,7 +37,7 @@ app = typer.Typer(
     epilog="""\b
 Examples:
   ldm doctor                                    what is installed, found and configured
-  ldm build-memory data/                        trajectories below data/ → .ldm/memory
+  ldm build-memory                              shipped expert episodes → .ldm/memory
   ldm memory search --env alfworld "heat an egg" "You see a fridge 1."
   ldm eval --env alfworld --split valid_seen --agent ldm
 """,

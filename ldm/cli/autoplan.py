@@ -25,9 +25,9 @@ from ldm.cli.options import (
     refuse_with_resume,
 )
 from ldm.errors import LdmError
-from ldm.experiments.options import sorted_settings
 from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import PlanSpec
+from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
     from ldm.experiments.planning import OptimisedPlan

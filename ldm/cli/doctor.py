@@ -94,14 +94,20 @@ def doctor(
 
 
 def module_clash() -> str:
-    """Which other distribution also installs a module `ldm`, and what to do; "" where none does.
+    """Return which other distribution also installs a module `ldm`, and what to do; "" if none.
 
-    The research code of latent diffusion models does: whichever comes first hides the other.
+    Two are known: the package `ldm` of the public index, which finds landmarks in faces, and the
+    research code of latent diffusion models. Whichever comes first hides the other.
     """
     import ldm
 
-    owners = {_normal(name) for name in metadata.packages_distributions().get("ldm", [])}
-    others = sorted(owners - {"ldm"})
+    owners = metadata.packages_distributions().get("ldm", [])
+    others = sorted({_normal(name) for name in owners if not _is_ours(name)})
+    if "ldm" in others:
+        return (
+            "The package ldm of the public index (face landmarks) also installs a module `ldm`."
+            " Remove it with `pip uninstall ldm`; this project is the package ldm-memory."
+        )
     if others:
         return (
             f"The package {', '.join(others)} also installs a module `ldm` (latent diffusion does)."
@@ -116,6 +122,15 @@ def module_clash() -> str:
     return ""
 
 
+def _is_ours(distribution: str) -> bool:
+    """Whether a distribution is this project, told by its command, which no other name changes."""
+    try:
+        commands = metadata.distribution(distribution).entry_points
+    except metadata.PackageNotFoundError:
+        return False
+    return any(command.value == "ldm.cli.app:main" for command in commands)
+
+
 def _installed() -> Iterator[Check]:
     from ldm import __version__
 
@@ -126,7 +141,7 @@ def _installed() -> Iterator[Check]:
         yield Check("Installed", "module ldm", "problem", message + ".", remedy)
     yield Check("Installed", "python", "ok", f"{platform.python_version()} in {sys.prefix}")
     for name in REQUIRED:
-        yield _package(name, "problem", "pip install ldm")
+        yield _package(name, "problem", "pip install ldm-memory")
     yield _torch()
     yield from _environments()
 
@@ -231,13 +246,18 @@ def _data() -> Iterator[Check]:
         source = metadata_of(env).data
         if source is not None and source.variable:
             yield _folder(source)
-    found = sorted(Path("data/trajectories").glob("*/*.jsonl*"))
-    if found:
-        yield Check("Data", "trajectories", "ok", ", ".join(map(str, found)))
-    else:
-        detail = "none below data/trajectories in this directory"
-        remedy = "Work in a checkout of ldm, or give `ldm build-memory` the path of your own."
-        yield Check("Data", "trajectories", "missing", detail, remedy)
+    yield _shipped_trajectories()
+
+
+def _shipped_trajectories() -> Check:
+    from ldm.experiments.building import shipped_trajectories
+
+    folder = shipped_trajectories()
+    if folder is None:
+        remedy = "Install ldm-memory anew, or give `ldm build-memory` files of your own."
+        return Check("Data", "trajectories", "missing", "not shipped with this copy", remedy)
+    files = ", ".join(str(p.relative_to(folder)) for p in sorted(folder.glob("*/*.jsonl*")))
+    return Check("Data", "trajectories", "ok", f"shipped: {files} in {folder}")
 
 
 def _folder(source: DataSource) -> Check:
@@ -256,7 +276,7 @@ def _memory(location: str) -> Iterator[Check]:
     from ldm.memory import environments, generations
     from ldm.memory.store import is_server
 
-    remedy = "`ldm build-memory data/` makes one."
+    remedy = "`ldm build-memory` makes one of the shipped trajectories."
     if not is_server(location) and not Path(location).exists():
         yield Check("Memory", location, "missing", "there is none", remedy)
         return

@@ -32,9 +32,8 @@ from ldm.cli.options import (
     option_settings,
 )
 from ldm.errors import LdmError
-from ldm.experiments.options import full_location
 from ldm.experiments.runtime import DEFAULT_RUNS
-from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, EvaluationSpec
+from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, EvaluationSpec, full_location
 
 if TYPE_CHECKING:
     from ldm.eval import Report
@@ -110,7 +109,7 @@ class Engine:
     ] = None
     engine: Annotated[
         Literal["fast", "official"] | None,
-        typer.Option(help="ALFWorld's engine; official needs ldm[alfworld]. Default: fast."),
+        typer.Option(help="ALFWorld's engine; official needs ldm-memory[alfworld]. Default: fast."),
     ] = None
 
 

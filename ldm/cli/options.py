@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import typer
 
 from ldm.errors import LdmError
-from ldm.experiments.options import Settings, sorted_settings
 from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import CONCURRENCY, ModelOptions
+from ldm.options import Settings, sorted_settings
 
 ENV_PREFIX = "env."
 C = TypeVar("C", bound=Callable[..., None])

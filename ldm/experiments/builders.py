@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ldm.errors import LdmError
-from ldm.experiments.options import Settings, override
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
+from ldm.options import Settings, override
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from ldm.reasoner.prompted import Formation, PromptedReasoner
     from ldm.types import Trajectory
 
-#: Problems that are named before the rest is only counted.
-NAMED = 20
-
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
@@ -50,37 +47,64 @@ class BuildOptions:
 
 
 def build_memory(
-    data: str | Path | Iterable[str | Path],
+    data: str | Path | Iterable[str | Path | Trajectory] | None = None,
     memory: str = DEFAULT_MEMORY,
     options: BuildOptions | None = None,
     *,
     models: ModelOptions | None = None,
     runtime: Runtime | None = None,
 ) -> list[BuildResult]:
-    """Form a memory from every trajectory file below `data`, each environment by itself.
+    """Form a memory from trajectories, each environment by itself.
 
-    data: folders or files. memory: a directory, or http://host:port of a Chroma server.
+    data: folders or files, or trajectories themselves; None for the shipped expert episodes.
+    memory: a directory, or http://host:port of a Chroma server.
     What the memory holds already is left out; more trajectories become a further generation.
     Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
     """
     options, runtime = options or BuildOptions(), runtime or Runtime()
-    paths = [Path(data)] if isinstance(data, str | Path) else [Path(path) for path in data]
-    return list(build_each(paths, memory, options, models or ModelOptions(), runtime))
+    sources = [data] if isinstance(data, str | Path) else data
+    return list(build_each(sources, memory, options, models or ModelOptions(), runtime))
+
+
+def read_trajectories(
+    data: str | Path | Iterable[str | Path] | None = None, *, strict: bool = True
+) -> list[Trajectory]:
+    """Return the trajectories in files or below folders, in any format that `ldm import` reads.
+
+    data: None for the shipped expert episodes. strict: raise RecordError at the first bad record;
+    otherwise bad records are left out.
+    """
+    from ldm.envs.formats import read_all
+
+    sources = [data] if isinstance(data, str | Path) else data
+    runtime = Runtime()
+    return read_all(_existing(sources, runtime), runtime.message, strict=strict)
 
 
 def build_each(
-    paths: list[Path], memory: str, options: BuildOptions, models: ModelOptions, runtime: Runtime
+    data: Iterable[str | Path | Trajectory] | None,
+    memory: str,
+    options: BuildOptions,
+    models: ModelOptions,
+    runtime: Runtime,
 ) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
     from ldm.embed import load_embedder
+    from ldm.envs.formats import read_all
     from ldm.memory import build
 
-    everything = trajectories(paths, runtime, format_name=options.format, strict=options.strict)
+    sources = None if data is None else list(data)
+    ready = [source for source in sources or () if not isinstance(source, str | Path)]
+    named = None if sources is None else [s for s in sources if isinstance(s, str | Path)]
+    paths = _existing(named, runtime)
+    read = read_all(paths, runtime.message, name=options.format, strict=options.strict)
+    everything = [*read, *ready]
     chosen = [t for t in everything if not options.env or t.task.env == options.env]
     if not chosen:
         of = f" of {options.env}" if options.env else ""
+        where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
-            f"There is no trajectory{of} in {', '.join(map(str, paths))}.",
+            f"There is no trajectory{of}{where}.",
             "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
         )
     embedder = load_embedder(options.embedder)
@@ -102,41 +126,39 @@ def build_each(
             yield built
 
 
-def trajectories(
-    paths: Iterable[Path],
-    runtime: Runtime,
-    *,
-    format_name: str = "",
-    strict: bool = False,
-    data: Path | None = None,
-) -> list[Trajectory]:
-    """Return what the files hold; bad records are named, or raised where `strict`.
+def shipped_trajectories() -> Path | None:
+    """Return the folder of the expert episodes that come with the package; None where it has none.
 
-    data: the environment's data, for formats that need them to rebuild what was seen.
+    A wheel has them beside its modules, a checkout among its data.
     """
-    from ldm.envs import formats
-    from ldm.errors import RecordError
-    from ldm.records import Problem
+    package = Path(__file__).parents[1]
+    places = (package / "trajectories", package.parent / "data" / "trajectories")
+    return next((place for place in places if place.is_dir()), None)
 
-    records: list[Trajectory] = []
-    problems: list[Problem] = []
-    for path in formats.files_below(paths):
-        name = format_name or formats.format_of(path)
-        if name is None:
-            runtime.message(f"{path}: no trajectories, left out")
-            continue
-        for record in formats.read(path, name, str(data) if data else None):
-            if not isinstance(record, Problem):
-                records.append(record)
-            elif strict:
-                raise RecordError(str(record), "Correct it, or leave --strict out to skip it.")
-            else:
-                problems.append(record)
-    for problem in problems[:NAMED]:
-        runtime.message(str(problem))
-    if problems:
-        runtime.message(f"{len(problems)} bad record(s) left out; {len(records)} read.")
-    return records
+
+def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path]:
+    """Return the paths that are named, None for the shipped ones. Raises LdmError without one."""
+    if named is None:
+        return [_shipped(runtime)]
+    paths = [Path(path) for path in named]
+    for path in paths:
+        if not path.exists():
+            raise LdmError(
+                f"{path} does not exist.",
+                "Check the path, or name none to build from the expert episodes that ldm ships.",
+            )
+    return paths
+
+
+def _shipped(runtime: Runtime) -> Path:
+    folder = shipped_trajectories()
+    if folder is None:
+        raise LdmError(
+            "This copy of ldm ships no expert episodes.",
+            "Install ldm-memory anew, or name files of your own.",
+        )
+    runtime.message(f"No data are named: the shipped expert episodes are taken, in {folder}.")
+    return folder
 
 
 def _formation_options(env: str, options: BuildOptions) -> FormationOptions:

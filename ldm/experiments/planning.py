@@ -11,10 +11,10 @@ from ldm.errors import LdmError
 from ldm.experiments.builders import OptimiserBuilder, build_environment, opener
 from ldm.experiments.data import training_split, with_data
 from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, shared, short, start
-from ldm.experiments.options import Settings, sorted_settings
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import PlanSpec
 from ldm.llm.models import ModelOptions, listed
+from ldm.options import Settings, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Experience, Iteration, PlanFile

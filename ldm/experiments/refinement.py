@@ -11,10 +11,10 @@ from ldm.errors import LdmError
 from ldm.experiments.builders import ExplorerBuilder, Shared, build_environment, opener
 from ldm.experiments.data import training_split, with_data
 from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, shared, short, start
-from ldm.experiments.options import full_location, override
 from ldm.experiments.runtime import Runtime
-from ldm.experiments.specs import RefinementSpec
+from ldm.experiments.specs import RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
+from ldm.options import override
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
@@ -208,7 +208,7 @@ def only_environment(memory: str) -> str:
     if len(names) != 1:
         raise LdmError(
             f"{memory} holds {len(names)} environments: {', '.join(names) or 'none'}.",
-            "Name one with --env." if names else "Make a memory with `ldm build-memory DATA`.",
+            "Name one with --env." if names else "Make a memory with `ldm build-memory`.",
         )
     return names[0]
 

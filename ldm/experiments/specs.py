@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from ldm.experiments.options import Settings, override
+from ldm.options import Settings, override
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.optimiser import AutoPlanSettings
@@ -162,3 +163,8 @@ class PlanSpec:
 
         settings: AutoPlanSettings = override(AutoPlanSettings, dict(self.options), "optimisation")
         return settings
+
+
+def full_location(memory: str) -> str:
+    """Return the memory's place as a run records it, to be resumed from any directory."""
+    return memory if "://" in memory else str(Path(memory).expanduser().absolute())

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from ldm.embed import Embedder
+from ldm.embed import Embedder, load_embedder
 from ldm.memory.building import BuildResult, OnProgress, build
 from ldm.memory.formation import FormationOptions, tuples_of
 from ldm.memory.generations import extend, generations, rollback
@@ -55,13 +55,18 @@ class Memory:
 
     @classmethod
     def open(
-        cls, location: str, env: str, *, embedder: Embedder, generation: int | None = None
+        cls,
+        location: str,
+        env: str,
+        *,
+        embedder: Embedder | None = None,
+        generation: int | None = None,
     ) -> Memory:
         """Read the memory of one environment.
 
         location: the directory that `build` wrote, or the http(s) address of a Chroma server.
         env: the environment's name, as in its tasks ("alfworld").
-        embedder: the one that the memory was built with, by default `ldm.embed.load_embedder()`.
+        embedder: the one that the memory was built with; None loads it.
         generation: the number of the generation to read; None for the newest.
 
         Returns the memory; later changes at the location do not affect it.
@@ -69,7 +74,8 @@ class Memory:
         was built with another embedder.
         """
         with reading(location) as store:
-            return cls(store.load(env, generation), embedder)
+            contents = store.load(env, generation)
+        return cls(contents, embedder or load_embedder(contents.generation.embedder))
 
     @property
     def env(self) -> str:
@@ -115,7 +121,7 @@ class Memory:
         classifier: Reasoner | None = None,
         history: str = "",
     ) -> list[Recall]:
-        """Recall the `k` tuples that fit a goal and an observation best (LDM² §3.2, Eq. 3).
+        """Recall the `k` tuples that fit a goal and an observation best (LDM² Eq. 3, §3.2).
 
         In each batch, goal and observation are assigned to their types, and the tuples of that cell
         are ranked by similarity, the mean cosine of goal and observation. Where the cells hold

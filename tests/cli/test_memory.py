@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ldm import records
+from ldm import build_memory, records
+from ldm.errors import LdmError
+from ldm.experiments import building
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
@@ -134,6 +136,28 @@ class TestBuilding:
         assert said in outcome.err
         assert "Traceback" not in outcome.err
         assert sorted(place.rglob("*")) == before
+
+    def test_without_data_the_shipped_episodes_are_taken(self, run: Run) -> None:
+        outcome = run("build-memory", "--env", "alfworld", "--json")
+        assert outcome.code == 0, outcome.err
+        assert "the shipped expert episodes are taken, in " in outcome.err
+        (report,) = json.loads(outcome.out)["environments"]
+        assert report["env"] == "alfworld"
+        with pytest.raises(LdmError, match="no trajectory"):
+            build_memory([], "other")
+
+    def test_a_copy_without_shipped_episodes_says_so(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(building, "shipped_trajectories", lambda: None)
+        outcome = run("build-memory")
+        assert (outcome.code, outcome.out) == (1, "")
+        assert "ships no expert episodes" in outcome.err
+
+    def test_a_missing_folder_names_what_is_shipped_instead(self, run: Run) -> None:
+        outcome = run("build-memory", "nowhere")
+        assert outcome.code == 1
+        assert "name none to build from the expert episodes that ldm ships" in outcome.err
 
     def test_another_embedder_is_refused(self, run: Run) -> None:
         run("build-memory", "data")

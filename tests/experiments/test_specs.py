@@ -22,8 +22,8 @@ from ldm.experiments import (
     settings,
 )
 from ldm.experiments.lifecycle import Checked, plain, recorded_spec, start
-from ldm.experiments.options import override
 from ldm.llm.service import Connection
+from ldm.options import override
 from ldm.policy import PolicyOptions
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

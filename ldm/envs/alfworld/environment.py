@@ -43,8 +43,8 @@ class ALFWorldOptions:
     dialect: "game" speaks as the game's grammar does; "put" and "move" make every game speak so.
         Actions in the other verb are understood in any case.
     admissible: show the admissible actions.
-    engine: "fast" is ours; "official" is TextWorld's, some thousand times slower, and needs the
-        extra ldm[alfworld]. Both answer the same, so that the engine is no part of the protocol.
+    engine: "fast" is ours; "official" is TextWorld's, some thousand times slower, and needs
+        ldm-memory[alfworld]. Both answer the same, so that the engine is no part of the protocol.
     feedback: "plain" says no more than that nothing happens; "fine" says why, too (fast engine).
     """
 
@@ -84,7 +84,7 @@ class ALFWorld:
         extra=Extra(
             ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
             purpose="--engine official",
-            install='pip install "ldm[alfworld]"',
+            install='pip install "ldm-memory[alfworld]"',
         ),
     )
     Options = ALFWorldOptions

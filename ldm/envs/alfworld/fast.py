@@ -406,7 +406,7 @@ class FastEngine:
             except UnknownRules as error:
                 raise LdmError(
                     f"The fast engine does not know the rules of {game.id}: {error}.",
-                    "Play it in the official engine: --engine official (needs ldm[alfworld]).",
+                    "Play it in the official one: --engine official (needs ldm-memory[alfworld]).",
                 ) from error
         return self._enter(self._world, self._world.introduction, self._world.start)
 

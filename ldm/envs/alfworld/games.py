@@ -38,7 +38,7 @@ KINDS = {
 }
 #: The new grammar's, in which our own games are played.
 OWN_DIALECT: Dialect = "move"
-INSTALL = 'Install the engine: pip install "ldm[alfworld]".'
+INSTALL = 'Install the engine: pip install "ldm-memory[alfworld]".'
 
 _TASK_RULE = re.compile(rf'"({TASK}(?:[^"\\]|\\.)*)"')
 

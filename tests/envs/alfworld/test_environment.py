@@ -312,7 +312,7 @@ def test_without_the_engine_the_remedy_is_its_installation(
     env = ALFWorld(ALFWorldOptions(engine="official"))
     with pytest.raises(LdmError, match="not installed") as caught:
         env.reset(env.tasks("demo_test")[0])
-    assert "ldm[alfworld]" in caught.value.remedy
+    assert "ldm-memory[alfworld]" in caught.value.remedy
 
 
 def test_playing_imports_no_simulator() -> None:

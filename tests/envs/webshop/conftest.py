@@ -58,7 +58,7 @@ def parses(golden: Path) -> dict[str, tuple[str, ...]]:
 def parsed() -> Titles:
     """Titles read by spaCy, which takes seconds to load; skips where it is not installed."""
     if parser_version() == "none":
-        pytest.skip("spaCy's model is not installed: it comes with ldm[webshop]")
+        pytest.skip("spaCy's model is not installed: it comes with ldm-memory[webshop]")
     return Titles()
 
 

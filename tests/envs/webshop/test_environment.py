@@ -247,7 +247,7 @@ def test_a_missing_title_parser_is_told_before_anything_is_played(
     monkeypatch.setattr(titles, "_installed", lambda: None)
     with pytest.raises(LdmError, match="en_core_web_sm") as missing:
         WebShop(WebShopOptions(data=str(folder))).tasks("test")
-    assert "ldm[webshop]" in missing.value.remedy
+    assert "ldm-memory[webshop]" in missing.value.remedy
 
 
 def test_bad_options_and_tasks_are_refused(env: WebShop) -> None:

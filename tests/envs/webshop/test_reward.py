@@ -184,4 +184,4 @@ def test_without_a_parser_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert parser_version() == "none"
     with pytest.raises(LdmError, match="en_core_web_sm") as missing:
         Titles().nouns(replace(SHIRT, nouns=None))
-    assert "ldm[webshop]" in missing.value.remedy
+    assert "ldm-memory[webshop]" in missing.value.remedy
