@@ -58,10 +58,8 @@ class Recorded(Generic[S]):
 
     @property
     def untouched(self) -> bool:
-        """Whether it is new, nothing happened in it and no call was paid."""
-        from ldm.llm.recording import FILE
-
-        return self.new and not self.run.begun and not (self.run.directory / FILE).exists()
+        """Whether it is new, and holds neither results nor paid calls."""
+        return self.new and not self.run.begun and not any(self.run.directory.glob("*.jsonl"))
 
     def workers(self, runtime: Runtime) -> int:
         """Return how many tasks to work on at a time."""
