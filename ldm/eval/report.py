@@ -15,6 +15,7 @@ from ldm.errors import LdmError
 from ldm.eval.runner import TRAJECTORIES
 from ldm.eval.statistics import Group, Interval, Summary, bootstrap, difference
 from ldm.memory import inspect
+from ldm.reasoner import TYPES_BY_FALLBACK
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Trajectory
 
@@ -195,8 +196,8 @@ def told_replies(counts: Mapping[str, int]) -> str:
         told.append(f"{counts['loose']} were understood though not of the form asked for")
     if counts.get("dropped"):
         told.append(f"{counts['dropped']} further actions in the same reply were dropped")
-    if counts.get("types by the aid"):
-        told.append(f"{counts['types by the aid']} named no usable types: made offline instead")
+    if counts.get(TYPES_BY_FALLBACK):
+        told.append(f"{counts[TYPES_BY_FALLBACK]} named no usable types: made offline instead")
     if counts.get("misplaced"):
         told.append(f"{counts['misplaced']} notes spoke of another step and were left out")
     if counts.get("unseen"):

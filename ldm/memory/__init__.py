@@ -121,7 +121,7 @@ class Memory:
         classifier: Reasoner | None = None,
         history: str = "",
     ) -> list[Recall]:
-        """Recall the `k` tuples that fit a goal and an observation best (LDM² §3.2, Eq. 3).
+        """Recall the `k` tuples that fit a goal and an observation best (LDM² Eq. 3, §3.2).
 
         In each batch, goal and observation are assigned to their types, and the tuples of that cell
         are ranked by similarity, the mean cosine of goal and observation. Where the cells hold

@@ -55,7 +55,7 @@ class FormedBatch:
 def plan_batches(
     trajectories: Iterable[Trajectory], options: FormationOptions, existing: Iterable[str] = ()
 ) -> tuple[BatchPlan, ...]:
-    """Divide N trajectories into n batches of about B (LDM² §3.2), whatever order they come in.
+    """Divide N trajectories into n batches of about B (LDM² §3.1), whatever order they come in.
 
     existing: ids of batches that the memory has; new ones get the next free numbers.
     """

@@ -1,4 +1,4 @@
-"""Retrieval (LDM² §3.2, Eq. 3): the few tuples that fit a goal and an observation best.
+"""Retrieval (LDM² Eq. 3): the few tuples that fit a goal and an observation best.
 
 All ranking is exact and in process, over a snapshot of one generation: equal memories and equal
 queries give equal recalls, which an approximate index does not guarantee.

@@ -275,8 +275,8 @@ class TestTheNextGeneration:
     def test_does_not_repeat_what_the_memory_holds(self, richer: Path) -> None:
         base = generations(str(richer), "toy")[1]
         rows = opened(richer).rows
-        made = extend(str(richer), base, rows, BagOfWords(), tasks=(), settings={})
-        assert (made.number, made.tuples) == (2, base.tuples)
+        created = extend(str(richer), base, rows, BagOfWords(), tasks=(), settings={})
+        assert (created.number, created.tuples) == (2, base.tuples)
         assert opened(richer).rows == rows
 
     def test_is_refused_where_the_memory_has_changed_meanwhile(self, richer: Path) -> None:

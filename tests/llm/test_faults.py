@@ -71,14 +71,14 @@ def test_every_call_is_answered_or_fails_by_name(
     resumed = connected()
     with ThreadPoolExecutor(2 * CONCURRENCY) as pool:
         second = list(pool.map(lambda n: outcome(resumed, n), range(CALLS)))
-    kept = [pair for pair in zip(first, second, strict=True) if pair[0] != "failed"]
-    assert all(before == after for before, after in kept)
+    recorded = [pair for pair in zip(first, second, strict=True) if pair[0] != "failed"]
+    assert all(before == after for before, after in recorded)
     paid_twice = [key for key, times in server.answered.items() if times > 1]
     assert paid_twice == []
     # Nor are answers billed twice that a cut connection lost: they came again under their key.
     assert server.outcomes["repeated"] > 0
     billed = Counter(stable_hash(body) for body in server.billed)
     assert max(billed.values()) == 1
-    asked = {stable_hash(body) for body in server.bodies}
-    assert set(server.answered) <= asked
+    requests = {stable_hash(body) for body in server.bodies}
+    assert set(server.answered) <= requests
     assert len(read_calls(tmp_path)) == len({call.key for call in read_calls(tmp_path)})
