@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import ldm
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ImitatorOptions:
     """k: tuples recalled at each step. control: "random" draws them instead. budget: of steps."""
 
     k: int = 60
@@ -34,9 +34,9 @@ class Imitator:
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ("memory",)
     paper: ClassVar[str] = "an example"
-    Options = Options
+    Options: ClassVar[type[Any]] = ImitatorOptions
 
-    def __init__(self, options: Options, resources: ldm.Resources) -> None:
+    def __init__(self, options: ImitatorOptions, resources: ldm.Resources) -> None:
         assert resources.memory is not None  # `needs` says so
         self.options, self.memory, self.seed = options, resources.memory, resources.seed
 
