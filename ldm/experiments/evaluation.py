@@ -48,7 +48,7 @@ def evaluate(
     models: which language models are called, for agents that need one.
     Raises LdmError where a name, an option, data or the memory does not fit, where a task is also a
     source of the memory (LeakageError), and Interrupted, WorkerDied or RunStopped, after which
-    `ldm eval --resume` goes on.
+    `ldm eval --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
     return prepare([resolve(spec, runtime)], models or ModelOptions(), runtime).play()[0]

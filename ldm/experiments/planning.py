@@ -39,7 +39,7 @@ def optimize_plan(
 
     spec.split: "" takes the environment's first training split.
     Raises LdmError where a name, an option or data does not fit or no model is named, and
-    Interrupted or RunStopped, after which `ldm autoplan --resume` goes on.
+    Interrupted or RunStopped, after which `ldm autoplan --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
     return carry_out(prepare(spec, models, runtime), runtime)

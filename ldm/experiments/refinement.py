@@ -62,7 +62,7 @@ def refine(
 
     spec.env: "" takes the memory's only environment. dry_run: explore, and add nothing yet.
     Raises LdmError where a name, an option, data or the memory does not fit, and Interrupted,
-    WorkerDied or RunStopped, after which `ldm refine --resume` goes on.
+    WorkerDied or RunStopped, after which `ldm refine --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
     recorded = prepare(spec, goals or Goals(), models or ModelOptions(), runtime, dry_run=dry_run)
