@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -223,11 +224,8 @@ def build_environment(name: str, options: Settings, cache: Path | None = None) -
 
 def environment_name(name: str, options: Settings, cache: Path | None = None) -> str:
     """Return the name that the environment has in tasks and memories: its card's."""
-    env = build_environment(name, options, cache)
-    try:
+    with closing(build_environment(name, options, cache)) as env:
         return env.card.name
-    finally:
-        env.close()
 
 
 def card_of(env: str) -> Card:

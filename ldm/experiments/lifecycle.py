@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.experiments.builders import Builder, Shared
-from ldm.experiments.specs import Spec
+from ldm.experiments.specs import S
 from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 #: What stops a run that can go on: the run is kept.
 STOPPED = (Interrupted, WorkerDied, RunStopped)
 
-S = TypeVar("S", bound=Spec)
 T = TypeVar("T")
 
 
