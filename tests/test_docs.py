@@ -20,7 +20,8 @@ import typer
 from ldm.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+QUICKSTART = ROOT / "docs" / "quickstart.md"
 TUTORIALS = ROOT / "docs" / "tutorials"
 
 #: Commands play their few tasks themselves: a worker takes longer to start than the tasks do.
@@ -174,15 +175,16 @@ def copy_some_data(directory: Path) -> None:
 
 
 @pytest.mark.process
-def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+def test_the_quickstart_and_the_python_of_the_readme_run(tmp_path: Path) -> None:
     copy_some_data(tmp_path)
-    marked = [block["body"] for block in blocks(ROOT / "README.md") if block["mark"]]
+    marked = [block["body"] for block in blocks(QUICKSTART) if block["mark"]]
     assert marked
     (example,) = write_files(ROOT / "README.md", tmp_path)
     output = run_page("".join([*marked, f"python {example}"]), tmp_path)
     assert "trajectory records, ok" in output
     assert "demo_test" in output
-    assert "->" in output.splitlines()[-1]
+    assert "->" in output.splitlines()[-2]
+    assert "ldm on alfworld, demo_test: " in output.splitlines()[-1]
 
 
 @pytest.mark.process

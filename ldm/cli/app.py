@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> tuple[str, str]:
-    """What went wrong and what to do about it, in words for users."""
+    """Return what went wrong and what to do about it, in words for users."""
     match error:
         case Interrupted():
             return error.message, error.remedy

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import card_of
@@ -36,7 +36,7 @@ class BuildOptions:
 
     env: str = ""
     batch_size: int = 0
-    batching: str = "kind"
+    batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
     embedder: str | None = None
     rebuild: bool = False
@@ -166,7 +166,7 @@ def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
     from ldm.memory import FormationOptions
 
     size = options.batch_size or batch_size(env)
-    return FormationOptions(size, options.batching, options.seed)  # type: ignore[arg-type]
+    return FormationOptions(size, options.batching, options.seed)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ def optimize_plan(
 
     spec.split: "" takes the environment's first training split.
     Raises LdmError where a name, an option or data does not fit or no model is named, and
-    Interrupted or RunStopped, after which `ldm autoplan --resume` goes on.
+    Interrupted or RunStopped, after which `ldm autoplan --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
     return carry_out(prepare(spec, models, runtime), runtime)
@@ -58,13 +59,10 @@ def prepare(spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Recorded[
         env_options=options,
     )
     spec.settings()
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = _pool(spec, env, runtime)
         spec = replace(spec, pool=tuple(task.id for task in tasks))
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
     if not models.replay:
         runtime.message(f"Models at {runtime.connection().shown}: {listed(called)}.")
     return start(checked, ("autoplan", short(spec.env), spec.kind), models, runtime)
@@ -147,12 +145,9 @@ def _pool(spec: PlanSpec, env: Environment, runtime: Runtime) -> tuple[Task, ...
 def _check(spec: PlanSpec, runtime: Runtime) -> Checked[PlanSpec]:
     from ldm.eval import protocol, select
 
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = select(env.tasks(spec.split), ids=spec.pool)
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
 
 
 def _written(
