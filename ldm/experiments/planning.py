@@ -15,7 +15,7 @@ from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, sha
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import PlanSpec
 from ldm.llm.models import ModelOptions, listed
-from ldm.options import Settings, sorted_settings
+from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Experience, Iteration, PlanFile
@@ -48,10 +48,13 @@ def optimize_plan(
 
 def prepare(spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Recorded[PlanSpec]:
     """Write a new run, with its pool chosen. Nothing is written where something does not fit."""
+    from ldm.agents.autoplan import AutoPlanAgent
+    from ldm.envs.metadata import published_options
     from ldm.eval import protocol
 
     called = models.of(spec.roles(models))
-    options = with_data(spec.env, _published(spec.env, spec.env_options), runtime)
+    published = published_options(spec.env, AutoPlanAgent.name)
+    options = with_data(spec.env, sorted_settings({**published, **dict(spec.env_options)}), runtime)
     spec = replace(
         spec,
         split=training_split(spec.env, spec.split, options, runtime, explore=False),
@@ -102,22 +105,6 @@ def carry_out(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPlan:
             on_result=on_result,
         )
     return _written(recorded, text, iterations)
-
-
-def _published(env: str, options: Settings) -> Settings:
-    """Return the options with those that the paper plays this environment with, unless given."""
-    from ldm.agents.autoplan import AutoPlanAgent
-    from ldm.envs import load_env
-    from ldm.envs.metadata import card_of
-
-    card = card_of(load_env(env))
-    published = card.published.get(AutoPlanAgent.name, {}) if card else {}
-    values = {
-        name.removeprefix("env."): str(value)
-        for name, value in published.items()
-        if name.startswith("env.")
-    }
-    return sorted_settings({**values, **dict(options)})
 
 
 def _pool(spec: PlanSpec, env: Environment, runtime: Runtime) -> tuple[Task, ...]:

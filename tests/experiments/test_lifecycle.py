@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -221,7 +222,8 @@ class TestRunsThatComeToNothing:
 class TestRefusals:
     def test_a_run_of_another_kind(self, remembering: Path, quiet: Runtime) -> None:
         report = ldm.evaluate(RANDOM, runtime=quiet)
-        for other in (ldm.RefinementSpec, ldm.PlanSpec):
+        others: tuple[Any, ...] = (ldm.RefinementSpec, ldm.PlanSpec)
+        for other in others:
             with pytest.raises(LdmError, match=f"is no {other.noun}"):
                 recorded_spec(str(report.directory), other, quiet.runs)
         refined = ldm.refine(REFINEMENT, ldm.Goals(2), runtime=quiet)

@@ -81,7 +81,7 @@ def test_a_run_holds_the_spec_that_it_was_started_with(spec: Any, tmp_path: Path
     run, found = recorded_spec(recorded.run.manifest.id, type(spec), tmp_path)
     assert found == spec
     assert run.manifest == recorded.run.manifest
-    other = SPECS[SPECS.index(type(spec)) - 1]
+    other: Any = SPECS[SPECS.index(type(spec)) - 1]
     with pytest.raises(LdmError, match=f"is no {other.noun}") as refused:
         recorded_spec(str(run.directory), other, tmp_path)
     assert refused.value.remedy == f"Go on with `{run.resume_command}`."
