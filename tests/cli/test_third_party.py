@@ -40,8 +40,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__"))
     place = tmp_path_factory.mktemp("site")
     offline = ["--no-index", "--no-deps", "--no-build-isolation"]
-    pip = [sys.executable, "-m", "pip", "-q", "install", *offline, "--target", place]
-    subprocess.run([*pip, source], check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "-q", "install", *offline, "--target"]
+    subprocess.run([*pip, str(place), str(source)], check=True, capture_output=True)
     return place
 
 
@@ -56,7 +56,7 @@ def surroundings(target: Path) -> dict[str, str]:
 def episodes(surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the expert's episodes, which the package makes."""
     file = tmp_path_factory.mktemp("episodes") / "expert.jsonl"
-    command = [sys.executable, "-c", EPISODES, file]
+    command = [sys.executable, "-c", EPISODES, str(file)]
     subprocess.run(command, check=True, env=surroundings, cwd=file.parent)
     return file
 
@@ -133,10 +133,9 @@ def test_an_agent_is_evaluated_with_its_options_and_measures(
 def test_its_own_tests_hold_with_the_contracts_of_ldm(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    shutil.copy(PACKAGE / "contracts.py", tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "contracts.py"],
+        [sys.executable, "-m", "pytest", "-q", "--pyargs", "post_office.contracts"],
         env=surroundings,
         cwd=tmp_path,
         capture_output=True,

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 from ldm.envs.metadata import DataSource, Metadata, ShippedSplits
 from ldm.errors import LdmError
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
-from post_office.data import Letter, read
+
+from .data import Letter, read
 
 VARIABLE = "POST_OFFICE_DATA"
 ROOMS = ("attic", "cellar", "kitchen", "library", "studio")
 #: Who is where in the demo: the same people in both splits, so that a memory can help.
-DEMO = (
+DEMO: tuple[Letter, ...] = (
     Letter("Ms Lark", "studio"),
     Letter("Mr Wren", "attic"),
     Letter("Ms Finch", "library"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from post_office.agent import Postman, PostmanOptions
-from post_office.environment import PostOffice, PostOfficeOptions
-
 from ldm.agents import Resources
 from ldm.testing import AgentContract, EnvironmentContract
+
+from .agent import Postman, PostmanOptions
+from .environment import PostOffice, PostOfficeOptions
 
 
 class TestPostOffice(EnvironmentContract):
