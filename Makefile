@@ -1,5 +1,5 @@
-# The two commands of the README, `make demo` and `make test`, set up by themselves.
-# PYTHON=python3.12 chooses the interpreter; pip reads its own PIP_… variables.
+# The commands of the README, `make demo`, `make check` and `make test`, set up by themselves.
+# PYTHON=python3.12 chooses the interpreter; pip reads its own PIP_… variables. JOBS=4 tests in four processes.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,14 +7,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
 DEMO := .ldm/demo
+JOBS ?= 2
+PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: help setup demo test clean
+.PHONY: help setup demo lint check test clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup   create $(VENV) and install ldm with everything it can use"
 	@echo "make demo    build a memory from the shipped episodes, refine it, evaluate before and after"
-	@echo "make test    lint, types, import layers and all tests"
+	@echo "make check   lint, types, import layers and the quick tests: for every day, some three minutes"
+	@echo "make test    lint, types, import layers and all tests with their coverage"
 	@echo "make clean   remove $(VENV), the demo's files and caches"
 
 setup: $(STAMP)
@@ -39,14 +42,25 @@ demo: setup
 	@$(BIN)/ldm eval --env alfworld --split demo_test --agent ldm --generation 0,newest \
 	  --control random --memory $(DEMO)/memory --runs $(DEMO)/runs
 
-test: export OMP_NUM_THREADS := 1
-test: export TOKENIZERS_PARALLELISM := false
-test: setup
+check test: export OMP_NUM_THREADS := 1
+check test: export TOKENIZERS_PARALLELISM := false
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest --cov
+
+check: lint
+	$(BIN)/mypy
+	$(PYTEST) -m "not slow and not official and not process"
+
+# mypy, which takes a minute without its cache, runs beside the tests and prints its whole report when it is done.
+test: lint
+	@{ report=$$($(BIN)/mypy 2>&1); types=$$?; printf '\nmypy: %s\n' "$$report"; exit $$types; } & \
+	echo "$(PYTEST) --cov --durations 25"; \
+	$(PYTEST) --cov --durations 25; tests=$$?; \
+	wait $$! || { echo "make test: mypy found errors, see its report above" >&2; exit 1; }; \
+	exit $$tests
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -105,7 +105,7 @@ def paper_prompts(
     )
     for episode in episodes:
         steps = tuple((seen, step.action) for _, seen, step in episode.states())
-        reasoner.recount(episode.task.goal, steps)
+        reasoner.annotate(episode.task.goal, steps)
     return noted.asked
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.eval import Difference, difference, results, summarize
-from ldm.explore import explored_trees
+from ldm.explore import read_explored_goals
 from ldm.runs import open_run
 
 #: Name → (seed of the goals, options of `ldm refine`).
@@ -94,7 +94,7 @@ def refined(name: str, asked: argparse.Namespace) -> dict[str, Any]:
 def unsolved(place: Path, file: Path) -> Path:
     """A file with the goals that the ground process of a full run did not solve."""
     run = json.loads((place / "refine.json").read_text(encoding="utf-8"))["run"]
-    ids = [one.task.id for one in explored_trees(the_run(run)) if one.trees[0].nodes]
+    ids = [one.task.id for one in read_explored_goals(the_run(run)) if one.trees[0].nodes]
     file.write_text("\n".join(ids) + "\n", encoding="utf-8")
     return file
 

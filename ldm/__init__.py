@@ -21,6 +21,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ldm.agents import Resources
     from ldm.episode import Agent, Environment, Episode
     from ldm.errors import LdmError
     from ldm.eval import Report
@@ -41,18 +42,20 @@ if TYPE_CHECKING:
         evaluate,
         evaluate_all,
         optimize_plan,
+        read_trajectories,
         refine,
         settings,
     )
     from ldm.llm.service import Connection
     from ldm.memory import Memory
-    from ldm.types import Recall, StateActionTuple, Step, Task, TimeStep, Trajectory
+    from ldm.types import Card, Recall, StateActionTuple, Step, Task, TimeStep, Trajectory
 
 __version__ = "0.2.0"
 
 __all__ = [
     "Agent",
     "BuildOptions",
+    "Card",
     "Comparison",
     "Connection",
     "Environment",
@@ -69,6 +72,7 @@ __all__ = [
     "Refined",
     "RefinementSpec",
     "Report",
+    "Resources",
     "Runtime",
     "StateActionTuple",
     "Step",
@@ -80,6 +84,7 @@ __all__ = [
     "evaluate",
     "evaluate_all",
     "optimize_plan",
+    "read_trajectories",
     "refine",
     "settings",
 ]
@@ -88,6 +93,7 @@ __all__ = [
 #: so that `import ldm` and `ldm --help` answer at once.
 _MODULES = {
     "Agent": "ldm.episode",
+    "Card": "ldm.types",
     "Connection": "ldm.llm.service",
     "Environment": "ldm.episode",
     "Episode": "ldm.episode",
@@ -95,6 +101,7 @@ _MODULES = {
     "Memory": "ldm.memory",
     "Recall": "ldm.types",
     "Report": "ldm.eval",
+    "Resources": "ldm.agents",
     "StateActionTuple": "ldm.types",
     "Step": "ldm.types",
     "Task": "ldm.types",

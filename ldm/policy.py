@@ -11,7 +11,7 @@ from typing import Literal
 
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
-from ldm.reasoner.prompted import SHOWN, Candidates, PromptedOptions
+from ldm.reasoner.prompted import PROMPT_RECALLS, Candidates, PromptedOptions
 from ldm.types import History, Past, Proposal, Recall, stable_seed
 
 #: A single recall cannot agree with others.
@@ -51,7 +51,7 @@ class PolicyOptions:
         return PromptedOptions(
             candidates=self.candidates,
             notes=self.history in {"full", "summary"},
-            shown=self.k or SHOWN,
+            recalls=self.k or PROMPT_RECALLS,
             concurrency=concurrency,
         )
 

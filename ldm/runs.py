@@ -285,23 +285,31 @@ def run_items(  # noqa: PLR0913 - passed by name in every call
     indices = range(len(items)) if only is None else sorted(only)
     pending = [items[index] for index in indices if index not in finished]
     recording = _RecordingFactory(build, run.parts)
-    try:
+    with _naming_how_to_resume(run, record_type, len(items)):
         parallel_map(recording, pending, workers=workers, threads=threads, on_result=take)
+    return [finished[index] for index in sorted(finished)]
+
+
+@contextmanager
+def _naming_how_to_resume(run: Run, record_type: type[Record], total: int) -> Iterator[None]:
+    """Say in errors that stop the work how many of `total` items are recorded, and how to go on."""
+    try:
+        yield
     except KeyboardInterrupt as stop:
         raise Interrupted(
-            f"Stopped: {len(run.recorded(record_type))} of {len(items)} are recorded in "
+            f"Stopped: {len(run.recorded(record_type))} of {total} are recorded in "
             f"{run.directory}.",
             f"Go on with `{run.resume_command}`.",
         ) from stop
     except WorkerDied as error:
         raise WorkerDied(
-            f"{error.message} {len(run.recorded(record_type))} of {len(items)} are recorded in "
+            f"{error.message} {len(run.recorded(record_type))} of {total} are recorded in "
             f"{run.directory}.",
             f"Go on with `{run.resume_command}`, with fewer --workers if memory was short.",
         ) from error
     except RunStopped as error:
         raise type(error)(
-            f"{error.message} {len(run.recorded(record_type))} of {len(items)} are recorded in "
+            f"{error.message} {len(run.recorded(record_type))} of {total} are recorded in "
             f"{run.directory}, and so are the calls of those under way.",
             f"{error.remedy} Go on with `{run.resume_command}`.",
         ) from error
@@ -311,10 +319,9 @@ def run_items(  # noqa: PLR0913 - passed by name in every call
             raise
         raise LdmError(
             error.message,
-            f"{error.remedy} Then go on with `{run.resume_command}`: {recorded} of {len(items)} "
+            f"{error.remedy} Then go on with `{run.resume_command}`: {recorded} of {total} "
             "are recorded.",
         ) from error
-    return [finished[index] for index in sorted(finished)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldm import embed
 from ldm.llm import Message
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -54,6 +56,15 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(folder))
     yield folder
+    patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_are_read_once() -> Iterator[None]:
+    """Let all embedders of a model share its weights: reading them is most of a short test."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(embed, "_load", cache(embed._load))
+    yield
     patch.undo()
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ import typer
 from ldm.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+QUICKSTART = ROOT / "docs" / "quickstart.md"
 TUTORIALS = ROOT / "docs" / "tutorials"
 
 #: Commands play their few tasks themselves: a worker takes longer to start than the tasks do.
@@ -62,12 +64,18 @@ def shown_commands() -> Iterator[tuple[str, str, bool]]:
                 yield name, found[1], False
 
 
+@cache
+def command_tree() -> Any:
+    """The command line as one object, which takes a moment to make."""
+    return typer.main.get_command(app)
+
+
 def problem(line: str, complete: bool) -> str:
     """Why the command line would not parse, "" where it would."""
     words = shlex.split(line, comments=True)[1:]
     for end in (">", "|", "&&"):
         words = words[: words.index(end)] if end in words else words
-    command: Any = typer.main.get_command(app)
+    command = command_tree()
     path = "ldm"
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
         name, *words = words
@@ -123,27 +131,15 @@ def test_the_code_cites_headings_that_exist() -> None:
             assert anchor in headings, f"{file.name} cites architecture.md#{anchor}"
 
 
-def shell(commands: str, directory: Path) -> str:
-    """Run a block as a user would, `ldm` and `python` being those of this environment."""
-    bin_directory = directory / ".bin"
-    bin_directory.mkdir(exist_ok=True)
-    for name, arguments in (("ldm", "-m ldm.cli "), ("python", "")):
-        script = bin_directory / name
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
-        script.chmod(0o755)
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "ALFWORLD_"))}
-    path = f"{bin_directory}{os.pathsep}{os.environ['PATH']}"
+def run_page(commands: str, directory: Path) -> str:
+    """Run the commands of a page in `directory`; return what they print."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "ALFWORLD_"))}
     python_path = f"{ROOT}{os.pathsep}{directory}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands],
+        [sys.executable, "-m", "tests.page"],
         cwd=directory,
-        env={
-            **kept,
-            "PATH": path,
-            "PYTHONPATH": python_path,
-            "OMP_NUM_THREADS": "1",
-            **ONE_PROCESS,
-        },
+        env={**inherited, "PYTHONPATH": python_path, "OMP_NUM_THREADS": "1", **ONE_PROCESS},
+        input=commands,
         capture_output=True,
         text=True,
         check=False,
@@ -178,25 +174,28 @@ def copy_some_data(directory: Path) -> None:
                     out.write(line)
 
 
-def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+@pytest.mark.process
+def test_the_quickstart_and_the_python_of_the_readme_run(tmp_path: Path) -> None:
     copy_some_data(tmp_path)
-    marked = [block for block in blocks(ROOT / "README.md") if block["mark"]]
+    marked = [block["body"] for block in blocks(QUICKSTART) if block["mark"]]
     assert marked
-    out = "".join(shell(block["body"], tmp_path) for block in marked)
-    assert "trajectory records, ok" in out
-    assert "demo_test" in out
     (example,) = write_files(ROOT / "README.md", tmp_path)
-    assert "->" in shell(f"python {example}", tmp_path)
+    output = run_page("".join([*marked, f"python {example}"]), tmp_path)
+    assert "trajectory records, ok" in output
+    assert "demo_test" in output
+    assert "->" in output.splitlines()[-2]
+    assert "ldm on alfworld, demo_test: " in output.splitlines()[-1]
 
 
+@pytest.mark.process
 def test_the_tutorials_run(tmp_path: Path) -> None:
-    outputs: list[str] = []
+    output = ""
     for name in ("your-own-environment.md", "your-own-agent.md"):  # the second builds on the first
         page = TUTORIALS / name
         assert write_files(page, tmp_path)
         commands = [block["body"] for block in blocks(page) if block["info"] == "bash"]
         assert commands
-        outputs = [shell(body, tmp_path) for body in commands]
-        evaluated = next(out for out in outputs if "on library:Library, test" in out)
-        assert re.search(r"^ all +12 +100\.0 %", evaluated, re.M), evaluated
-    assert outputs[-1].endswith("\nsolved\n")
+        output = run_page("".join(commands), tmp_path)
+        _, _, evaluated = output.partition("on library:Library, test")
+        assert re.search(r"^ all +12 +100\.0 %", evaluated, re.M), output
+    assert output.endswith("\nsolved\n")

@@ -61,8 +61,8 @@ def test_a_text_gets_the_same_vector_whatever_stands_beside_it(embedder: Embedde
 
 def load_alone(text: str) -> NDArray[np.float32]:
     """The vector of a text from an embedder that has seen no other."""
-    found: NDArray[np.float32] = SentenceTransformerEmbedder().embed([text])[0]
-    return found
+    result: NDArray[np.float32] = SentenceTransformerEmbedder().embed([text])[0]
+    return result
 
 
 def test_equal_texts_get_equal_vectors_in_the_order_asked_for(embedder: Embedder) -> None:

@@ -224,8 +224,8 @@ class TestRewards:
                 word = now.observation.removeprefix("The word is ").removesuffix(".")
                 seen.append(episode.act(f"say {word[::-1]}").reward)
                 seen.append(episode.now.reward)
-            found = episode.trajectory(0)
-            seen.extend([found.score, found.steps[0].reward])
+            value = episode.trajectory(0)
+            seen.extend([value.score, value.steps[0].reward])
 
         result, (trajectory,) = play(script, env=EchoEnv(), sees_reward=sees_reward)
         assert seen == ([0.5] * 4 if sees_reward else [0.0] * 4)

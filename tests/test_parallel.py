@@ -70,17 +70,17 @@ class Work:
 
 
 def mapped(build: Build, items: int = 20, workers: int = 4) -> list[Done]:
-    found: list[Done] = []
-    parallel_map(build, range(items), workers=workers, threads=True, on_result=found.append)
-    return found
+    result: list[Done] = []
+    parallel_map(build, range(items), workers=workers, threads=True, on_result=result.append)
+    return result
 
 
 def test_every_item_is_done_once_by_as_many_threads_as_asked_for() -> None:
     log = Log()
-    found = mapped(Build(log))
-    assert sorted(done.index for done in found) == list(range(20))
+    result = mapped(Build(log))
+    assert sorted(done.index for done in result) == list(range(20))
     assert len(log.built) == log.most == 4
-    assert {done.made_by.split()[0] for done in found} == {str(os.getpid())}
+    assert {done.made_by.split()[0] for done in result} == {str(os.getpid())}
     assert sorted(log.closed) == sorted(log.built)
 
 
@@ -165,20 +165,20 @@ class TestAtOnce:
         assert map_concurrently(ask, [3, 1, 2], 3) == [30, 10, 20]
 
     def test_asks_one_by_one_where_that_is_wanted(self) -> None:
-        asked: list[int] = []
+        calls: list[int] = []
 
         def ask(item: int) -> str:
-            asked.append(item)
+            calls.append(item)
             return threading.current_thread().name
 
         assert set(map_concurrently(ask, [1, 2, 3], 1)) == {threading.current_thread().name}
-        assert asked == [1, 2, 3]
+        assert calls == [1, 2, 3]
 
     def test_raises_the_first_failure_and_asks_no_further(self) -> None:
-        asked: list[int] = []
+        calls: list[int] = []
 
         def ask(item: int) -> int:
-            asked.append(item)
+            calls.append(item)
             if item == 0:
                 raise ValueError("no answer")
             time.sleep(0.05)
@@ -186,37 +186,37 @@ class TestAtOnce:
 
         with pytest.raises(ValueError, match="no answer"):
             map_concurrently(ask, range(100), 2)
-        assert len(asked) < 100
+        assert len(calls) < 100
 
 
 class TestAsTheyCome:
     def test_gives_an_answer_before_the_later_ones_are_there(self) -> None:
-        wanted = threading.Event()
+        released = threading.Event()
 
         def ask(item: int) -> int:
             if item:
-                wanted.wait(20)
+                released.wait(20)
             return item
 
         answers = iterate_concurrently(ask, [0, 1], 2)
         assert next(answers) == 0
-        wanted.set()
+        released.set()
         assert list(answers) == [1]
 
     def test_one_at_a_time_asks_when_the_answer_is_wanted(self) -> None:
-        asked: list[int] = []
-        answers = iterate_concurrently(asked.append, [1, 2, 3], 1)
+        calls: list[int] = []
+        answers = iterate_concurrently(calls.append, [1, 2, 3], 1)
         next(answers)
-        assert asked == [1]
+        assert calls == [1]
 
     def test_closed_early_asks_no_further(self) -> None:
-        asked: list[int] = []
+        calls: list[int] = []
 
         def ask(item: int) -> None:
-            asked.append(item)
+            calls.append(item)
             time.sleep(0.02)
 
         answers = iterate_concurrently(ask, range(100), 2)
         next(answers)
         answers.close()
-        assert len(asked) < 100
+        assert len(calls) < 100

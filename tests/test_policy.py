@@ -28,14 +28,14 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
 
 
 def now(**changes: Any) -> Observed:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "goal": GOAL,
         "past": PAST,
         "observation": "You are at shelf 1. On it you see: fig.",
         "admissible": ("go to sink", "take fig from shelf 1"),
         "key": "test/1",
     }
-    return Observed(**{**given, **changes})
+    return Observed(**{**fields, **changes})
 
 
 def policy(memory: Memory, seed: int = 0, **options: Any) -> Policy:
@@ -46,8 +46,8 @@ class TestRecalls:
     def test_are_as_many_as_asked_for_or_as_the_reasoner_wants(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
         assert len(policy(memory, k=3).recall(now(), batches)) == 3
-        wanted = memory.retrieve(GOAL, now().observation, REASONER.recalls, batches=batches)
-        assert policy(memory).recall(now(), batches) == tuple(wanted)
+        expected = memory.retrieve(GOAL, now().observation, REASONER.recalls, batches=batches)
+        assert policy(memory).recall(now(), batches) == tuple(expected)
 
     def test_come_from_the_batches_given(self, memory: Memory) -> None:
         recalls = policy(memory).recall(now(), ["fetch-1"])
@@ -56,12 +56,12 @@ class TestRecalls:
     def test_the_reasoner_may_classify(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
         reasoner = Contrary()
-        found = Policy(memory, reasoner, PolicyOptions(k=1, index="llm")).recall(now(), batches)
+        result = Policy(memory, reasoner, PolicyOptions(k=1, index="llm")).recall(now(), batches)
         assert GOAL in [text for text, _ in reasoner.asked]
-        assert found == tuple(
+        assert result == tuple(
             memory.retrieve(GOAL, now().observation, 1, batches=batches, classifier=Contrary())
         )
-        assert found != policy(memory, k=1).recall(now(), batches)
+        assert result != policy(memory, k=1).recall(now(), batches)
         reasoner.asked.clear()
         Policy(memory, reasoner, PolicyOptions()).recall(now(), batches)
         assert reasoner.asked == []
@@ -82,18 +82,18 @@ class TestRecalls:
         batches = memory.batches_for(GOAL)
         ranked = policy(memory, rank_history=True, k=4)
         state = ranked.state(now())
-        found = ranked.decide(now(), batches).recalls
-        assert found == tuple(
+        result = ranked.decide(now(), batches).recalls
+        assert result == tuple(
             memory.retrieve(GOAL, now().observation, 4, batches=batches, history=state.history.text)
         )
         embedder = BagOfWords()
         vector = embedder.embed([state.history.text])[0]
         plain = {r.tuple.id: r for r in policy(memory, k=16).recall(now(), batches)}
-        for one in found:
+        for one in result:
             likeness = float(embedder.embed([one.tuple.history.text])[0] @ vector)
             expected = (2 * plain[one.tuple.id].similarity + likeness) / 3
             assert one.similarity == pytest.approx(expected, abs=1e-5)
-        assert found != policy(memory, k=4).recall(now(), batches)
+        assert result != policy(memory, k=4).recall(now(), batches)
 
     def test_are_put_into_the_words_of_the_present_task(self, memory: Memory) -> None:
         def shout(text: str) -> str:
@@ -147,8 +147,8 @@ def test_a_vote_among_candidates_takes_as_many_recalls_as_the_reasoner_wants(
     memory: Memory,
 ) -> None:
     batches = memory.batches_for(GOAL)
-    found = policy(memory, k=3, candidates="vote").recall(now(), batches)
-    assert found == policy(memory).recall(now(), batches)
+    result = policy(memory, k=3, candidates="vote").recall(now(), batches)
+    assert result == policy(memory).recall(now(), batches)
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_vote_among_candidates_takes_as_many_recalls_as_the_reasoner_wants(
 def test_the_options_say_how_a_model_is_asked(
     options: dict[str, Any], notes: bool, shown: int
 ) -> None:
-    asked = PolicyOptions(**options).prompted()
-    assert (asked.notes, asked.shown, asked.candidates) == (notes, shown, "none")
+    prompted = PolicyOptions(**options).prompted()
+    assert (prompted.notes, prompted.recalls, prompted.candidates) == (notes, shown, "none")
 
 
 def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> None:

@@ -171,7 +171,7 @@ class TestTheMap:
         self, workers: int, run: Run
     ) -> None:
         seen: list[int] = []
-        found = run_items(
+        result = run_items(
             run,
             Squarer(),
             ITEMS,
@@ -179,16 +179,16 @@ class TestTheMap:
             workers=workers,
             on_result=lambda square: seen.append(square.index),
         )
-        assert values(found) == SQUARES
+        assert values(result) == SQUARES
         assert sorted(seen) == list(range(12))
         assert values(list(run.recorded(Square).values())) != []
 
     def test_each_process_builds_its_worker_once(self, run: Run, tmp_path: Path) -> None:
         log = tmp_path / "built"
-        found = run_items(run, Squarer(str(log)), ITEMS, Square, workers=2)
+        result = run_items(run, Squarer(str(log)), ITEMS, Square, workers=2)
         built = log.read_text().split()
         assert len(built) == len(set(built)) <= 2
-        assert {str(square.made_by) for square in found} <= set(built)
+        assert {str(square.made_by) for square in result} <= set(built)
         assert str(os.getpid()) not in built
 
     def test_processes_that_outlive_a_map_go_where_the_next_one_is(
@@ -208,13 +208,13 @@ class TestTheMap:
         assert not log.exists()
 
     def test_it_works_outside_the_main_thread(self, run: Run) -> None:
-        found: list[Square] = []
+        result: list[Square] = []
         thread = threading.Thread(
-            target=lambda: found.extend(run_items(run, Squarer(), ITEMS, Square, workers=1))
+            target=lambda: result.extend(run_items(run, Squarer(), ITEMS, Square, workers=1))
         )
         thread.start()
         thread.join()
-        assert values(found) == SQUARES
+        assert values(result) == SQUARES
 
     @pytest.mark.parametrize("workers", [1, 2])
     def test_what_a_worker_raises_reaches_the_caller(self, workers: int, run: Run) -> None:
@@ -269,12 +269,12 @@ class TestResuming:
     def test_what_is_recorded_is_not_done_again(self, run: Run, tmp_path: Path) -> None:
         with pytest.raises(LdmError):
             run_items(run, Squarer(raise_at=7), ITEMS, Square, workers=1)
-        kept = run.recorded(Square)
+        recorded = run.recorded(Square)
         seen: list[Square] = []
-        found = run_items(run, Squarer(), ITEMS, Square, workers=1, on_result=seen.append)
-        assert values(found) == SQUARES
-        assert [found[index] for index in kept] == list(kept.values())
-        assert seen[: len(kept)] == list(kept.values())
+        result = run_items(run, Squarer(), ITEMS, Square, workers=1, on_result=seen.append)
+        assert values(result) == SQUARES
+        assert [result[index] for index in recorded] == list(recorded.values())
+        assert seen[: len(recorded)] == list(recorded.values())
         assert len(seen) == 12
 
     def test_a_torn_line_is_done_again_and_its_file_left_alone(self, run: Run) -> None:

@@ -327,6 +327,6 @@ def demonstrations(
     rules: Rules, episodes: Sequence[Trajectory]
 ) -> tuple[list[Trajectory], dict[str, str]]:
     """Return the demonstrations picked from `episodes`, and the plan of each by the task's id."""
-    picked = [_without_first_look(episode) for episode in rules.pick(episodes)]
-    shown = [_with_thoughts(episode, rules.think(episode)) for episode in picked]
-    return shown, {episode.task.id: rules.divide(episode) for episode in shown}
+    silent = [_without_first_look(episode) for episode in rules.pick(episodes)]
+    thoughtful = [_with_thoughts(episode, rules.think(episode)) for episode in silent]
+    return thoughtful, {episode.task.id: rules.divide(episode) for episode in thoughtful}

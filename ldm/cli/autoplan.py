@@ -25,9 +25,9 @@ from ldm.cli.options import (
     refuse_with_resume,
 )
 from ldm.errors import LdmError
-from ldm.experiments.options import sorted_settings
 from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import PlanSpec
+from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
     from ldm.experiments.planning import OptimisedPlan
@@ -111,9 +111,9 @@ def autoplan(optimisation: Optimisation, execution: Execution) -> None:
     models = execution.calls.options(llm=execution.llm, planner_llm=execution.planner_llm)
     more, env_options = option_settings(plan.assign, plan.data)
     options = {**dict(more), **plan.options()}
-    given = {"env": plan.env, "kind": plan.kind, "split": plan.split, "out": plan.out}
+    recorded_options = {"env": plan.env, "kind": plan.kind, "split": plan.split, "out": plan.out}
     if execution.resume is not None:
-        refuse_with_resume(**given, seed=plan.seed, **options, **dict(env_options))
+        refuse_with_resume(**recorded_options, seed=plan.seed, **options, **dict(env_options))
         run, spec = recorded_spec(execution.resume, PlanSpec, runtime.runs)
         recorded = planning.resume(run, spec, models, runtime)
     else:

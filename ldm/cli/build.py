@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
+from ldm.cli.environment import data_of_format
 from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import (
     AsJson,
@@ -26,20 +26,13 @@ from ldm.experiments.building import BuildOptions
 from ldm.experiments.specs import DEFAULT_MEMORY
 
 if TYPE_CHECKING:
-    from ldm.memory import Built
+    from ldm.memory import BuildResult
     from ldm.types import Trajectory
 
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")]
 FormatName = Annotated[
     str, typer.Option("--format", help="The files' format; told by their lines if left out.")
 ]
-
-
-class Batching(StrEnum):
-    """How trajectories are cut into batches (FormationOptions.batching)."""
-
-    kind = "kind"
-    mixed = "mixed"
 
 
 @dataclass(frozen=True)
@@ -57,9 +50,9 @@ class Forming:
     batch_size: Annotated[
         int, typer.Option(min=0, help="Trajectories a batch; 0: the paper's 50, WebShop 100.")
     ] = 0
-    batching: Annotated[Batching, typer.Option(help="Within each kind, or over all.")] = (
-        Batching.kind
-    )
+    batching: Annotated[
+        Literal["kind", "mixed"], typer.Option(help="Within each kind, or over all.")
+    ] = "kind"
     seed: Annotated[int, typer.Option(help="Of the shuffle before cutting.")] = 0
     embedder: EmbedderName = None
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False
@@ -113,7 +106,7 @@ def build_memory(
     options = BuildOptions(
         env=forming.env,
         batch_size=forming.batch_size,
-        batching=forming.batching.value,
+        batching=forming.batching,
         seed=forming.seed,
         embedder=forming.embedder,
         rebuild=forming.rebuild,
@@ -132,21 +125,26 @@ def build_memory(
         output.print_json({"memory": forming.memory, "environments": reports})
 
 
-def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders.")],
-    out: Annotated[Path, typer.Option("--out", help="The JSONL file to write (.gz packs it).")],
-    format_name: FormatName = "",
+@dataclass(frozen=True)
+class Selection:
+    """Which trajectories are taken from which files."""
+
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders.")]
+    out: Annotated[Path, typer.Option("--out", help="The JSONL file to write (.gz packs it).")]
+    format_name: FormatName = ""
     min_reward: Annotated[
         float, typer.Option(min=0, max=1, help="Leave out trajectories that scored less.")
-    ] = 0.0,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many, kinds evenly.")] = None,
+    ] = 0.0
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many, kinds evenly.")] = None
     data: Annotated[
         Path | None,
         typer.Option(help="WebShop's product files, to rebuild pages; default: $WEBSHOP_DATA."),
-    ] = None,
-    strict: Strict = False,
-    as_json: AsJson = False,
-) -> None:
+    ] = None
+    strict: Strict = False
+
+
+@expanded
+def import_files(selection: Selection, as_json: AsJson = False) -> None:
     """Turn trajectories of other formats into our own JSONL.
 
     A bad record is reported as file:line:field and does not lose the others. Logs of people in
@@ -160,25 +158,41 @@ def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm import react_episodes.jsonl --min-reward 1 --limit 20 --out agent.jsonl
     """
     from ldm import records
+    from ldm.envs.formats import read_all
     from ldm.eval.plan import even
-    from ldm.experiments.building import trajectories as read
 
-    found = read(files, command_runtime(), format_name=format_name, strict=strict, data=data)
-    worth = [t for t in found if t.score >= min_reward]
-    kept = even([(t.id, f"{t.task.env} {t.task.kind}") for t in worth], limit or len(worth))
-    trajectories = [worth[i] for i in kept]
+    everything = read_all(
+        selection.files,
+        output.say,
+        name=selection.format_name,
+        strict=selection.strict,
+        data=lambda name: str(selection.data) if selection.data else data_of_format(name),
+    )
+    rewarded = [t for t in everything if t.score >= selection.min_reward]
+    kinds = [(t.id, f"{t.task.env} {t.task.kind}") for t in rewarded]
+    trajectories = [rewarded[i] for i in even(kinds, selection.limit or len(rewarded))]
     if not trajectories:
+        worth = f" with a reward of {selection.min_reward:g} or more" * bool(selection.min_reward)
         raise LdmError(
-            f"There is no trajectory in these files{_worth(min_reward)}.", f"{out} was not written."
+            f"There is no trajectory in these files{worth}.", f"{selection.out} was not written."
         )
-    count = records.write(out, trajectories)
-    kinds = Counter(f"{t.task.env} {t.task.kind}".strip() for t in trajectories)
-    blind = sum(_blind(t) for t in trajectories)
+    records.write(selection.out, trajectories)
+    _show_imported(selection, trajectories, (len(everything), len(rewarded)), as_json=as_json)
+
+
+def _show_imported(
+    selection: Selection, imported: list[Trajectory], counts: tuple[int, int], *, as_json: bool
+) -> None:
+    """Print what was imported. counts: trajectories that were read, and those rewarded enough."""
+    read, rewarded = counts
+    kinds = Counter(f"{t.task.env} {t.task.kind}".strip() for t in imported)
+    # Of those nothing is recorded that followed an action.
+    blind = sum(not any(step.observation for step in t.steps) for t in imported)
     if as_json:
         report = {
-            "out": str(out),
-            "trajectories": count,
-            "left_out": len(found) - count,
+            "out": str(selection.out),
+            "trajectories": len(imported),
+            "left_out": read - len(imported),
             "without_observations": blind,
             "kinds": dict(sorted(kinds.items())),
         }
@@ -186,29 +200,21 @@ def import_files(  # noqa: PLR0913, PLR0917 - one parameter an option
         return
     rows = [(kind, str(number)) for kind, number in sorted(kinds.items())]
     output.print_table("", ("kind", "trajectories"), rows)
-    output.say(f"{count} trajectories → {out}", error=False)
-    if len(found) > len(worth):
-        output.say(f"{len(found) - len(worth)} left out: reward below {min_reward:g}.", error=False)
-    if len(worth) > count:
-        output.say(f"{len(worth) - count} left out: --limit {limit}.", error=False)
+    lines = [f"{len(imported)} trajectories → {selection.out}"]
+    if read > rewarded:
+        lines.append(f"{read - rewarded} left out: reward below {selection.min_reward:g}.")
+    if rewarded > len(imported):
+        lines.append(f"{rewarded - len(imported)} left out: --limit {selection.limit}.")
     if blind:
-        output.say(
+        lines.append(
             f"{blind} hold actions only: what was seen is not recorded, and the products are not in"
-            " the data that --data names.",
-            error=False,
+            " the data that --data names."
         )
+    for line in lines:
+        output.say(line, error=False)
 
 
-def _worth(min_reward: float) -> str:
-    return f" with a reward of {min_reward:g} or more" if min_reward else ""
-
-
-def _blind(trajectory: Trajectory) -> bool:
-    """Whether nothing that followed an action is recorded."""
-    return not any(step.observation for step in trajectory.steps)
-
-
-def _report(built: Built) -> dict[str, Any]:
+def _report(built: BuildResult) -> dict[str, Any]:
     goal_types = sum(len(batch.goal_types) for batch in built.batches)
     cells = sum(len(g.observation_types) for b in built.batches for g in b.goal_types)
     return {
@@ -223,7 +229,7 @@ def _report(built: Built) -> dict[str, Any]:
     }
 
 
-def _show(built: Built, memory: str) -> None:
+def _show(built: BuildResult, memory: str) -> None:
     from ldm.memory import type_sizes
 
     if not built.trajectories:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ Env = Annotated[
         autocompletion=_names,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @data_app.command("check")

@@ -35,7 +35,18 @@ def data_folder(env: str) -> str | None:
     from ldm.envs.metadata import metadata
 
     source = metadata(env).data
-    folder = os.environ.get(source.variable) if source and source.variable else None
+    return _folder(source.variable) if source else None
+
+
+def data_of_format(name: str) -> str | None:
+    """Return the data folder from which pages of a recorded format can be rebuilt, if known."""
+    from ldm.envs.formats import data_variable
+
+    return _folder(data_variable(name))
+
+
+def _folder(variable: str) -> str | None:
+    folder = os.environ.get(variable) if variable else None
     return str(Path(folder).expanduser().absolute()) if folder else None
 
 

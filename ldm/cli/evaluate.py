@@ -32,9 +32,8 @@ from ldm.cli.options import (
     option_settings,
 )
 from ldm.errors import LdmError
-from ldm.experiments.options import full_location
 from ldm.experiments.runtime import DEFAULT_RUNS
-from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, EvaluationSpec
+from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, EvaluationSpec, full_location
 
 if TYPE_CHECKING:
     from ldm.eval import Report
@@ -135,7 +134,7 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Given:
+class Request:
     """All that the command line says of an evaluation."""
 
     subject: Subject
@@ -223,12 +222,12 @@ def evaluate(
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
-    given = Given(subject, variations, engine)
+    request = Request(subject, variations, engine)
     runtime, models = command_runtime(execution.runs, subject.workers), execution.models()
     if execution.resume is not None:
-        evaluations = [_resumed(execution.resume, given, models, runtime)]
+        evaluations = [_resumed(execution.resume, request, models, runtime)]
     else:
-        evaluations = _prepared(given, models, runtime)
+        evaluations = _prepared(request, models, runtime)
     if execution.estimate:
         for line in (line for evaluation in evaluations for line in evaluation.estimate()):
             output.say(line, error=False)
@@ -239,11 +238,11 @@ def evaluate(
         output.say(line, error=execution.as_json)
 
 
-def _prepared(given: Given, models: ModelOptions, runtime: Runtime) -> list[Evaluation]:
+def _prepared(request: Request, models: ModelOptions, runtime: Runtime) -> list[Evaluation]:
     """Start an evaluation in the environment asked for, or in every one that has a memory."""
     from ldm.experiments.evaluation import prepare, remembered, resolve
 
-    values, grid = given.values(), given.grid()
+    values, grid = request.values(), request.grid()
     values.setdefault("memory", full_location(DEFAULT_MEMORY))
     evaluations = []
     for env in [values["env"]] if "env" in values else remembered(values["memory"]):
@@ -252,24 +251,24 @@ def _prepared(given: Given, models: ModelOptions, runtime: Runtime) -> list[Eval
     return evaluations
 
 
-def _resumed(name: str, given: Given, models: ModelOptions, runtime: Runtime) -> Evaluation:
+def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime) -> Evaluation:
     """Go on with a recorded evaluation. Raises LdmError where an option contradicts it."""
     from ldm.experiments.evaluation import resume
     from ldm.experiments.grid import fitting
     from ldm.experiments.lifecycle import recorded_spec
 
-    if given.variations.sweep is not None:
+    if request.variations.sweep is not None:
         raise LdmError(
             "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
         )
     run, spec = recorded_spec(name, EvaluationSpec, runtime.runs)
-    values = given.values(spec.env, resumed=True)
-    agents = listed_names(given.subject.agent or "")
+    values = request.values(spec.env, resumed=True)
+    agents = listed_names(request.subject.agent or "")
     if len(agents) > 1 and "agent_options" in values:
         values["agent_options"] = fitting(values["agent_options"], spec)
     _agree(spec, values, str(run.directory))
     evaluation = resume(run, spec, models, runtime)
-    if given.subject.control is not None and len(evaluation.members) == 1:
+    if request.subject.control is not None and len(evaluation.members) == 1:
         raise LdmError(f"{run.directory} has no control.", "Leave out --control.")
     known = list(dict.fromkeys(member.spec.agent for member in evaluation.members))
     if set(agents) - set(known) or (len(agents) == 1 and agents[0] != spec.agent):

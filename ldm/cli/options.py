@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import typer
 
 from ldm.errors import LdmError
-from ldm.experiments.options import Settings, sorted_settings
 from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import CONCURRENCY, ModelOptions
+from ldm.options import Settings, sorted_settings
 
 ENV_PREFIX = "env."
 C = TypeVar("C", bound=Callable[..., None])
@@ -243,9 +243,9 @@ def option_settings(
     return sorted_settings(agent), sorted_settings({**env, **as_given(**env_options)})
 
 
-def refuse_with_resume(**given: object) -> None:
+def refuse_with_resume(**options: object) -> None:
     """Raise LdmError where an option was given beside --resume, which has the recorded ones."""
-    for name, value in given.items():
+    for name, value in options.items():
         if value not in (None, False, ()):
             raise LdmError(
                 f"--resume goes on with the recorded options, and {name.replace('_', '-')} is "

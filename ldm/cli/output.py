@@ -53,7 +53,7 @@ def print_table(
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
-    """A progress bar on standard error; nothing at all where that is no terminal."""
+    """Show a progress bar on standard error; nothing at all where that is no terminal."""
     if not sys.stderr.isatty():
         yield lambda note="": None
         return

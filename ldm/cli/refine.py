@@ -30,10 +30,10 @@ from ldm.cli.options import (
     refuse_with_resume,
 )
 from ldm.errors import LdmError
-from ldm.experiments.options import sorted_settings
 from ldm.experiments.refinement import DEFAULT_GOALS, Goals
 from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_MEMORY, RefinementSpec
+from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
     from ldm.experiments.refinement import Refined

@@ -51,21 +51,21 @@ def validate(
 
 
 def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
-    """What `validate` has to say about one file; a file that cannot be read is one problem."""
+    """Return the report on one file; a file that cannot be read is one problem."""
     from ldm import records
 
     report: dict[str, Any] = {"file": str(file), "type": "", "records": 0, "problems": []}
-    found: list[dict[str, Any]] = report["problems"]
+    listed: list[dict[str, Any]] = report["problems"]
     try:
         name = record.value if record else records.detect(file)
         report["type"] = name
         for problem in records.problems(file, records.SCHEMAS[name]):
             place = {"line": problem.line, "field": problem.field, "message": problem.message}
-            found.append({**place, "text": str(problem)})
-        bad = {problem["line"] for problem in found}
+            listed.append({**place, "text": str(problem)})
+        bad = {problem["line"] for problem in listed}
         report["records"] = sum(1 for _ in records.numbered_lines(file)) - len(bad)
     except LdmError as error:
-        found.append({"line": None, "field": "", "message": error.message, "text": str(error)})
+        listed.append({"line": None, "field": "", "message": error.message, "text": str(error)})
     return report
 
 

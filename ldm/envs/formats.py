@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from ldm import records
+from ldm.envs.field_errors import line_object
 from ldm.envs.metadata import metadata_of, registered
-from ldm.envs.wrong import line_object
-from ldm.errors import LdmError
+from ldm.errors import LdmError, RecordError
 from ldm.records import Problem
 from ldm.types import Trajectory
 
 #: Our own schema.
 OWN = "ldm"
 SUFFIXES = (".jsonl", ".jsonl.gz")
+#: Bad records that are named before the rest is only counted.
+NAMED = 20
 
 #: (line number from 1, its text)
 Line = tuple[int, str]
@@ -108,6 +110,41 @@ def read(path: Path, name: str, data: str | None = None) -> Iterator[Trajectory 
     for number, text in lines:
         line = line_object(text, str(path), number)
         yield line if isinstance(line, Problem) else reader.parse(line, str(path), number)
+
+
+def read_all(
+    paths: Iterable[Path],
+    message: Callable[[str], None],
+    *,
+    name: str = "",
+    strict: bool = False,
+    data: Callable[[str], str | None] = lambda name: None,
+) -> list[Trajectory]:
+    """Return the trajectories of all files below `paths`; bad records are named and left out.
+
+    message: takes a line for the user. name: the files' format, "" where their lines tell. data:
+    format → the data from which what was seen may be rebuilt.
+    Raises RecordError at the first bad record where `strict`.
+    """
+    trajectories: list[Trajectory] = []
+    problems: list[Problem] = []
+    for path in files_below(paths):
+        file_format = name or format_of(path)
+        if file_format is None:
+            message(f"{path}: no trajectories, left out")
+            continue
+        for record in read(path, file_format, data(file_format)):
+            if not isinstance(record, Problem):
+                trajectories.append(record)
+            elif strict:
+                raise RecordError(str(record), "Correct it, or leave --strict out to skip it.")
+            else:
+                problems.append(record)
+    for problem in problems[:NAMED]:
+        message(str(problem))
+    if problems:
+        message(f"{len(problems)} bad record(s) left out; {len(trajectories)} read.")
+    return trajectories
 
 
 def data_variable(name: str) -> str:

@@ -1,57 +1,14 @@
-"""What an evaluation is determined by, which tasks it takes, and what it must not have seen."""
+"""Which tasks an evaluation takes, and what its agent must not have seen."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar
+from typing import Any
 
-from ldm import records
+from ldm.agents import AgentClass
 from ldm.errors import LdmError, LeakageError
 from ldm.types import Task, stable_hash
-
-Settings = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationPlan:
-    """One agent on tasks of one split; run.json holds it, so that a run can be resumed.
-
-    env, agent: names in the registries, or package.module:Class.
-    env_options, agent_options: (field, value as written) of their Options, sorted by field.
-    kinds, limit, tasks: which tasks, see `select`.
-    memory: where the memory lies. generation: None is the newest. embedder: None is the memory's.
-    memory_digest: of what the memory held, so that a resumed run does not mix two memories.
-    seed: of everything that is drawn, the bootstrap of success rates included.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    env: str
-    split: str
-    agent: str
-    env_options: Settings = ()
-    agent_options: Settings = ()
-    kinds: tuple[str, ...] = ()
-    limit: int | None = None
-    tasks: tuple[str, ...] = ()
-    memory: str = ""
-    generation: int | None = None
-    embedder: str | None = None
-    memory_digest: str = ""
-    seed: int = 0
-
-    def arguments(self) -> dict[str, Any]:
-        """The plan as JSON values, for run.json."""
-        values: dict[str, Any] = json.loads(records.dumps(self))
-        return values
-
-    @classmethod
-    def from_arguments(cls, values: Mapping[str, Any], file: str) -> EvaluationPlan:
-        """The plan in run.json (`file`). Raises RecordError where it does not fit."""
-        return records.loads(json.dumps(values), cls, file=file)
 
 
 def select(
@@ -123,3 +80,30 @@ def check_leakage(
     leaked = sorted(evaluated.intersection(sources))
     if leaked:
         raise LeakageError(leaked, remedy, what)
+
+
+def check_examples(agent: AgentClass, options: Any, env: str, tasks: Sequence[Task]) -> None:
+    """Raise LeakageError where the agent's prompts show one of the tasks.
+
+    options: the agent's. Raises LdmError where it has no plan for the kind of one of the tasks.
+    """
+    sources = getattr(agent, "sources", None)  # of agents with demonstrations or plans only
+    if sources is None:
+        return
+    kinds = getattr(agent, "kinds", None)  # of agents that know only some kinds of task
+    known = None if kinds is None else kinds(options, env)
+    if known is not None and (lacking := sorted({task.kind for task in tasks} - known)):
+        raise LdmError(
+            f"There is no plan for {', '.join(lacking)} in {options.plans}.",
+            f"Evaluate the others, --kinds {','.join(sorted(known))}, or make one with "
+            f"`ldm autoplan --env {env} --kind {lacking[0]}`.",
+        )
+    what = f"the demonstrations of {agent.name}"
+    remedy = (
+        "Evaluate other tasks, show others with --set demonstrations=FILE, or none with "
+        "--set shots=0."
+    )
+    if hasattr(options, "plans"):
+        what = f"the plans of {agent.name}: they were made from them"
+        remedy = "Evaluate other tasks, or name other plans with --plans FOLDER."
+    check_leakage(sources(options, env), tasks, what=what, remedy=remedy)

@@ -14,10 +14,14 @@ from ldm.agents.reporting import Findings, Measure, Reporting, reporting_on
 from ldm.errors import LdmError
 from ldm.eval.runner import TRAJECTORIES
 from ldm.eval.statistics import Group, Interval, Summary, bootstrap, difference
+from ldm.memory import inspect
+from ldm.reasoner import TYPES_BY_FALLBACK
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Trajectory
 
 COLUMNS = ("kind", "episodes", "success", "95 % interval", "steps", "invalid", "errors", "seconds")
+#: Tuples that are named, of those recalled only after refinement.
+NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,15 @@ class Report:
     summary: Summary
     results: tuple[EpisodeResult, ...]
     reporting: Reporting | None = None
+
+    def __str__(self) -> str:
+        """Return what came of it in one line."""
+        overall = self.summary.overall
+        return (
+            f"{self.label} on {self.env}, {self.split}: {percent(overall.success_rate)} of "
+            f"{overall.episodes} tasks solved (95 % interval {span(overall.interval)}), "
+            f"{number(overall.mean_steps)} steps a task"
+        )
 
     @property
     def measures(self) -> list[Measure]:
@@ -183,8 +196,8 @@ def told_replies(counts: Mapping[str, int]) -> str:
         told.append(f"{counts['loose']} were understood though not of the form asked for")
     if counts.get("dropped"):
         told.append(f"{counts['dropped']} further actions in the same reply were dropped")
-    if counts.get("types by the aid"):
-        told.append(f"{counts['types by the aid']} named no usable types: made offline instead")
+    if counts.get(TYPES_BY_FALLBACK):
+        told.append(f"{counts[TYPES_BY_FALLBACK]} named no usable types: made offline instead")
     if counts.get("misplaced"):
         told.append(f"{counts['misplaced']} notes spoke of another step and were left out")
     if counts.get("unseen"):
@@ -263,6 +276,24 @@ def refined_recalls(run: Run, tuples: frozenset[str]) -> RefinedRecalls:
                 tasks.add(trajectory.task.id)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return RefinedRecalls(tuple(ranked), steps, all_steps, len(tasks))
+
+
+def refined_lines(
+    run: Run, memory: str, env: str, generation: int | None, oldest: int
+) -> list[str]:
+    """Return how often a run with a memory's `generation` recalled what came after `oldest`."""
+    rows = inspect(memory, env, generation).rows
+    added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
+    recalls = refined_recalls(run, frozenset(added))
+    lines = [
+        f"Of the {len(added)} tuples that came after generation {oldest}, {len(recalls.counts)} "
+        f"were recalled, in {recalls.steps} of {recalls.all_steps} steps of {recalls.tasks} tasks."
+    ]
+    for tuple_id, count in recalls.counts[:NAMED]:
+        row = added[tuple_id]
+        observation = " ".join(row.observation.split())[:100]
+        lines.append(f"  {count:>4} times: {row.goal} | {observation} -> {row.action}")
+    return lines
 
 
 def gains(reports: Sequence[Report]) -> list[str]:

@@ -6,15 +6,15 @@ command line is a thin layer above.
 
 from __future__ import annotations
 
-from ldm.experiments.building import BuildOptions, build_memory
+from ldm.experiments.building import BuildOptions, build_memory, read_trajectories
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
-from ldm.experiments.options import settings
 from ldm.experiments.planning import OptimisedPlan, optimize_plan
 from ldm.experiments.refinement import Goals, Refined, refine
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.llm.models import ModelOptions
+from ldm.options import settings
 
 __all__ = [
     "BuildOptions",
@@ -34,6 +34,7 @@ __all__ = [
     "evaluate",
     "evaluate_all",
     "optimize_plan",
+    "read_trajectories",
     "refine",
     "settings",
 ]

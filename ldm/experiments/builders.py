@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ldm.errors import LdmError
-from ldm.experiments.options import Settings, override
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
+from ldm.options import Settings, override
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
+    from ldm.agents.autoplan.optimiser import Workplace
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
-    from ldm.explore import Equipment
-    from ldm.explore.autoplan import Workplace
+    from ldm.explore import ExplorationSetup
     from ldm.llm import LLM
     from ldm.llm.models import Models
     from ldm.memory import Memory
@@ -93,7 +94,7 @@ class PlayerBuilder:
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> tuple[Environment, Agent]:
-        """Raises LdmError where a name, an option, data, a model or the memory does not fit."""
+        """Build them. Raises LdmError where a name, an option, data, model or memory is wrong."""
         from ldm.agents import Resources
 
         spec = self.spec
@@ -131,9 +132,9 @@ class ExplorerBuilder:
 
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
-    ) -> Equipment:
-        """Raises LdmError where a name, an option, data or the memory does not fit."""
-        from ldm.explore import Equipment
+    ) -> ExplorationSetup:
+        """Build it. Raises LdmError where a name, an option, data or the memory is wrong."""
+        from ldm.explore import ExplorationSetup
         from ldm.policy import Policy, PolicyOptions
 
         spec = self.spec
@@ -146,7 +147,9 @@ class ExplorerBuilder:
             prompted = options.prompted(models.options.in_flight)
             reasoner = loaded.ask(models.get("reasoner"), env.card, prompted)
         policy = Policy(loaded.memory, reasoner, options, spec.seed)
-        return Equipment(env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed)
+        return ExplorationSetup(
+            env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed
+        )
 
     def load(self) -> Knowledge:
         spec = self.spec
@@ -167,8 +170,8 @@ class OptimiserBuilder:
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> Workplace:
-        """Raises LdmError where a name, an option or data does not fit."""
-        from ldm.explore.autoplan import Workplace
+        """Build it. Raises LdmError where a name, an option or data is wrong."""
+        from ldm.agents.autoplan.optimiser import Workplace
 
         assert models is not None  # noqa: S101 - its spec always calls models
         env = build_environment(self.spec.env, self.spec.env_options, self.cache)
@@ -221,11 +224,8 @@ def build_environment(name: str, options: Settings, cache: Path | None = None) -
 
 def environment_name(name: str, options: Settings, cache: Path | None = None) -> str:
     """Return the name that the environment has in tasks and memories: its card's."""
-    env = build_environment(name, options, cache)
-    try:
+    with closing(build_environment(name, options, cache)) as env:
         return env.card.name
-    finally:
-        env.close()
 
 
 def card_of(env: str) -> Card:

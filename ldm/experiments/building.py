@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import card_of
@@ -16,13 +16,10 @@ from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
-    from ldm.memory import Built, FormationOptions
+    from ldm.memory import BuildResult, FormationOptions
     from ldm.reasoner import Reasoner
     from ldm.reasoner.prompted import Formation, PromptedReasoner
     from ldm.types import Trajectory
-
-#: Problems that are named before the rest is only counted.
-NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class BuildOptions:
 
     env: str = ""
     batch_size: int = 0
-    batching: str = "kind"
+    batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
     embedder: str | None = None
     rebuild: bool = False
@@ -50,50 +47,64 @@ class BuildOptions:
 
 
 def build_memory(
-    data: str | Path | Iterable[str | Path] | None = None,
+    data: str | Path | Iterable[str | Path | Trajectory] | None = None,
     memory: str = DEFAULT_MEMORY,
     options: BuildOptions | None = None,
     *,
     models: ModelOptions | None = None,
     runtime: Runtime | None = None,
-) -> list[Built]:
-    """Form a memory from every trajectory file below `data`, each environment by itself.
+) -> list[BuildResult]:
+    """Form a memory from trajectories, each environment by itself.
 
-    data: folders or files; None for the shipped expert episodes. memory: a directory, or
-    http://host:port of a Chroma server.
+    data: folders or files, or trajectories themselves; None for the shipped expert episodes.
+    memory: a directory, or http://host:port of a Chroma server.
     What the memory holds already is left out; more trajectories become a further generation.
     Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
     """
     options, runtime = options or BuildOptions(), runtime or Runtime()
-    data = [data] if isinstance(data, str | Path) else data
-    paths = None if data is None else [Path(path) for path in data]
-    return list(build_each(paths, memory, options, models or ModelOptions(), runtime))
+    sources = [data] if isinstance(data, str | Path) else data
+    return list(build_each(sources, memory, options, models or ModelOptions(), runtime))
+
+
+def read_trajectories(
+    data: str | Path | Iterable[str | Path] | None = None, *, strict: bool = True
+) -> list[Trajectory]:
+    """Return the trajectories in files or below folders, in any format that `ldm import` reads.
+
+    data: None for the shipped expert episodes. strict: raise RecordError at the first bad record;
+    otherwise bad records are left out.
+    """
+    from ldm.envs.formats import read_all
+
+    sources = [data] if isinstance(data, str | Path) else data
+    runtime = Runtime()
+    return read_all(_existing(sources, runtime), runtime.message, strict=strict)
 
 
 def build_each(
-    data: Sequence[Path] | None,
+    data: Iterable[str | Path | Trajectory] | None,
     memory: str,
     options: BuildOptions,
     models: ModelOptions,
     runtime: Runtime,
-) -> Iterator[Built]:
+) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
     from ldm.embed import load_embedder
+    from ldm.envs.formats import read_all
     from ldm.memory import build
 
-    paths = _shipped(runtime) if data is None else data
-    for path in paths:
-        if not path.exists():
-            raise LdmError(
-                f"{path} does not exist.",
-                "Check the path, or name none to build from the expert episodes that ldm ships.",
-            )
-    everything = trajectories(paths, runtime, format_name=options.format, strict=options.strict)
+    sources = None if data is None else list(data)
+    ready = [source for source in sources or () if not isinstance(source, str | Path)]
+    named = None if sources is None else [s for s in sources if isinstance(s, str | Path)]
+    paths = _existing(named, runtime)
+    read = read_all(paths, runtime.message, name=options.format, strict=options.strict)
+    everything = [*read, *ready]
     chosen = [t for t in everything if not options.env or t.task.env == options.env]
     if not chosen:
         of = f" of {options.env}" if options.env else ""
+        where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
-            f"There is no trajectory{of} in {', '.join(map(str, paths))}.",
+            f"There is no trajectory{of}{where}.",
             "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
         )
     embedder = load_embedder(options.embedder)
@@ -125,44 +136,21 @@ def shipped_trajectories() -> Path | None:
     return next((place for place in places if place.is_dir()), None)
 
 
-def trajectories(
-    paths: Iterable[Path],
-    runtime: Runtime,
-    *,
-    format_name: str = "",
-    strict: bool = False,
-    data: Path | None = None,
-) -> list[Trajectory]:
-    """Return what the files hold; bad records are named, or raised where `strict`.
-
-    data: the environment's data, for formats that need them to rebuild what was seen.
-    """
-    from ldm.envs import formats
-    from ldm.errors import RecordError
-    from ldm.records import Problem
-
-    records: list[Trajectory] = []
-    problems: list[Problem] = []
-    for path in formats.files_below(paths):
-        name = format_name or formats.format_of(path)
-        if name is None:
-            runtime.message(f"{path}: no trajectories, left out")
-            continue
-        for record in formats.read(path, name, str(data) if data else None):
-            if not isinstance(record, Problem):
-                records.append(record)
-            elif strict:
-                raise RecordError(str(record), "Correct it, or leave --strict out to skip it.")
-            else:
-                problems.append(record)
-    for problem in problems[:NAMED]:
-        runtime.message(str(problem))
-    if problems:
-        runtime.message(f"{len(problems)} bad record(s) left out; {len(records)} read.")
-    return records
+def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path]:
+    """Return the paths that are named, None for the shipped ones. Raises LdmError without one."""
+    if named is None:
+        return [_shipped(runtime)]
+    paths = [Path(path) for path in named]
+    for path in paths:
+        if not path.exists():
+            raise LdmError(
+                f"{path} does not exist.",
+                "Check the path, or name none to build from the expert episodes that ldm ships.",
+            )
+    return paths
 
 
-def _shipped(runtime: Runtime) -> list[Path]:
+def _shipped(runtime: Runtime) -> Path:
     folder = shipped_trajectories()
     if folder is None:
         raise LdmError(
@@ -170,7 +158,7 @@ def _shipped(runtime: Runtime) -> list[Path]:
             "Install ldm-memory anew, or name files of your own.",
         )
     runtime.message(f"No data are named: the shipped expert episodes are taken, in {folder}.")
-    return [folder]
+    return folder
 
 
 def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
@@ -178,7 +166,7 @@ def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
     from ldm.memory import FormationOptions
 
     size = options.batch_size or batch_size(env)
-    return FormationOptions(size, options.batching, options.seed)  # type: ignore[arg-type]
+    return FormationOptions(size, options.batching, options.seed)
 
 
 @contextmanager

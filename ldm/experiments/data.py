@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ldm.errors import LdmError
-from ldm.experiments.options import Settings, sorted_settings
 from ldm.experiments.runtime import Runtime
+from ldm.options import Settings, sorted_settings
 
 
 def with_data(env: str, options: Settings, runtime: Runtime) -> Settings:

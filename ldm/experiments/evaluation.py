@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ from ldm.experiments.builders import (
     agent_options,
     build_environment,
     no_model,
-    option_names,
 )
 from ldm.experiments.data import evaluation_split, with_data
 from ldm.experiments.grid import Grid, label, labelled, say_limits
@@ -29,19 +29,16 @@ from ldm.experiments.lifecycle import (
     short,
     start,
 )
-from ldm.experiments.options import full_location, sorted_settings
 from ldm.experiments.runtime import Runtime
-from ldm.experiments.specs import EvaluationSpec
+from ldm.experiments.specs import EvaluationSpec, full_location
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, listed
+from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
     from ldm.eval import Report
     from ldm.runs import Run
-    from ldm.types import EpisodeResult, Task, Usage
-
-#: Tuples that are named, of those recalled only after refinement.
-NAMED = 5
+    from ldm.types import EpisodeResult, Usage
 
 
 def evaluate(
@@ -52,7 +49,7 @@ def evaluate(
     models: which language models are called, for agents that need one.
     Raises LdmError where a name, an option, data or the memory does not fit, where a task is also a
     source of the memory (LeakageError), and Interrupted, WorkerDied or RunStopped, after which
-    `ldm eval --resume` goes on.
+    `ldm eval --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
     return prepare([resolve(spec, runtime)], models or ModelOptions(), runtime).play()[0]
@@ -80,6 +77,10 @@ class Comparison:
 
     reports: tuple[Report, ...]
     lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return a line for each evaluation and for each difference."""
+        return "\n".join([*map(str, self.reports), *self.lines])
 
 
 def compare(runs: Sequence[str | Path], *, folder: Path = Path("runs")) -> Comparison:
@@ -159,26 +160,14 @@ class Evaluation:
 
     def refined_lines(self) -> list[str]:
         """Return what was recalled of the newest generation's own tuples, where others stand by."""
-        from ldm.eval import refined_recalls
-        from ldm.memory import inspect
+        from ldm.eval.report import refined_lines
 
         newest = max(self.members, key=lambda member: member.spec.generation or 0)
         oldest = min(member.spec.generation or 0 for member in self.members)
-        if not newest.spec.memory_digest or (newest.spec.generation or 0) == oldest:
+        spec = newest.spec
+        if not spec.memory_digest or (spec.generation or 0) == oldest:
             return []
-        rows = inspect(newest.spec.memory, newest.tasks[0].env, newest.spec.generation).rows
-        added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
-        recalls = refined_recalls(newest.run, frozenset(added))
-        lines = [
-            f"Of the {len(added)} tuples that came after generation {oldest}, "
-            f"{len(recalls.counts)} were recalled, in {recalls.steps} of {recalls.all_steps} steps "
-            f"of {recalls.tasks} tasks."
-        ]
-        for tuple_id, count in recalls.counts[:NAMED]:
-            row = added[tuple_id]
-            observation = " ".join(row.observation.split())[:100]
-            lines.append(f"  {count:>4} times: {row.goal} | {observation} -> {row.action}")
-        return lines
+        return refined_lines(newest.run, spec.memory, newest.tasks[0].env, spec.generation, oldest)
 
     def _played(self, member: Recorded[EvaluationSpec]) -> Report:
         from ldm.eval import evaluate as play
@@ -290,14 +279,13 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
     Raises LdmError where something does not fit, LeakageError where a task is also a source of the
     memory or of what the agent's prompts show.
     """
-    from ldm.eval import check_leakage, protocol, select
+    from ldm.eval import check_examples, check_leakage, protocol, select
     from ldm.memory import inspect
 
     agent_options(spec)
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
-        _check_examples(spec, env.card.name, tasks)
+        check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
         if "memory" in agent_of(spec).needs:
             contents = inspect(spec.memory, env.card.name, spec.generation)
             check_leakage(contents.sources(), tasks)
@@ -310,8 +298,6 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
                 memory_digest=generation.digest,
             )
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
 
 
 def _with_digests(spec: EvaluationSpec) -> EvaluationSpec:
@@ -337,51 +323,23 @@ def _check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) 
     if not models.configured:
         raise no_model(spec)
     if not models.replay:
-        shown = listed(models.of(called))
-        runtime.message(f"Models at {runtime.connection().shown}: {shown}.")
-
-
-def _check_examples(spec: EvaluationSpec, env: str, tasks: Sequence[Task]) -> None:
-    """Raise LeakageError where the agent's prompts show one of the tasks.
-
-    Raises LdmError where the agent has no plan for the kind of one of them.
-    """
-    from ldm.eval import check_leakage
-
-    agent = agent_of(spec)
-    sources = getattr(agent, "sources", None)  # of agents with demonstrations or plans only
-    if sources is None:
-        return
-    options = agent_options(spec)
-    kinds = getattr(agent, "kinds", None)  # of agents that know only some kinds of task
-    known = None if kinds is None else kinds(options, env)
-    if known is not None and (lacking := sorted({task.kind for task in tasks} - known)):
-        raise LdmError(
-            f"There is no plan for {', '.join(lacking)} in {dict(spec.agent_options)['plans']}.",
-            f"Evaluate the others, --kinds {','.join(sorted(known))}, or make one with "
-            f"`ldm autoplan --env {env} --kind {lacking[0]}`.",
-        )
-    what = f"the demonstrations of {spec.agent}"
-    remedy = (
-        "Evaluate other tasks, show others with --set demonstrations=FILE, or none with "
-        "--set shots=0."
-    )
-    if "plans" in option_names(spec):
-        what = f"the plans of {spec.agent}: they were made from them"
-        remedy = "Evaluate other tasks, or name other plans with --plans FOLDER."
-    check_leakage(sources(options, env), tasks, what=what, remedy=remedy)
+        names = listed(models.of(called))
+        runtime.message(f"Models at {runtime.connection().shown}: {names}.")
 
 
 def _report(spec: EvaluationSpec, run: Run, results: Sequence[EpisodeResult]) -> Report:
     """Return what is shown of finished results."""
+    from ldm.agents.reporting import reporting_of
     from ldm.eval import Report, summarize
 
+    reporting = reporting_of(agent_of(spec))
     return Report(
         env=spec.env,
         split=spec.split,
         label=label(spec),
         sees_reward=agent_of(spec).sees_reward,
         directory=run.directory,
-        summary=summarize(results, seed=spec.seed),
+        summary=summarize(results, seed=spec.seed, reporting=reporting),
         results=tuple(results),
+        reporting=reporting,
     )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import agent_of, option_names
-from ldm.experiments.options import Settings, sorted_settings
 from ldm.experiments.specs import EvaluationSpec
+from ldm.options import Settings, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.eval import Report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,10 @@ from ldm.errors import LdmError
 from ldm.experiments.builders import OptimiserBuilder, build_environment, opener
 from ldm.experiments.data import training_split, with_data
 from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, shared, short, start
-from ldm.experiments.options import Settings, sorted_settings
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import PlanSpec
 from ldm.llm.models import ModelOptions, listed
+from ldm.options import Settings, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Experience, Iteration, PlanFile
@@ -39,7 +40,7 @@ def optimize_plan(
 
     spec.split: "" takes the environment's first training split.
     Raises LdmError where a name, an option or data does not fit or no model is named, and
-    Interrupted or RunStopped, after which `ldm autoplan --resume` goes on.
+    Interrupted or RunStopped, after which `ldm autoplan --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
     return carry_out(prepare(spec, models, runtime), runtime)
@@ -58,13 +59,10 @@ def prepare(spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Recorded[
         env_options=options,
     )
     spec.settings()
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = _pool(spec, env, runtime)
         spec = replace(spec, pool=tuple(task.id for task in tasks))
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
     if not models.replay:
         runtime.message(f"Models at {runtime.connection().shown}: {listed(called)}.")
     return start(checked, ("autoplan", short(spec.env), spec.kind), models, runtime)
@@ -80,7 +78,7 @@ def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> 
 
 def carry_out(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPlan:
     """Make the attempts that are not recorded yet, and write the plan."""
-    from ldm.explore.autoplan import optimise
+    from ldm.agents.autoplan.optimiser import optimise
 
     spec, settings = recorded.spec, recorded.spec.settings()
     successes: list[bool] = []
@@ -125,11 +123,11 @@ def _published(env: str, options: Settings) -> Settings:
 def _pool(spec: PlanSpec, env: Environment, runtime: Runtime) -> tuple[Task, ...]:
     """Return the tasks that batches are drawn from: of the kind, and not used by an evaluation."""
     from ldm.eval import select
-    from ldm.explore import evaluated_sources
+    from ldm.explore import evaluated_leak_keys
 
     settings = spec.settings()
     tasks = select(env.tasks(spec.split), kinds=(spec.kind,))
-    evaluated = evaluated_sources(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
+    evaluated = evaluated_leak_keys(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
     free = [task for task in tasks if task.leak_key not in evaluated]
     if len(free) < len(tasks):
         left_out = len(tasks) - len(free)
@@ -147,12 +145,9 @@ def _pool(spec: PlanSpec, env: Environment, runtime: Runtime) -> tuple[Task, ...
 def _check(spec: PlanSpec, runtime: Runtime) -> Checked[PlanSpec]:
     from ldm.eval import protocol, select
 
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = select(env.tasks(spec.split), ids=spec.pool)
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
 
 
 def _written(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,14 @@ from ldm.errors import LdmError
 from ldm.experiments.builders import ExplorerBuilder, Shared, build_environment, opener
 from ldm.experiments.data import training_split, with_data
 from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, shared, short, start
-from ldm.experiments.options import full_location, override
 from ldm.experiments.runtime import Runtime
-from ldm.experiments.specs import RefinementSpec
+from ldm.experiments.specs import RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
+from ldm.options import override
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
-    from ldm.explore import Explored
+    from ldm.explore import ExploredGoal
     from ldm.memory import Contents, Generation
     from ldm.runs import Run
     from ldm.types import Task
@@ -46,7 +47,7 @@ class Refined:
 
     spec: RefinementSpec
     run: Run
-    explored: tuple[Explored, ...]
+    explored: tuple[ExploredGoal, ...]
     generation: Generation | None
 
 
@@ -62,7 +63,7 @@ def refine(
 
     spec.env: "" takes the memory's only environment. dry_run: explore, and add nothing yet.
     Raises LdmError where a name, an option, data or the memory does not fit, and Interrupted,
-    WorkerDied or RunStopped, after which `ldm refine --resume` goes on.
+    WorkerDied or RunStopped, after which `ldm refine --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
     recorded = prepare(spec, goals or Goals(), models or ModelOptions(), runtime, dry_run=dry_run)
@@ -77,8 +78,7 @@ def prepare(
     from ldm.memory import inspect
 
     spec = _resolved(spec, runtime)
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
         base = contents.generation
         base.check_embedder(spec.embedder or base.embedder)
@@ -90,8 +90,6 @@ def prepare(
         tasks = _chosen(spec, goals, env, contents, runtime)
         spec = replace(spec, tasks=tuple(task.id for task in tasks))
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
     if not models.configured:
         runtime.message("No language model is used: the offline reasoner decides.")
     elif not models.replay:
@@ -119,14 +117,14 @@ def carry_out(
     return Refined(recorded.spec, recorded.run, tuple(explored), generation)
 
 
-def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[Explored]:
+def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[ExploredGoal]:
     from ldm.eval.report import told_replies
     from ldm.explore import refine as explore
 
     spec = recorded.spec
     improved: list[bool] = []
 
-    def on_result(explored: Explored) -> None:
+    def on_result(explored: ExploredGoal) -> None:
         improved.append(any(tree.improved for tree in explored.trees))
         advance(f"improved {sum(improved)}")
 
@@ -154,7 +152,7 @@ def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[Expl
 
 
 def _extended(
-    recorded: Recorded[RefinementSpec], explored: Sequence[Explored], runtime: Runtime
+    recorded: Recorded[RefinementSpec], explored: Sequence[ExploredGoal], runtime: Runtime
 ) -> Generation:
     """Add what was found to the memory, as its next generation."""
     from ldm.embed import load_embedder
@@ -218,14 +216,11 @@ def _check(spec: RefinementSpec, runtime: Runtime) -> Checked[RefinementSpec]:
     from ldm.eval import protocol, select
     from ldm.memory import generations
 
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = select(env.tasks(spec.split), ids=spec.tasks)
         digests = {g.number: g.digest for g in generations(spec.memory, env.card.name)}
         spec = replace(spec, memory_digest=digests.get(spec.generation or 0, ""))
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
 
 
 def _check_newest(memory: str, base: Generation) -> None:
@@ -247,11 +242,11 @@ def _chosen(
     """Return the goals to explore: those named, or some of the new ones."""
     from ldm.errors import LeakageError
     from ldm.eval import select
-    from ldm.explore import evaluated_sources, new_goals, why_not
+    from ldm.explore import evaluated_leak_keys, new_goals, rejected_goal
     from ldm.memory import generations
 
     tasks = env.tasks(spec.split)
-    evaluated = evaluated_sources(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
+    evaluated = evaluated_leak_keys(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
     before = [
         generation
         for generation in generations(spec.memory, env.card.name)
@@ -266,7 +261,7 @@ def _chosen(
     )
     if goals.ids:
         chosen = select(tasks, ids=goals.ids, kinds=goals.kinds)
-        if refused := why_not(chosen, new, evaluated):
+        if refused := rejected_goal(chosen, new, evaluated):
             task, why = refused
             if task.leak_key in evaluated:
                 raise LeakageError([task.leak_key], "Explore other goals; this one was evaluated.")

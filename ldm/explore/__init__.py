@@ -1,43 +1,45 @@
 """Refinement: tree exploration that adds high-reward tuples to the memory (LDM² §3.3).
 
-`refine` explores goals; `positions` restores states, `tree` grows and prunes, `goals` says what may
-be explored, `report` and `picture` show what came of it.
+`refine` explores goals; `positions` restores states, `tree` grows and prunes, `goals` selects what
+may be explored, `report` and `picture` show the results.
 """
 
 from __future__ import annotations
 
-from ldm.explore.goals import evaluated_sources, new_goals, why_not
+from ldm.explore.goals import evaluated_leak_keys, new_goals, rejected_goal
 from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import (
     TREES,
-    Equipment,
-    Explored,
+    ExplorationFactory,
+    ExplorationSetup,
+    ExploredGoal,
     Explorer,
     RefineOptions,
     Tree,
-    explored_trees,
+    read_explored_goals,
     refine,
 )
-from ldm.explore.tree import Node, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 
 __all__ = [
     "TREES",
-    "Equipment",
-    "Explored",
+    "ExplorationFactory",
+    "ExplorationSetup",
+    "ExploredGoal",
     "Explorer",
-    "Node",
     "Position",
     "Positions",
     "RefineOptions",
     "Tree",
+    "TreeNode",
     "TreeOptions",
     "best_leaf",
-    "evaluated_sources",
-    "explored_trees",
+    "evaluated_leak_keys",
     "grow",
     "leaves",
     "new_goals",
     "path_to",
+    "read_explored_goals",
     "refine",
-    "why_not",
+    "rejected_goal",
 ]

@@ -15,13 +15,13 @@ from ldm.types import Task
 Settings = tuple[tuple[str, str], ...]
 
 
-def evaluated_sources(
+def evaluated_leak_keys(
     runs: Path, name: str, env: Environment, open_env: Callable[[Settings], Environment]
 ) -> frozenset[str]:
-    """The `leak_key`s of all tasks of environment `name` that a run below `runs` evaluates.
+    """Return the `leak_key`s of all tasks of environment `name` that a run in `runs` evaluates.
 
-    open_env: the environment with the options of a run, as a split's tasks may hang on them.
-    env: as it is now, for runs whose data are no longer where they were.
+    open_env: opens the environment with a run's options, which may decide on a split's tasks.
+    env: the present environment, for runs whose data are no longer where they were.
     """
     splits: dict[tuple[str, Settings], set[str]] = {}
     for run in list_runs(runs):
@@ -31,28 +31,28 @@ def evaluated_sources(
             options = tuple(
                 (str(field), str(value)) for field, value in plan.get("env_options", ())
             )
-            asked = splits.setdefault((str(manifest.protocol.get("split", "")), options), set())
-            asked.update(manifest.protocol.get("tasks", ()))
-    found: set[str] = set()
+            ids = splits.setdefault((str(manifest.protocol.get("split", "")), options), set())
+            ids.update(manifest.protocol.get("tasks", ()))
+    leak_keys: set[str] = set()
     for (split, options), ids in splits.items():
         try:
-            with closing(open_env(options)) as theirs:
-                known = _leak_keys(theirs, split)
+            with closing(open_env(options)) as evaluated_env:
+                by_id = _leak_keys(evaluated_env, split)
         except LdmError:
-            known = _leak_keys_if_any(env, split)
-        found.update(known.get(task_id, task_id) for task_id in ids)
-    return frozenset(found)
+            by_id = _leak_keys_if_any(env, split)
+        leak_keys.update(by_id.get(task_id, task_id) for task_id in ids)
+    return frozenset(leak_keys)
 
 
 def _leak_keys(env: Environment, split: str) -> dict[str, str]:
-    """Task id → `leak_key`."""
+    """Return task id → `leak_key` of a split."""
     return {task.id: task.leak_key for task in env.tasks(split)}
 
 
 def _leak_keys_if_any(env: Environment, split: str) -> dict[str, str]:
     try:
         return _leak_keys(env, split)
-    except LdmError:  # data that are not there now
+    except LdmError:  # the data are missing now
         return {}
 
 
@@ -64,7 +64,7 @@ def new_goals(
     explored: frozenset[str],
     reuse: bool = False,
 ) -> tuple[Task, ...]:
-    """Those of `tasks` that may be explored.
+    """Return those of `tasks` that may be explored.
 
     evaluated, remembered: `leak_key`s of evaluated tasks and of the memory's own trajectories.
     explored: ids of the goals of earlier refinements. reuse: allow remembered and explored ones.
@@ -77,13 +77,14 @@ def new_goals(
     )
 
 
-def why_not(
+def rejected_goal(
     chosen: Sequence[Task], allowed: Sequence[Task], evaluated: frozenset[str]
 ) -> tuple[Task, str] | None:
-    """The first of `chosen` that is not allowed, and why; None where all are."""
-    possible = {task.id for task in allowed}
+    """Return the first of `chosen` that is not allowed, and why; None where all are."""
+    allowed_ids = {task.id for task in allowed}
     for task in chosen:
-        if task.id not in possible:
-            used = task.leak_key in evaluated
-            return task, "was evaluated" if used else "is known already (--reuse-goals allows it)"
+        if task.id not in allowed_ids:
+            if task.leak_key in evaluated:
+                return task, "was evaluated"
+            return task, "is known already (--reuse-goals allows it)"
     return None

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from ldm.explore.refine import Tree
-from ldm.explore.tree import Node, path_to
+from ldm.explore.tree import TreeNode, path_to
 
-#: How fates are told; a node that was only passed through needs no word.
+#: How fates are shown; an inner node needs no word.
 FATES = {
     "grown": "",
     "pruned": "pruned",
@@ -19,16 +19,16 @@ FATES = {
     "invalid": "refused",
 }
 #: Pruned siblings that are named; the others are counted.
-NAMED = 3
+NAMED_SIBLINGS = 3
 #: Pixels of the picture: a level's width, a row's height, a letter's width.
 LEVEL, ROW, LETTER = 150, 20, 6.2
 
 
 def text(tree: Tree, *, observations: bool = False) -> Iterator[str]:
-    """The tree in lines: a path goes straight down, and each further branch is set in.
+    """Yield the tree in lines: a path goes straight down, and each further branch is indented.
 
-    `*` marks P*. A line shows the action, its confidence where it is below 1, the path's, and what
-    became of it.
+    `*` marks P*. A line shows the action, its confidence where that is below 1, that of the path,
+    and the node's fate.
     """
     if not tree.nodes:
         yield f"The ground process has the full score ({tree.ground.score:.2f}): no tree was grown."
@@ -37,7 +37,7 @@ def text(tree: Tree, *, observations: bool = False) -> Iterator[str]:
     yield from _below(tree, tree.nodes[0], "", observations)
 
 
-def _below(tree: Tree, root: Node, indent: str, observations: bool) -> Iterator[str]:
+def _below(tree: Tree, root: TreeNode, indent: str, observations: bool) -> Iterator[str]:
     best = {node.number for node in path_to(tree.nodes, tree.nodes[tree.best])}
     stack = [(root, indent)]
     while stack:
@@ -50,14 +50,15 @@ def _below(tree: Tree, root: Node, indent: str, observations: bool) -> Iterator[
         tried = [child for child in children if child.fate != "pruned"]
         pruned = [child for child in children if child.fate == "pruned"]
         if pruned:
-            names = ", ".join(f"{n.action} ({n.confidence:.2f})" for n in pruned[:NAMED])
-            more = f" and {len(pruned) - NAMED} more" if len(pruned) > NAMED else ""
+            names = ", ".join(f"{n.action} ({n.confidence:.2f})" for n in pruned[:NAMED_SIBLINGS])
+            unnamed = len(pruned) - NAMED_SIBLINGS
+            more = f" and {unnamed} more" if unnamed > 0 else ""
             yield f"{indent}    pruned: {names}{more}"
         deeper = indent + "  | " if len(tried) > 1 else indent
         stack += [(child, deeper) for child in reversed(tried)]
 
 
-def _described(tree: Tree, node: Node, best: set[int]) -> str:
+def _described(tree: Tree, node: TreeNode, best: set[int]) -> str:
     mark = "*" if node.number in best else "-"
     words = [f"{mark} {node.depth:>2} {node.action}"]
     if node.confidence < 1:
@@ -71,7 +72,7 @@ def _described(tree: Tree, node: Node, best: set[int]) -> str:
 
 
 def svg(tree: Tree, title: str) -> str:
-    """The tree as a picture: levels from left to right, P* heavy, pruned nodes grey."""
+    """Return the tree as a picture: levels from left to right, P* bold, pruned nodes grey."""
     rows = _rows(tree.nodes)
     best = {node.number for node in path_to(tree.nodes, tree.nodes[tree.best])} if rows else set()
     depth = max((node.depth for node in tree.nodes), default=0)
@@ -89,68 +90,69 @@ def svg(tree: Tree, title: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _rows(nodes: Sequence[Node]) -> dict[int, int]:
-    """A row for each node: that of its first child, a leaf's own below the last one."""
+def _rows(nodes: Sequence[TreeNode]) -> dict[int, int]:
+    """Return a row for each node: that of its first child; each leaf starts a new row."""
     children: dict[int, list[int]] = {}
     for node in nodes:
         children.setdefault(node.parent, []).append(node.number)
     rows: dict[int, int] = {}
-    free = 0
+    next_row = 0
     stack = children.get(-1, [])[:]
     order = []
     while stack:
         number = stack.pop()
         order.append(number)
-        # What was tried comes first, so that a path runs straight on.
+        # Tried children come first, so that a path goes straight on.
         tried = sorted(children.get(number, []), key=lambda n: nodes[n].fate == "pruned")
         stack += reversed(tried)
         if not tried:
-            rows[number] = free
-            free += 1
+            rows[number] = next_row
+            next_row += 1
     for number in reversed(order):
         if number not in rows:
             rows[number] = min(rows[child] for child in children[number])
     return rows
 
 
-def _place(node: Node, row: int) -> tuple[float, float]:
+def _place(node: TreeNode, row: int) -> tuple[float, float]:
     return 20 + node.depth * LEVEL, 40 + row * ROW
 
 
-def _edge(node: Node, parent: Node, rows: dict[int, int], heavy: bool) -> list[str]:
+def _edge(node: TreeNode, parent: TreeNode, rows: dict[int, int], bold: bool) -> list[str]:
     x1, y1 = _place(parent, rows[parent.number])
     x2, y2 = _place(node, rows[node.number])
-    colour = "#bbb" if node.fate in ("pruned", "invalid") else "#1f6f43" if heavy else "#555"
+    colour = "#bbb" if node.fate in ("pruned", "invalid") else "#1f6f43" if bold else "#555"
     return [
         f'<path d="M{x1:g} {y1:g} C{x1 + 30:g} {y2:g} {x1 + 10:g} {y2:g} {x2:g} {y2:g}" '
-        f'fill="none" stroke="{colour}" stroke-width="{2.5 if heavy else 1}"/>'
+        f'fill="none" stroke="{colour}" stroke-width="{2.5 if bold else 1}"/>'
     ]
 
 
-def _mark(tree: Tree, node: Node, row: int, heavy: bool) -> list[str]:
+def _mark(tree: Tree, node: TreeNode, row: int, bold: bool) -> list[str]:
     x, y = _place(node, row)
-    grey = node.fate in ("pruned", "invalid")
-    colour = "#999" if grey else "#1f6f43" if heavy else "#222"
+    is_grey = node.fate in ("pruned", "invalid")
+    colour = "#999" if is_grey else "#1f6f43" if bold else "#222"
     label = "" if not node.number else f"{node.action} {node.confidence:.2f}"
     if node.number and node.fate not in ("grown", "pruned"):
         label += f" [{FATES[node.fate]} {node.score:.2f}]"
-    key = tree.improved and heavy and node.depth == tree.key + 1
-    found = [f'<circle cx="{x:g}" cy="{y:g}" r="{6 if key else 3}" fill="{colour}"/>']
-    if key:
+    is_key = tree.improved and bold and node.depth == tree.key + 1
+    parts = [f'<circle cx="{x:g}" cy="{y:g}" r="{6 if is_key else 3}" fill="{colour}"/>']
+    if is_key:
         label = f"KEY STEP {label}"
-    longest = int((LEVEL - 12) / LETTER)
-    shown = label if len(label) <= longest or not _followed(tree, node) else label[:longest] + "…"
-    found.append(
-        f'<text x="{x + 5:g}" y="{y - 5:g}" fill="{colour}">{escape(shown)}'
+    space = int((LEVEL - 12) / LETTER)
+    fits = len(label) <= space or not _has_children(tree, node)
+    visible = label if fits else label[:space] + "…"
+    parts.append(
+        f'<text x="{x + 5:g}" y="{y - 5:g}" fill="{colour}">{escape(visible)}'
         f"<title>{escape(label)}</title></text>"
     )
-    return found
+    return parts
 
 
-def _followed(tree: Tree, node: Node) -> bool:
+def _has_children(tree: Tree, node: TreeNode) -> bool:
     return any(child.parent == node.number for child in tree.nodes)
 
 
-def _line(words: str, length: int = 140) -> str:
-    flat = " ".join(words.split())
-    return flat if len(flat) <= length else flat[:length] + "…"
+def _line(text: str, length: int = 140) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[:length] + "…"

@@ -1,4 +1,4 @@
-"""States of a task that exploration goes back to: by `fork()`, or by replay where there is none."""
+"""States of a task that exploration returns to: by `fork()`, or by replay where that is missing."""
 
 from __future__ import annotations
 
@@ -11,86 +11,86 @@ from ldm.types import Past, Task, TimeStep, stable_hash
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Position:
-    """A state that a task was brought to.
+    """A state of a task that exploration has reached.
 
-    now: what is seen there. past: (o_1, a_1) … up to there. score: the rewards so far, summed.
-    held: the environment in this state, None where it has to be replayed.
+    now: its observation. past: (o_1, a_1) … up to it. score: the sum of the rewards so far.
+    env: the environment in this state, None where it has to be replayed.
     """
 
     now: TimeStep
     past: Past
     score: float
-    held: Environment | None = field(default=None, repr=False)
+    env: Environment | None = field(default=None, repr=False)
 
     @property
     def state(self) -> str:
-        """A hash of what can be seen; equal for states that look the same."""
+        """A hash of the observation; equal for states that look the same."""
         return stable_hash(self.now.observation, self.now.admissible, self.now.done)
 
 
 class Positions:
-    """Goes from position to position within one task. Close it when done.
+    """Moves from position to position within one task. Close it when done.
 
     steps: environment steps to new positions. replayed: steps that only led back to known ones.
     """
 
     def __init__(self, env: Environment, task: Task) -> None:
-        """env: used while this lives, and left open."""
+        """Prepare the task. env: used until `close`, which leaves it open."""
         self.steps = 0
         self.replayed = 0
         self._env = env
         self._task = task
         self._forks = True
         self._open: list[Environment] = []
-        self._standing: Position | None = None
+        self._current: Position | None = None
 
     def start(self) -> Position:
-        """The task's opening."""
+        """Return the task's opening."""
         now = self._env.reset(self._task)
-        held = self._forked(self._env)
-        start = Position(now, (), now.reward, held)
-        if held is None:
-            self._standing = start
+        start = Position(now, (), now.reward, self._fork(self._env))
+        if start.env is None:
+            self._current = start
         return start
 
     def after(self, position: Position, action: str) -> Position:
-        """The position that `action` leads to; `position` itself can be gone on from again.
+        """Return the position that `action` leads to; `position` itself can be used again.
 
-        Raises ReplayDivergence where replaying the way to `position` shows something else.
+        Raises ReplayDivergence where replaying the path to `position` gives other observations.
         """
         action = action if action.strip() else NO_ACTION
         env = self._environment_at(position)
         now = env.step(action)
         self.steps += 1
         past = (*position.past, (position.now.observation, action))
-        held = None if position.held is None else env
-        found = Position(now, past, position.score + now.reward, held)
-        if held is None:
-            self._standing = found
-        return found
+        reached = Position(
+            now, past, position.score + now.reward, None if position.env is None else env
+        )
+        if reached.env is None:
+            self._current = reached
+        return reached
 
     def drop(self, position: Position) -> None:
-        """Give back what `position` holds; it is not gone on from any more."""
-        if position.held is not None and position.held in self._open:
-            self._open.remove(position.held)
-            position.held.close()
+        """Close what `position` holds; it cannot be used any more."""
+        if position.env is not None and position.env in self._open:
+            self._open.remove(position.env)
+            position.env.close()
 
     def close(self) -> None:
-        """Give back everything that is held."""
+        """Close everything that positions hold."""
         while self._open:
             self._open.pop().close()
 
     def _environment_at(self, position: Position) -> Environment:
-        if position.held is not None:
-            forked = self._forked(position.held)
-            if forked is not None:
-                return forked
-        if position is not self._standing:
+        if position.env is not None:
+            fork = self._fork(position.env)
+            if fork is not None:
+                return fork
+        if position is not self._current:
             self._replay(position)
-        self._standing = None
+        self._current = None
         return self._env
 
-    def _forked(self, env: Environment) -> Environment | None:
+    def _fork(self, env: Environment) -> Environment | None:
         if not self._forks:
             return None
         try:
@@ -102,10 +102,10 @@ class Positions:
         return fork
 
     def _replay(self, position: Position) -> None:
-        """Bring the environment into the state of `position`, seeing what was seen before."""
+        """Bring the environment into the state of `position`; check every observation."""
         now = self._env.reset(self._task)
-        seen = [observation for observation, _ in position.past] + [position.now.observation]
-        for number, expected in enumerate(seen):
+        observations = [observation for observation, _ in position.past]
+        for number, expected in enumerate([*observations, position.now.observation]):
             if now.observation != expected:
                 raise ReplayDivergence(
                     f"{self._task.id}: the same actions led elsewhere after step {number}: "

@@ -1,8 +1,8 @@
-"""Refinement (LDM² §3.3): explore training goals, and remember what was done better than before.
+"""Refinement (LDM² §3.3): explore training goals, and add better decisions to the memory.
 
 For each goal: the ground process P_g, greedy with the present memory; a tree of decision processes.
 Where its best, P*, earns more than P_g, its steps from the key step on become tuples. All goals
-read the same generation; what they add together becomes the next one.
+read the same generation; the tuples of all of them form the next one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ldm import records
 from ldm.episode import FULL_SCORE, Environment
 from ldm.errors import LdmError, RunStopped
 from ldm.explore.positions import Position, Positions
-from ldm.explore.tree import Node, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.policy import Decision, Observed, Policy
 from ldm.reasoner import Notes, Process, Reasoner
@@ -32,11 +32,11 @@ TREES = "trees.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class RefineOptions(TreeOptions):
-    """How goals are explored, and what is remembered of them.
+    """How goals are explored, and which tuples are added to the memory.
 
     decision: "pooled" explores each goal once, with all batch memories of its kind; "per-batch"
-    once with each of them, and enriches that one. add: "key" remembers P* from its key step on,
-    "whole" all of it; "random", the control, all of some path in its place.
+    once with each of them, and adds to that one. add: "key" adds P* from its key step on, "whole"
+    all of it; "random", the control, all of a random path instead.
     """
 
     decision: Literal["pooled", "per-batch"] = "pooled"
@@ -45,7 +45,7 @@ class RefineOptions(TreeOptions):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What the exploration of one goal with some batch memories came to.
+    """The exploration of one goal with some batch memories.
 
     batches: the memories that were searched. ground: P_g. nodes: the tree, by number; empty where
     P_g has the full score already, which nothing can exceed.
@@ -58,7 +58,7 @@ class Tree:
 
     batches: tuple[str, ...]
     ground: Trajectory
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[TreeNode, ...] = ()
     best: int = -1
     key: int = -1
     into: str = ""
@@ -77,7 +77,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Explored:
+class ExploredGoal:
     """A line of trees.jsonl: one goal with its trees, one a batch or one for all.
 
     seconds: wall time; the only field that differs between two runs with the same seed.
@@ -98,8 +98,8 @@ class Explored:
 
 
 @dataclass(frozen=True, slots=True)
-class Equipment:
-    """What goals are explored with. seed: of the random paths of a control."""
+class ExplorationSetup:
+    """What goals are explored with. seed: for the random paths of the control."""
 
     env: Environment
     memory: Memory
@@ -109,20 +109,20 @@ class Equipment:
     seed: int = 0
 
 
-class Wiring(Hashable, Protocol):
-    """Builds the equipment, in whichever process needs it: a frozen, picklable value."""
+class ExplorationFactory(Hashable, Protocol):
+    """Builds the setup in the process that needs it: a frozen, picklable value."""
 
-    def __call__(self) -> Equipment: ...
+    def __call__(self) -> ExplorationSetup: ...
 
 
 class Explorer:
     """Explores goals one by one; the worker of a refinement."""
 
-    def __init__(self, equipment: Equipment) -> None:
-        self._with = equipment
+    def __init__(self, setup: ExplorationSetup) -> None:
+        self._setup = setup
 
-    def __call__(self, item: tuple[int, Task]) -> Explored:
-        """The outcome for one goal; a failure is data, as in an evaluation."""
+    def __call__(self, item: tuple[int, Task]) -> ExploredGoal:
+        """Return the result for one goal; a failure is data, as in an evaluation."""
         index, task = item
         started = time.perf_counter()
         trees: tuple[Tree, ...] = ()
@@ -131,64 +131,64 @@ class Explorer:
             trees = self.explore(task)
         except RunStopped:
             raise
-        except Exception:  # one broken goal must not lose the others
+        except Exception:  # one failed goal must not lose the others
             error = traceback.format_exc()
-        return Explored(index, task, trees, round(time.perf_counter() - started, 3), error)
+        return ExploredGoal(index, task, trees, round(time.perf_counter() - started, 3), error)
 
     def explore(self, task: Task) -> tuple[Tree, ...]:
-        """The trees of a goal. Raises what the environment and the reasoner raise."""
-        batches = self._with.policy.batches(task.goal)
-        if self._with.options.decision == "pooled":
+        """Return the trees of a goal. Raises what the environment and the reasoner raise."""
+        batches = self._setup.policy.batches(task.goal)
+        if self._setup.options.decision == "pooled":
             return (self._tree(task, batches),)
         return tuple(self._tree(task, (batch,)) for batch in batches)
 
     def close(self) -> None:
-        self._with.env.close()
+        self._setup.env.close()
 
     def _tree(self, task: Task, batches: tuple[str, ...]) -> Tree:
-        policy, options = self._with.policy, self._with.options
-        positions = Positions(self._with.env, task)
+        policy, options = self._setup.policy, self._setup.options
+        positions = Positions(self._setup.env, task)
 
-        kept: dict[Past, Notes] = {}
+        notes: dict[Past, Notes] = {}
 
         def decide(position: Position) -> Decision:
-            now = self._observed(task, position, kept)
-            found = policy.branch(now, batches, options.proposals, options.concentration)
-            kept[position.past] = found.notes
-            return found
+            now = self._observed(task, position, notes)
+            decision = policy.branch(now, batches, options.proposals, options.concentration)
+            notes[position.past] = decision.notes
+            return decision
 
-        nodes: tuple[Node, ...] = ()
+        nodes: tuple[TreeNode, ...] = ()
         try:
             ground, confidences = self._ground(task, positions, batches)
             if ground.score < FULL_SCORE:
                 nodes = grow(positions, decide, options)
         finally:
             positions.close()
-        found = Tree(batches, ground, nodes, steps=positions.steps, replayed=positions.replayed)
+        tree = Tree(batches, ground, nodes, steps=positions.steps, replayed=positions.replayed)
         if not nodes:
-            return found
-        found = replace(found, best=best_leaf(nodes).number)
-        if found.best_score <= ground.score:
-            return found
-        best = _trajectory(task, path_to(nodes, nodes[found.best]))
-        process = _process(
-            best, [node.confidence for node in path_to(nodes, nodes[found.best])[1:]]
-        )
-        key = self._with.reasoner.compare(process, _process(ground, confidences))
-        return self._remembered(replace(found, key=min(max(key, 0), len(best.steps) - 1)), task)
+            return tree
+        tree = replace(tree, best=best_leaf(nodes).number)
+        if tree.best_score <= ground.score:
+            return tree
+        path = path_to(nodes, nodes[tree.best])
+        best = _trajectory(task, path)
+        process = _process(best, [node.confidence for node in path[1:]])
+        key = self._setup.reasoner.compare(process, _process(ground, confidences))
+        key = min(max(key, 0), len(best.steps) - 1)
+        return self._with_added_tuples(replace(tree, key=key), task)
 
     def _ground(
         self, task: Task, positions: Positions, batches: tuple[str, ...]
     ) -> tuple[Trajectory, list[float]]:
-        """P_g, one greedy decision process, and the confidences of its actions."""
+        """Return P_g, one greedy decision process, and the confidences of its actions."""
         position = positions.start()
         opening, score = position.now.observation, position.score
         steps: list[Step] = []
         confidences: list[float] = []
-        kept: dict[Past, Notes] = {}
-        while not position.now.done and len(steps) < self._with.options.depth:
-            decision = self._with.policy.decide(self._observed(task, position, kept), batches)
-            kept = {position.past: decision.notes}
+        notes: dict[Past, Notes] = {}
+        while not position.now.done and len(steps) < self._setup.options.depth:
+            decision = self._setup.policy.decide(self._observed(task, position, notes), batches)
+            notes = {position.past: decision.notes}
             before, position = position, positions.after(position, decision.action)
             positions.drop(before)
             now = position.now
@@ -198,94 +198,94 @@ class Explorer:
             score = position.score
         return _finished(task, opening, steps, score, "agent"), confidences
 
-    def _observed(self, task: Task, position: Position, kept: Mapping[Past, Notes]) -> Observed:
-        """kept: the notes of earlier decisions, by the past of the positions they were made at."""
+    def _observed(self, task: Task, position: Position, notes: Mapping[Past, Notes]) -> Observed:
+        """Return what is seen at `position`. notes: of earlier decisions, by their pasts."""
         return Observed(
             goal=task.goal,
             past=position.past,
             observation=position.now.observation,
             admissible=position.now.admissible,
-            previous_notes=kept.get(position.past[:-1], Notes()) if position.past else Notes(),
+            previous_notes=notes.get(position.past[:-1], Notes()) if position.past else Notes(),
             key=task.id,
-            localize=self._with.env.localize,
+            localize=self._setup.env.localize,
         )
 
-    def _remembered(self, tree: Tree, task: Task) -> Tree:
-        """The tree of a goal that was improved, with what the memory gains by it."""
+    def _with_added_tuples(self, tree: Tree, task: Task) -> Tree:
+        """Return the tree of an improved goal with the tuples that it adds to the memory."""
         path, first = path_to(tree.nodes, tree.nodes[tree.best]), tree.key
-        if self._with.options.add == "whole":
+        if self._setup.options.add == "whole":
             first = 0
-        elif self._with.options.add == "random":
-            drawn = random.Random(
-                stable_seed(self._with.seed, "random path", task.id, tree.batches)
+        elif self._setup.options.add == "random":
+            generator = random.Random(
+                stable_seed(self._setup.seed, "random path", task.id, tree.batches)
             )
-            path, first = path_to(tree.nodes, drawn.choice(leaves(tree.nodes))), 0
+            path, first = path_to(tree.nodes, generator.choice(leaves(tree.nodes))), 0
         counts = Counter[str]()
         for node in path:
             counts.update(dict(node.batches))
         into = min(counts, key=lambda batch: (-counts[batch], batch), default=tree.batches[0])
-        trajectory, reasoner = _trajectory(task, path), self._with.reasoner
-        tuples = tuples_of(trajectory, reasoner, self._with.memory.generation + 1, first)
-        return replace(tree, into=into, added=self._with.memory.place(into, tuples))
+        trajectory, reasoner = _trajectory(task, path), self._setup.reasoner
+        tuples = tuples_of(trajectory, reasoner, self._setup.memory.generation + 1, first)
+        return replace(tree, into=into, added=self._setup.memory.place(into, tuples))
 
 
 def refine(
     run: Run,
-    wiring: Wiring,
+    factory: ExplorationFactory,
     tasks: Sequence[Task],
     *,
     workers: int = 1,
     threads: bool = False,
-    on_result: Callable[[Explored], None] = lambda _: None,
-) -> list[Explored]:
-    """Explore all `tasks`, now or in an earlier attempt; the outcomes in their order.
+    on_result: Callable[[ExploredGoal], None] = lambda _: None,
+) -> list[ExploredGoal]:
+    """Explore all `tasks` that are not recorded yet; return all results, in the tasks' order.
 
     Nothing is added to the memory here; `ldm.memory.extend` does that.
     threads: explore in threads of this process, for reasoners that share its model client.
-    on_result: called with every outcome, recorded ones first.
+    on_result: called with every result, recorded ones first.
     Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
-    whatever LdmError the wiring raises.
+    whatever LdmError the factory raises.
     """
     with run.lock():
         path = run.directory / TREES
         if path.is_file():
-            found = records.read(path, Explored)
-            for explored in found:
-                on_result(explored)
+            results = records.read(path, ExploredGoal)
+            for result in results:
+                on_result(result)
         else:
-            found = run_items(
+            results = run_items(
                 run,
-                _Exploration(wiring),
+                _ExplorerFactory(factory),
                 list(enumerate(tasks)),
-                Explored,
+                ExploredGoal,
                 workers=workers,
                 threads=threads,
                 on_result=on_result,
             )
             with writing(path):
-                records.write(path, found)
+                records.write(path, results)
         run.discard_parts()
-    return found
+    return results
 
 
-def explored_trees(run: Run) -> list[Explored]:
-    """What a finished refinement explored. Raises LdmError where it is not finished."""
+def read_explored_goals(run: Run) -> list[ExploredGoal]:
+    """Return the results of a finished refinement. Raises LdmError for an unfinished one."""
     path = run.directory / TREES
     if not path.is_file():
         raise LdmError(f"{run.directory} is not finished.", f"Go on with `{run.resume_command}`.")
-    return records.read(path, Explored)
+    return records.read(path, ExploredGoal)
 
 
 @dataclass(frozen=True, slots=True)
-class _Exploration:
-    wiring: Wiring
+class _ExplorerFactory:
+    factory: ExplorationFactory
 
     def __call__(self) -> Explorer:
-        return Explorer(self.wiring())
+        return Explorer(self.factory())
 
 
-def _trajectory(task: Task, path: Sequence[Node]) -> Trajectory:
-    """The decision process along a path; its rewards are the differences of the scores."""
+def _trajectory(task: Task, path: Sequence[TreeNode]) -> Trajectory:
+    """Return the decision process along a path; its rewards are the differences of the scores."""
     steps = [
         Step(node.action, node.observation, node.score - before.score)
         for before, node in pairwise(path)

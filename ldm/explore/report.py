@@ -1,4 +1,4 @@
-"""What a refinement came to, as values: the command line prints them."""
+"""The results of a refinement, as values that the command line prints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import ClassVar
 
-from ldm.explore.refine import Explored
+from ldm.explore.refine import ExploredGoal
 
 COLUMNS = (
     "kind",
@@ -27,10 +27,10 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Goals taken together; a goal has a tree a batch with `--decision per-batch`, else one.
+    """Totals of goals; a goal has one tree per batch with `--decision per-batch`, else one.
 
-    goals: those that were explored without an error. trees: those grown, where the ground process
-    had not the full score. nodes: tried ones. steps, replayed: environment steps, the ground
+    goals: those explored without an error. trees: those grown, where the ground process did not
+    have the full score. nodes: tried ones. steps, replayed: environment steps, the ground
     processes' included. ground, best: mean scores before and after, None without a goal.
     improved: goals with a better process. tuples: added. errors: goals that failed.
     """
@@ -50,8 +50,8 @@ class Totals:
     seconds: float
 
 
-def totals(explored: Sequence[Explored]) -> Totals:
-    """The totals of some goals."""
+def totals(explored: Sequence[ExploredGoal]) -> Totals:
+    """Return the totals of some goals."""
     trees = [tree for one in explored for tree in one.trees]
     return Totals(
         goals=sum(not one.error for one in explored),
@@ -68,18 +68,18 @@ def totals(explored: Sequence[Explored]) -> Totals:
     )
 
 
-def by_kind(explored: Sequence[Explored]) -> dict[str, Totals]:
-    """The totals of each kind, in alphabetical order."""
-    kinds: dict[str, list[Explored]] = {}
+def by_kind(explored: Sequence[ExploredGoal]) -> dict[str, Totals]:
+    """Return the totals of each kind, in alphabetical order."""
+    kinds: dict[str, list[ExploredGoal]] = {}
     for one in explored:
         kinds.setdefault(one.task.kind, []).append(one)
     return {kind: totals(kinds[kind]) for kind in sorted(kinds)}
 
 
-def rows(explored: Sequence[Explored]) -> list[tuple[str, ...]]:
-    """A row a kind and the row "all", by COLUMNS."""
-    named = [*by_kind(explored).items(), ("all", totals(explored))]
-    return [(name, *map(_cell, asdict(found).values())) for name, found in named]
+def rows(explored: Sequence[ExploredGoal]) -> list[tuple[str, ...]]:
+    """Return a row per kind and the row "all", by COLUMNS."""
+    all_totals = [*by_kind(explored).items(), ("all", totals(explored))]
+    return [(name, *map(_cell, asdict(values).values())) for name, values in all_totals]
 
 
 def _cell(value: float | None) -> str:

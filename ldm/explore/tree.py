@@ -12,21 +12,21 @@ from ldm.explore.positions import Position, Positions
 from ldm.policy import Decision
 
 #: What became of a node. "grown": it has children. "pruned": too little confidence, never tried.
-#: The others are leaves: the task ended, the depth was reached, the search was over, nothing could
-#: be done; "invalid" is one whose action the environment refused, and no decision process.
+#: The others are leaves: the task ended, the depth was reached, the search was over, no action was
+#: possible; "invalid" is one whose action the environment refused, and ends no decision process.
 Fate = Literal["grown", "pruned", "done", "depth", "over", "dead end", "invalid"]
 LEAVES: tuple[Fate, ...] = ("done", "depth", "over", "dead end")
 #: Tuples that a node's record names, of those that were recalled in its state.
-NAMED = 5
+RECORDED_RECALLS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class TreeOptions:
     """How a tree grows (LDM² §3.3; it gives the width alone, the rest is ours).
 
-    width: n, how many paths are kept after each level. concentration: the share of the recalled
-    actions that makes their majority the only one to try; above 1 it is never reached.
-    proposals: z, actions proposed in a state. depth: steps of a path at most.
+    width: n, how many paths remain after each level. concentration: the share of the recalled
+    actions from which on their majority is the only one to try; above 1 it is never reached.
+    proposals: z, actions proposed in a state. depth: the maximum steps of a path.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -38,17 +38,17 @@ class TreeOptions:
 
     def __post_init__(self) -> None:
         if min(self.width, self.proposals, self.depth) < 1 or self.concentration <= 0:
-            raise ValueError("width, proposals and depth are 1 or more, concentration above 0")
+            raise ValueError("width, proposals and depth must be 1 or more, concentration above 0")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TreeNode:
     """An action in the tree and the state it led to. Node 0 is the task's opening.
 
     parent: the number of the node before, -1 for node 0. confidence: of the action.
-    path_confidence: the product along the path. observation, state: what was seen, and its hash;
-    empty where it was not tried. score: of the path so far. batches: how many of the tuples that
-    were recalled in this state came from which batch; recalls: ids of the nearest of them.
+    path_confidence: the product along the path. observation, state: the observation and its hash;
+    empty where the action was not tried. score: of the path so far. batches: how many of the tuples
+    that were recalled in this state came from which batch; recalls: ids of the nearest of them.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -70,30 +70,30 @@ class Node:
 Decide = Callable[[Position], Decision]
 
 
-def grow(positions: Positions, decide: Decide, options: TreeOptions) -> tuple[Node, ...]:
-    """The whole tree, by number; a child comes after its parent.
+def grow(positions: Positions, decide: Decide, options: TreeOptions) -> tuple[TreeNode, ...]:
+    """Return the whole tree, by number; a child comes after its parent.
 
-    Finished paths keep their places among the `width`, open ones share the rest. Once a path has
-    the full score the search is over: those still open could only be longer.
+    Finished paths count towards the `width`, open ones share the rest. Once a path has the full
+    score the search is over: those still open could only be longer.
     Raises what the environment and `decide` raise, and ReplayDivergence.
     """
-    return _Tree(positions, decide, options).grown()
+    return _TreeBuilder(positions, decide, options).build()
 
 
-class _Tree:
-    """A tree in the making. places: how many paths there may still be beside the finished ones."""
+class _TreeBuilder:
+    """Grows a tree. places: how many more paths there may be beside the finished ones."""
 
     def __init__(self, positions: Positions, decide: Decide, options: TreeOptions) -> None:
         self._positions = positions
         self._decide = decide
         self._depth = options.depth
         self._places = options.width
-        self._nodes: list[Node] = []
+        self._nodes: list[TreeNode] = []
         self._at: dict[int, Position] = {}
 
-    def grown(self) -> tuple[Node, ...]:
+    def build(self) -> tuple[TreeNode, ...]:
         self._at[0] = start = self._positions.start()
-        self._nodes.append(_reached(Node(0, -1, 0, "", 1.0, 1.0, "grown"), start))
+        self._nodes.append(_reached(TreeNode(0, -1, 0, "", 1.0, 1.0, "grown"), start))
         open_paths = [0]
         for _ in range(self._depth):
             tried = self._level(open_paths)
@@ -110,10 +110,10 @@ class _Tree:
         return tuple(self._nodes)
 
     def _level(self, parents: Sequence[int]) -> list[int]:
-        """Propose in the states of all open paths, then carry out what is most confident there.
+        """Propose actions in the states of all open paths, then try the most confident ones.
 
-        Returns the numbers of the new nodes that stand. A path from which nothing can be done is
-        finished like any other, and keeps its place.
+        Return the numbers of the new valid nodes. A path without a possible action is finished like
+        any other, and counts towards the width.
         """
         first = len(self._nodes)
         untried = Counter[int]()
@@ -121,36 +121,36 @@ class _Tree:
             children = self._children(parent)
             untried[parent] = len(children)
             self._nodes += children
-        dead = {parent for parent in parents if not untried[parent]}
-        standing: list[int] = []
+        dead_ends = {parent for parent in parents if not untried[parent]}
+        valid: list[int] = []
         for node in sorted(self._nodes[first:], key=lambda n: (-n.path_confidence, n.number)):
-            if len(standing) + len(dead) >= self._places:
+            if len(valid) + len(dead_ends) >= self._places:
                 break
-            if self._stands(node):
-                standing.append(node.number)
+            if self._try(node):
+                valid.append(node.number)
             else:
                 untried[node.parent] -= 1
                 if not untried[node.parent]:
-                    dead.add(node.parent)
-        self._places -= len(dead)
-        self._leave(sorted(dead), "dead end")
-        self._leave([parent for parent in parents if parent not in dead])
-        return standing
+                    dead_ends.add(node.parent)
+        self._places -= len(dead_ends)
+        self._leave(sorted(dead_ends), "dead end")
+        self._leave([parent for parent in parents if parent not in dead_ends])
+        return valid
 
-    def _children(self, parent: int) -> list[Node]:
-        """What could be done in an open path's state, most confident first; not yet tried."""
+    def _children(self, parent: int) -> list[TreeNode]:
+        """Return the untried children of an open path's last node, most confident first."""
         decision = self._decide(self._at[parent])
         counts = Counter(recall.batch for recall in decision.recalls)
         node = self._nodes[parent] = replace(
             self._nodes[parent],
             batches=tuple(sorted(counts.items())),
-            recalls=tuple(recall.tuple.id for recall in decision.recalls[:NAMED]),
+            recalls=tuple(recall.tuple.id for recall in decision.recalls[:RECORDED_RECALLS]),
         )
         confidences: dict[str, float] = {}
         for proposal in decision.proposals:
             confidences.setdefault(proposal.action, proposal.confidence)
         return [
-            Node(
+            TreeNode(
                 number=number,
                 parent=parent,
                 depth=node.depth + 1,
@@ -162,8 +162,8 @@ class _Tree:
             for number, (action, confidence) in enumerate(confidences.items(), len(self._nodes))
         ]
 
-    def _stands(self, node: Node) -> bool:
-        """Carry out a node's action; whether the environment accepted it."""
+    def _try(self, node: TreeNode) -> bool:
+        """Execute a node's action; return whether the environment accepted it."""
         position = self._positions.after(self._at[node.parent], node.action)
         now = position.now
         fate: Fate = "done" if now.done else "grown" if now.valid else "invalid"
@@ -174,14 +174,14 @@ class _Tree:
         return fate != "invalid"
 
     def _leave(self, numbers: Sequence[int], fate: Fate | None = None) -> None:
-        """Go on from these nodes no more, and say what became of them."""
+        """Drop the positions of these nodes, which are not continued, and set their fate."""
         for number in numbers:
             if fate is not None:
                 self._nodes[number] = replace(self._nodes[number], fate=fate)
             self._positions.drop(self._at.pop(number))
 
 
-def _reached(node: Node, position: Position) -> Node:
+def _reached(node: TreeNode, position: Position) -> TreeNode:
     return replace(
         node,
         observation=position.now.observation,
@@ -190,18 +190,18 @@ def _reached(node: Node, position: Position) -> Node:
     )
 
 
-def leaves(nodes: Sequence[Node]) -> list[Node]:
-    """The ends of the decision processes in a tree, by number."""
+def leaves(nodes: Sequence[TreeNode]) -> list[TreeNode]:
+    """Return the ends of the decision processes in a tree, by number."""
     return [node for node in nodes if node.fate in LEAVES]
 
 
-def best_leaf(nodes: Sequence[Node]) -> Node:
-    """P*: the highest score, then the shortest path, then the most confident, then the first."""
+def best_leaf(nodes: Sequence[TreeNode]) -> TreeNode:
+    """Return P*'s end: highest score, then shortest path, then most confident, then first."""
     return min(leaves(nodes), key=lambda n: (-round(n.score, 9), n.depth, -n.path_confidence))
 
 
-def path_to(nodes: Sequence[Node], leaf: Node) -> list[Node]:
-    """The nodes from the opening (node 0) to `leaf`, both included."""
+def path_to(nodes: Sequence[TreeNode], leaf: TreeNode) -> list[TreeNode]:
+    """Return the nodes from the opening (node 0) to `leaf`, both included."""
     path = [leaf]
     while path[-1].parent >= 0:
         path.append(nodes[path[-1].parent])
@@ -209,5 +209,5 @@ def path_to(nodes: Sequence[Node], leaf: Node) -> list[Node]:
 
 
 def _product(path: float, confidence: float) -> float:
-    """Rounded to twelve digits, so that the order of the factors decides no tie."""
+    """Multiply and round to twelve digits, so that the order of the factors decides no tie."""
     return float(f"{path * confidence:.12g}")

@@ -90,9 +90,10 @@ class Capabilities:
         return None
 
 
+# The docstring is part of the schema that is sent, and so of the keys of recorded probes.
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The reply to a request that does not mention JSON: only an enforced schema leads to it."""
+    """Asked for in a request that does not mention JSON: who answers so was made to."""
 
     greeting: str
     language: str

@@ -1,7 +1,12 @@
-"""The memory of LDM²: trajectories become tuples, tuples are stored, indexed and recalled.
+"""The memory of LDM² (§3): trajectories become tuples, tuples are stored, indexed and recalled.
 
-`build` adds trajectories, `Memory.open` reads a generation, `Memory.retrieve` recalls; `extend`
-adds the tuples of a refinement, `rollback` goes back to an earlier generation.
+`build` forms a memory from trajectories or adds to it. `Memory.open` reads it, and
+`Memory.retrieve` recalls the tuples that fit a state. `extend` adds the tuples of a refinement as
+the next generation, `rollback` goes back to an earlier one. `environments`, `generations` and
+`inspect` say what a memory holds.
+
+A memory lies in a directory or on a Chroma server (its http(s) address), and holds one part per
+environment. Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says what to do.
 """
 
 from __future__ import annotations
@@ -11,26 +16,36 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from ldm.embed import Embedder
-from ldm.memory.building import Built, OnProgress, build
+from ldm.embed import Embedder, load_embedder
+from ldm.memory.building import BuildResult, OnProgress, build
 from ldm.memory.formation import FormationOptions, tuples_of
-from ldm.memory.growth import extend, rollback
+from ldm.memory.generations import extend, generations, rollback
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
-from ldm.memory.kinds import KindClassifier
+from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
 from ldm.memory.store import Contents, reading
 from ldm.reasoner import Reasoner
 from ldm.types import Recall, StateActionTuple, stable_seed
 
-#: How many times as many tuples are looked at where histories are compared, too.
-WIDER = 4
+#: Where histories are compared too, this many times `k` tuples are ranked by them.
+HISTORY_CANDIDATES = 4
 
 
 class Memory:
-    """A read-only snapshot of one environment's memory at one generation."""
+    """A read-only snapshot of one environment's memory at one generation.
+
+    `len(memory)` is the number of its tuples.
+
+    record: the generation: how it was made, from which embedder, its digest.
+    batches: the indices of its batch memories, sorted by id.
+    rows: its tuples, each with its cell.
+    """
 
     def __init__(self, contents: Contents, embedder: Embedder) -> None:
-        """Use `open`. Raises MemoryStoreError where `embedder` is not the one of the memory."""
+        """Take what a store holds; `Memory.open` reads it from a location.
+
+        Raises MemoryStoreError where the memory was not built with `embedder`.
+        """
         self.record = contents.generation
         self.batches = contents.batches
         self.rows = contents.rows
@@ -40,21 +55,36 @@ class Memory:
 
     @classmethod
     def open(
-        cls, location: str, env: str, *, embedder: Embedder, generation: int | None = None
+        cls,
+        location: str,
+        env: str,
+        *,
+        embedder: Embedder | None = None,
+        generation: int | None = None,
     ) -> Memory:
-        """The memory of `env` at a directory or Chroma server, at `generation` (None: the newest).
+        """Read the memory of one environment.
 
-        Raises MemoryStoreError, with its remedy, where there is none or it does not fit.
+        location: the directory that `build` wrote, or the http(s) address of a Chroma server.
+        env: the environment's name, as in its tasks ("alfworld").
+        embedder: the one that the memory was built with; None loads it.
+        generation: the number of the generation to read; None for the newest.
+
+        Returns the memory; later changes at the location do not affect it.
+        Raises MemoryStoreError where there is no such memory or generation, it is damaged, or it
+        was built with another embedder.
         """
         with reading(location) as store:
-            return cls(store.load(env, generation), embedder)
+            contents = store.load(env, generation)
+        return cls(contents, embedder or load_embedder(contents.generation.embedder))
 
     @property
     def env(self) -> str:
+        """The environment's name."""
         return self.record.env
 
     @property
     def generation(self) -> int:
+        """The number of the generation that was read."""
         return self.record.number
 
     @cached_property
@@ -70,13 +100,16 @@ class Memory:
         return len(self.rows)
 
     def kind_of(self, goal: str) -> str:
-        """The task kind of a goal, judged by the recorded ones."""
+        """Return the task kind of a goal ("heat"), learned from the goals in the memory."""
         return self._kinds(goal)
 
     def batches_for(self, goal: str, limit: int = 0) -> tuple[str, ...]:
-        """Ids of the batch memories that answer for `goal`'s kind; at most `limit` if not 0."""
-        found = self._retriever.batches_of(self.kind_of(goal))
-        return found[:limit] if limit else found
+        """Return the ids of the batch memories for the goal's kind, mixed ones included.
+
+        limit: return no more than so many; 0 for all.
+        """
+        batches = self._retriever.batches_of(self.kind_of(goal))
+        return batches[:limit] if limit else batches
 
     def retrieve(
         self,
@@ -88,34 +121,56 @@ class Memory:
         classifier: Reasoner | None = None,
         history: str = "",
     ) -> list[Recall]:
-        """The `k` tuples that fit a goal and an observation best (LDM² Eq. 3), best first.
+        """Recall the `k` tuples that fit a goal and an observation best (LDM² Eq. 3, §3.2).
 
-        batches: the batch memories to search; None takes those of the goal's kind. classifier: a
-        reasoner that says which types the texts belong to; None takes the nearest centroid.
-        history: where given, the nearest WIDER · k are ranked by how like theirs is to it, too.
+        In each batch, goal and observation are assigned to their types, and the tuples of that cell
+        are ranked by similarity, the mean cosine of goal and observation. Where the cells hold
+        fewer than `k`, the search widens to the goal type and then the batch
+        (`Recall.fallback`).
+
+        goal: the task in words.
+        observation: what the agent sees now.
+        k: how many tuples at most.
+        batches: ids of the batch memories to search; None for those of the goal's kind.
+        classifier: a reasoner that assigns the texts to types; None for the nearest centroid.
+        history: the agent's history in words; if given, tuples with a similar one rank higher.
+
+        Returns at most `k` recalls: within each scope the most similar first, the cells' before
+        those of wider scopes; fewer than `k` only where the batches hold fewer distinct ones.
+        Raises KeyError for a batch that the memory does not have.
         """
         query = self._query(goal, observation, classifier)
         searched = self.batches_for(goal) if batches is None else batches
         if not history:
             return self._retriever.search(query, searched, k)
-        found = self._retriever.search(query, searched, k * WIDER)
+        recalls = self._retriever.search(query, searched, k * HISTORY_CANDIDATES)
+        return self._ranked_by_history(recalls, history)[:k]
+
+    def _ranked_by_history(self, recalls: Sequence[Recall], history: str) -> list[Recall]:
+        """Rank anew within each scope, with the cosine of the histories as a third part."""
+        # Each text by itself: see `_query`.
         embed = self._embedder.embed
-        [wanted] = embed([history])
-        weighed = []
-        for recall in found:
-            [told] = embed([recall.tuple.history.text])
-            similarity = round((2 * recall.similarity + float(told @ wanted)) / 3, DECIMALS)
-            weighed.append(replace(recall, similarity=similarity))
-        scopes = list(dict.fromkeys(recall.fallback for recall in found))
-        weighed.sort(key=lambda r: (scopes.index(r.fallback), -r.similarity, r.tuple.id))
-        return weighed[:k]
+        [history_vector] = embed([history])
+        rescored = []
+        for recall in recalls:
+            [vector] = embed([recall.tuple.history.text])
+            similarity = (2 * recall.similarity + float(vector @ history_vector)) / 3
+            rescored.append(replace(recall, similarity=round(similarity, DECIMALS)))
+        scopes = list(dict.fromkeys(recall.fallback for recall in recalls))
+        return sorted(rescored, key=lambda r: (scopes.index(r.fallback), -r.similarity, r.tuple.id))
 
     def place(
         self, batch: str, tuples: Sequence[StateActionTuple], classifier: Reasoner | None = None
     ) -> tuple[IndexedTuple, ...]:
-        """New tuples in the cells of a batch that they belong to, by its present types.
+        """Assign new tuples to the cells of a batch, by its present types (LDM² §3.3).
 
+        Nothing is stored; `extend` does that.
+
+        batch: the id of the batch memory.
         classifier: as in `retrieve`.
+
+        Returns the tuples with their cells, in the same order.
+        Raises KeyError for a batch that the memory does not have.
         """
         return tuple(
             IndexedTuple(t, batch, *self._retriever.batches[batch].classify(query))
@@ -124,11 +179,15 @@ class Memory:
         )
 
     def sample(self, k: int, seed: int) -> list[Recall]:
-        """`k` tuples drawn at random from the whole memory: the control of every experiment."""
-        drawn = random.Random(stable_seed("sample", seed)).sample(
-            range(len(self.rows)), min(k, len(self.rows))
-        )
-        return [self._retriever.recall(row, 0.0) for row in drawn]
+        """Draw `k` tuples at random from the whole memory: the control of every experiment.
+
+        seed: equal seeds draw equal tuples.
+
+        Returns min(k, len(memory)) recalls with similarity 0.
+        """
+        generator = random.Random(stable_seed("sample", seed))
+        rows = generator.sample(range(len(self.rows)), min(k, len(self.rows)))
+        return [self._retriever.recall(row, 0.0) for row in rows]
 
     def _query(self, goal: str, observation: str, classifier: Reasoner | None) -> Query:
         # One by one: a text padded beside another gets a vector that differs in its last bits,
@@ -140,26 +199,28 @@ class Memory:
 
 
 def inspect(location: str, env: str, generation: int | None = None) -> Contents:
-    """What a memory holds, without an embedder: for looking, not for retrieval."""
+    """Read all that a memory holds of `env`, without an embedder: to look at, not to retrieve from.
+
+    location, env, generation: as in `Memory.open`.
+
+    Raises MemoryStoreError where there is no such memory or generation, or it is damaged.
+    """
     with reading(location) as store:
         return store.load(env, generation)
 
 
 def environments(location: str) -> tuple[str, ...]:
-    """The environments with a memory at `location`. Raises MemoryStoreError where there is none."""
+    """List the environments that have a memory at `location`, sorted.
+
+    Raises MemoryStoreError where `location` is not a memory.
+    """
     with reading(location) as store:
         return store.environments()
 
 
-def generations(location: str, env: str) -> tuple[Generation, ...]:
-    """The generations of an environment's memory, oldest first; empty where it has none."""
-    with reading(location) as store:
-        return store.generations(env)
-
-
 __all__ = [
     "BatchIndex",
-    "Built",
+    "BuildResult",
     "Contents",
     "FormationOptions",
     "Generation",

@@ -1,4 +1,7 @@
-"""Building a memory generation from trajectories: resumable, and idle where nothing is new."""
+"""Building a memory generation from trajectories: resumable, and idle where nothing is new.
+
+This is the driver of LDM²'s memory formation (§3.1–3.2); `formation` makes the batches.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,16 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError
-from ldm.memory.formation import BatchPlan, FormationOptions, FormedBatch, cut, form, texts_of
+from ldm.memory.formation import (
+    BatchPlan,
+    FormationOptions,
+    FormedBatch,
+    form_batch,
+    plan_batches,
+    texts_of,
+)
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.store import STAGING, Store, digest, is_server, translated, writing
+from ldm.memory.store import STAGING, Store, digest, is_server, store_errors, writing
 from ldm.parallel import iterate_concurrently
 from ldm.reasoner import Reasoner
 from ldm.types import Trajectory, stable_hash
@@ -28,16 +38,19 @@ if TYPE_CHECKING:
 #: Texts embedded, and staged on disk, at a time.
 CHUNK = 256
 
-#: Told (stage, done, total) as the work goes on.
+#: Called with (stage, done, total) as the work goes on.
 OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """What a build did. seconds: wall time per stage; empty where nothing was new.
+class BuildResult:
+    """What a build did, and the memory as it is now.
 
-    trajectories: those added; skipped: those that were in the memory already, occurred twice or
-    hold no action.
+    generation: the newest one: that of this build, or the present one where nothing was new.
+    batches, rows: all of the memory's batches and tuples up to that generation.
+    trajectories: how many were added.
+    skipped: how many were in the memory already, occurred twice or hold no action.
+    seconds: wall time per stage ("embed", "form", "store", "check"); empty where nothing was new.
     """
 
     env: str
@@ -50,14 +63,14 @@ class Built:
 
 
 class StagedEmbedder:
-    """An embedder that keeps what it has computed in a folder until the generation is complete.
+    """An embedder that keeps computed vectors in a folder until the generation is complete.
 
     Texts are embedded in fixed chunks, so that an interrupted and an uninterrupted build get the
     same bits: a vector depends a little on what it was padded with.
     """
 
     def __init__(self, embedder: Embedder, folder: Path | None) -> None:
-        """folder: None keeps nothing on disk."""
+        """Wrap `embedder`; folder: where vectors are kept, None for in memory only."""
         self.name = embedder.name
         self.dimension = embedder.dimension
         self._embedder = embedder
@@ -72,7 +85,7 @@ class StagedEmbedder:
             on_progress("embed", min(start + CHUNK, len(texts)), len(texts))
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) unit vectors: prepared ones, and computed ones for other texts."""
+        """Return (n, dimension) unit vectors; texts that were not prepared are embedded now."""
         for text in texts:
             # One by one: which texts come together is a matter of chance among threads.
             if text not in self._vectors:
@@ -82,7 +95,7 @@ class StagedEmbedder:
         return np.stack([self._vectors[text] for text in texts])
 
     def embed_rows(self, rows: Sequence[IndexedTuple]) -> NDArray[np.float32]:
-        """(n, 2 · dimension): the goal's vector and the observation's, side by side."""
+        """Return (n, 2 · dimension): each row's goal vector and observation vector side by side."""
         goals = self.embed([row.tuple.goal for row in rows])
         return np.concatenate([goals, self.embed([row.tuple.observation for row in rows])], axis=1)
 
@@ -94,7 +107,7 @@ class StagedEmbedder:
             staged: NDArray[np.float32] = np.load(path)
             return staged
         vectors = self._embedder.embed(chunk)
-        with translated(str(self._folder)):
+        with store_errors(str(self._folder)):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(".tmp.npy")
             np.save(temporary, vectors)
@@ -111,49 +124,60 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     options: FormationOptions | None = None,
     rebuild: bool = False,
     on_progress: OnProgress = lambda *_: None,
-) -> Built:
-    """Add `trajectories` (of one environment) to the memory at `location` as a new generation.
+) -> BuildResult:
+    """Form a memory from trajectories of one environment, or add them to the one that is there.
 
-    Those that it already holds are left out; without any new one nothing is written. rebuild: drop
-    the environment's memory first. An interrupted build goes on where it was and ends in the same
-    memory. Raises LdmError without any action to remember, MemoryStoreError where the location
-    cannot be written, holds another embedder's vectors or something else than a memory.
+    Trajectories are cut into batches, every action becomes a tuple, and each batch gets its goal
+    and observation index (LDM² §3.1–3.2). What is added together is one generation, which readers
+    see once it is complete. Trajectories that the memory holds already are left out; with nothing
+    new, nothing is written. An interrupted build, called again, resumes and ends in the same
+    memory.
+
+    location: a directory, made where it is absent, or the http(s) address of a Chroma server.
+    trajectories: of one environment; those without any action are left out.
+    embedder: must be the one that an existing memory was built with.
+    reasoner_for: makes the reasoner that writes histories and types, from the embedder that it is
+        to use; `OfflineReasoner` itself is one.
+    options: how trajectories are divided into batches; None for the paper's sizes.
+    rebuild: remove the environment's memory first.
+    on_progress: called with (stage, done, total), from any thread.
+
+    Raises LdmError where no trajectory holds an action, MemoryStoreError where the location cannot
+    be written, holds another embedder's vectors or something other than a memory.
     """
-    chosen = options or FormationOptions()
-    distinct = {t.id: t for t in trajectories if any(step.action for step in t.steps)}
-    if not distinct:
-        raise LdmError(
-            f"None of these {len(trajectories)} trajectories holds an action.",
-            "A memory is made of actions; `ldm schema trajectory` shows where they belong.",
-        )
+    distinct = _with_actions(trajectories)
     env = trajectories[0].task.env
     with writing(location) as store:
         if rebuild:
             _begin_rebuild(store, env)
-        present = store.generations(env)
-        if present:
-            present[-1].check_embedder(embedder.name)
-        elif store.embedder(env) != embedder.name:
-            store.drop(env)  # leftovers of an interrupted build are of no use to this one
-        newest = present[-1].number if present else -1
-        known = {t for b in store.batches(env) if b.generation <= newest for t in b.trajectories}
+        newest = _newest_generation(store, env, embedder.name)
+        number = newest.number if newest else -1
+        known = {t for b in store.batches(env) if b.generation <= number for t in b.trajectories}
         new = [distinct[i] for i in sorted(distinct) if i not in known]
         skipped = len(trajectories) - len(new)
-        if present and not new:
+        if newest and not new:
             contents = store.load(env)
-            return Built(env, present[-1], contents.batches, contents.rows, 0, skipped)
+            return BuildResult(env, newest, contents.batches, contents.rows, 0, skipped)
         folder = None if is_server(location) else Path(location) / STAGING / stable_hash(env)
         staged = StagedEmbedder(embedder, folder)
-        work = _Work(store, env, newest + 1, chosen, staged, reasoner_for(staged), on_progress)
-        built = work.carry_out(new)
+        builder = _GenerationBuilder(
+            store,
+            env,
+            number + 1,
+            options or FormationOptions(),
+            staged,
+            reasoner_for(staged),
+            on_progress,
+        )
+        result = builder.build(new)
         if folder is not None:
             shutil.rmtree(folder.parent, ignore_errors=True)
-        return replace(built, skipped=skipped)
+        return replace(result, skipped=skipped)
 
 
 @dataclass(slots=True)
-class _Work:
-    """One generation in the making."""
+class _GenerationBuilder:
+    """Forms and stores generation `number` of an environment's memory."""
 
     store: Store
     env: str
@@ -164,10 +188,11 @@ class _Work:
     on_progress: OnProgress
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def carry_out(self, new: Sequence[Trajectory]) -> Built:
-        taken = [b.id for b in self.store.batches(self.env) if b.generation < self.number]
-        plans = cut(new, self.options, taken)
-        whole = self._resume(plans)
+    def build(self, new: Sequence[Trajectory]) -> BuildResult:
+        """Form the batches that an interrupted build left open, and commit the generation."""
+        existing = [b.id for b in self.store.batches(self.env) if b.generation < self.number]
+        plans = plan_batches(new, self.options, existing)
+        complete = self._resume(plans)
         with self._timed("embed"):
             self.embedder.prepare(texts_of(new), self.on_progress)
         done, lock = 0, threading.Lock()
@@ -178,37 +203,37 @@ class _Work:
                 done += by
                 self.on_progress("form", done, len(new))
 
-        advance(sum(len(plan.trajectories) for plan in plans if plan.id in whole))
-        self._form([plan for plan in plans if plan.id not in whole], advance)
+        advance(sum(len(plan.trajectories) for plan in plans if plan.id in complete))
+        self._form([plan for plan in plans if plan.id not in complete], advance)
         with self._timed("check"):
             rows, _ = self.store.rows(self.env, self.number, self.embedder.dimension)
             generation = self._generation(rows)
             self.store.commit(generation)
         batches = tuple(b for b in self.store.batches(self.env) if b.generation <= self.number)
-        return Built(self.env, generation, batches, rows, len(new), 0, self.seconds)
+        return BuildResult(self.env, generation, batches, rows, len(new), 0, self.seconds)
 
     def _resume(self, plans: Sequence[BatchPlan]) -> set[str]:
-        """Ids of planned batches that an interrupted build has finished; other leftovers go."""
+        """Return the ids of batches that an interrupted build completed; remove its other data."""
         planned = {plan.id: tuple(t.id for t in plan.trajectories) for plan in plans}
-        left = [b for b in self.store.batches(self.env) if b.generation == self.number]
-        whole = {
+        earlier = [b for b in self.store.batches(self.env) if b.generation == self.number]
+        complete = {
             b.id
-            for b in left
+            for b in earlier
             if planned.get(b.id) == b.trajectories and b.reasoner == self.reasoner.name
         }
-        self.store.drop_after(self.env, self.number - 1, keep=whole)
-        return whole
+        self.store.drop_after(self.env, self.number - 1, keep=complete)
+        return complete
 
     def _form(self, plans: Sequence[BatchPlan], on_trajectory: Callable[[], None]) -> None:
         """Form the batches, several at a time where the reasoner can, and store them in order."""
 
-        def formed(plan: BatchPlan) -> FormedBatch:
-            return form(plan, self.reasoner, self.number, on_trajectory)
+        def form(plan: BatchPlan) -> FormedBatch:
+            return form_batch(plan, self.reasoner, self.number, on_trajectory)
 
-        with closing(iterate_concurrently(formed, plans, self.reasoner.concurrency)) as coming:
+        with closing(iterate_concurrently(form, plans, self.reasoner.concurrency)) as batches:
             for _ in plans:
                 with self._timed("form"):
-                    batch = next(coming)
+                    batch = next(batches)
                 with self._timed("store"):
                     vectors = self.embedder.embed_rows(batch.rows)
                     self.store.add_tuples(batch.rows, vectors, self.embedder.name)
@@ -224,7 +249,7 @@ class _Work:
             tuples=len(rows),
             digest=digest(rows),
             settings={
-                "batch_size": str(self.options.size(self.env)),
+                "batch_size": str(self.options.batch_size),
                 "batching": self.options.batching,
                 "seed": str(self.options.seed),
                 "reasoner": self.reasoner.name,
@@ -235,11 +260,36 @@ class _Work:
     def _timed(self, stage: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
-        spent = time.perf_counter() - started
-        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + spent, 3)
+        elapsed = time.perf_counter() - started
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + elapsed, 3)
+
+
+def _with_actions(trajectories: Sequence[Trajectory]) -> dict[str, Trajectory]:
+    """Return the trajectories with an action by id; raise LdmError where there is none."""
+    distinct = {t.id: t for t in trajectories if any(step.action for step in t.steps)}
+    if not distinct:
+        raise LdmError(
+            f"None of these {len(trajectories)} trajectories holds an action.",
+            "A memory is made of actions; `ldm schema trajectory` shows where they belong.",
+        )
+    return distinct
+
+
+def _newest_generation(store: Store, env: str, embedder: str) -> Generation | None:
+    """Return the newest generation; without one, drop what another embedder left unfinished.
+
+    Raises MemoryStoreError where the generation was built with another embedder.
+    """
+    present = store.generations(env)
+    if present:
+        present[-1].check_embedder(embedder)
+        return present[-1]
+    if store.embedder(env) != embedder:
+        store.drop(env)
+    return None
 
 
 def _begin_rebuild(store: Store, env: str) -> None:
-    """Drop the environment's complete memory, but go on with a rebuild that was interrupted."""
+    """Drop the environment's complete memory; leave an interrupted rebuild, which is resumed."""
     if store.generations(env):
         store.drop(env)

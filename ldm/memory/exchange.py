@@ -27,16 +27,21 @@ class Line:
 
 
 def export(location: str, env: str, path: Path, generation: int | None = None) -> int:
-    """Write the memory of `env` up to `generation` to `path`; equal memories give equal bytes.
+    """Write the memory of `env` up to `generation` to a file; equal memories give equal bytes.
 
-    Returns the number of tuples. Raises MemoryStoreError where there is no such memory.
+    location: a directory or the http(s) address of a Chroma server.
+    path: the JSONL file, compressed where it ends in .gz.
+    generation: the last one that is exported; None for the newest.
+
+    Returns the number of tuples.
+    Raises MemoryStoreError where there is no such memory or generation.
     """
     with reading(location) as store:
         contents = store.load(env, generation)
-        known = store.generations(env)
+        present = store.generations(env)
 
     def lines() -> Iterator[Line]:
-        yield from (Line(generation=g) for g in known if g.number <= contents.generation.number)
+        yield from (Line(generation=g) for g in present if g.number <= contents.generation.number)
         yield from (Line(batch=b) for b in contents.batches)
         yield from (Line(tuple=r) for r in contents.rows)
 
@@ -47,8 +52,14 @@ def export(location: str, env: str, path: Path, generation: int | None = None) -
 def import_memory(
     location: str, path: Path, embedder: Embedder, on_progress: OnProgress = lambda *_: None
 ) -> Generation:
-    """Read an exported memory into `location`, embedding its texts again; its newest generation.
+    """Read an exported memory into `location`; its texts are embedded again.
 
+    location: a directory, made where it is absent, or the http(s) address of a Chroma server.
+    path: a file that `export` wrote.
+    embedder: the one that the exported memory was built with.
+    on_progress: called with (stage, done, total) as texts are embedded.
+
+    Returns the newest generation of the file.
     Raises RecordError for a bad line, MemoryStoreError where the file is incomplete, was made with
     another embedder, or the location has a memory of that environment already.
     """
@@ -56,11 +67,14 @@ def import_memory(
     generations = [line.generation for line in lines if line.generation]
     rows = [line.tuple for line in lines if line.tuple]
     if not generations:
-        raise MemoryStoreError(f"{path} is no exported memory.", "`ldm memory export` makes one.")
+        raise MemoryStoreError(
+            f"{path} is not an exported memory.", "`ldm memory export` makes one."
+        )
     newest = generations[-1]
     newest.check_embedder(embedder.name)
-    whole = (len(rows), digest(rows)) == (newest.tuples, newest.digest)
-    if not whole or {row.batch for row in rows} != {line.batch.id for line in lines if line.batch}:
+    complete = (len(rows), digest(rows)) == (newest.tuples, newest.digest)
+    batches = [line.batch for line in lines if line.batch]
+    if not complete or {row.batch for row in rows} != {batch.id for batch in batches}:
         raise MemoryStoreError(f"{path} is incomplete or was changed.", "Export it again.")
     staged = StagedEmbedder(embedder, None)
     texts = {row.tuple.goal for row in rows} | {row.tuple.observation for row in rows}
@@ -69,12 +83,11 @@ def import_memory(
             raise MemoryStoreError(
                 f"{location} has a memory of {newest.env} already.", "Name another with --memory."
             )
-        store.drop(newest.env)  # leftovers of an interrupted import or build
+        store.drop(newest.env)  # what an interrupted import or build left behind
         staged.prepare(sorted(texts), on_progress)
         store.add_tuples(rows, staged.embed_rows(rows), embedder.name)
-        for line in lines:
-            if line.batch:
-                store.add_batch(newest.env, line.batch)
+        for batch in batches:
+            store.add_batch(newest.env, batch)
         for generation in generations:
             store.commit(generation)
     return newest

@@ -13,9 +13,6 @@ from ldm.parallel import map_concurrently
 from ldm.reasoner import Clustering, Reasoner, shortened
 from ldm.types import History, StateActionTuple, Trajectory, stable_seed
 
-#: B of the paper: trajectories in a batch.
-BATCH_SIZES = {"webshop": 100}
-DEFAULT_BATCH_SIZE = 50
 MIXED = "mixed"
 
 
@@ -23,22 +20,24 @@ MIXED = "mixed"
 class FormationOptions:
     """How trajectories are cut into batch memories.
 
-    batch_size: B; 0 takes the paper's, 100 for WebShop and 50 for others.
+    batch_size: B, trajectories in a batch; environments for which the paper has another B than 50
+    say so (`ldm.envs.metadata.batch_size`).
     batching: "kind" cuts within each task kind, "mixed" over all.
     seed: of the shuffle before cutting.
     """
 
-    batch_size: int = 0
+    batch_size: int = 50
     batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
 
-    def size(self, env: str) -> int:
-        return self.batch_size or BATCH_SIZES.get(env, DEFAULT_BATCH_SIZE)
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError("batch_size is 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """A batch to be formed. kind: "" for a mixed one."""
+    """A batch that is still to be formed. kind: "" for a mixed one."""
 
     id: str
     kind: str
@@ -47,30 +46,29 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class FormedBatch:
-    """M_b: its index and its tuples, in the order of trajectories and steps."""
+    """M_b of the paper: its index and its tuples, in the order of trajectories and steps."""
 
     index: BatchIndex
     rows: tuple[IndexedTuple, ...]
 
 
-def cut(
-    trajectories: Iterable[Trajectory], options: FormationOptions, taken: Iterable[str] = ()
+def plan_batches(
+    trajectories: Iterable[Trajectory], options: FormationOptions, existing: Iterable[str] = ()
 ) -> tuple[BatchPlan, ...]:
-    """N trajectories → n batches of about B; the same whatever order they come in.
+    """Divide N trajectories into n batches of about B (LDM² §3.1), whatever order they come in.
 
-    taken: ids of batches that exist already; numbering goes on behind them.
+    existing: ids of batches that the memory has; new ones get the next free numbers.
     """
     groups: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         kind = trajectory.task.kind if options.batching == "kind" else ""
         groups.setdefault(kind, []).append(trajectory)
-    used = set(taken)
+    used = set(existing)
     plans = []
     for kind in sorted(groups):
         members = sorted(groups[kind], key=lambda t: t.id)
         random.Random(stable_seed(options.seed, kind)).shuffle(members)
-        size = options.size(members[0].task.env)
-        count = -(-len(members) // size)
+        count = -(-len(members) // options.batch_size)
         number = 0
         for i in range(count):
             number += 1
@@ -86,11 +84,18 @@ def cut(
 def tuples_of(
     trajectory: Trajectory, reasoner: Reasoner, generation: int, first: int = 0
 ) -> list[StateActionTuple]:
-    """⟨g, h_τ, o_τ → a_τ⟩ for every environment action from the `first` on (Eq. 1)."""
+    """Turn a trajectory into tuples ⟨g, h_τ, o_τ → a_τ⟩, one for each action (LDM² Eq. 1).
+
+    Steps without an action (thoughts) give no tuple.
+
+    reasoner: writes the histories h_τ.
+    generation: the one that the tuples are made for.
+    first: index of the first action that gives a tuple; its history covers the earlier ones.
+    """
     task = trajectory.task
     states = list(trajectory.states())
     steps = tuple((observation, step.action) for _, observation, step in states)
-    written = reasoner.recount(task.goal, steps)
+    notes_by_step = reasoner.annotate(task.goal, steps)
     return [
         StateActionTuple(
             goal=task.goal,
@@ -108,31 +113,35 @@ def tuples_of(
             generation=generation,
         )
         for number, ((past, observation, step), notes) in enumerate(
-            zip(states, written, strict=True)
+            zip(states, notes_by_step, strict=True)
         )
         if number >= first
     ]
 
 
-def form(
+def form_batch(
     plan: BatchPlan,
     reasoner: Reasoner,
     generation: int,
     on_trajectory: Callable[[], None] = lambda: None,
 ) -> FormedBatch:
-    """The batch memory of `plan`: tuples, goal types, and observation types within each.
+    """Form the batch memory of `plan`: tuples, goal types, and observation types within each.
 
-    on_trajectory: called, in any thread, when the histories of one more are written.
-    Raises LdmError where the reasoner's clusters are no partition of what it was given.
+    This is LDM² §3.2 with Eq. 7 (goal index) and Eq. 8 (an observation index per goal type).
+
+    generation: the one that the tuples are made for.
+    on_trajectory: called, in any thread, whenever the histories of one more trajectory are written.
+
+    Raises LdmError where the reasoner's types are not a partition of the goals or observations.
     """
 
     def tuples_from(trajectory: Trajectory) -> list[StateActionTuple]:
-        found = tuples_of(trajectory, reasoner, generation)
+        tuples = tuples_of(trajectory, reasoner, generation)
         on_trajectory()
-        return found
+        return tuples
 
-    written = map_concurrently(tuples_from, plan.trajectories, reasoner.concurrency)
-    tuples = [t for found in written for t in found]
+    by_trajectory = map_concurrently(tuples_from, plan.trajectories, reasoner.concurrency)
+    tuples = [t for tuples in by_trajectory for t in tuples]
     goals = sorted({t.goal for t in tuples})
     by_goal = _partition(reasoner.cluster_goals(goals), goals)
     texts_by_goal = [
@@ -159,26 +168,27 @@ def form(
 
 
 def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
-    """The distinct goals and observations that formation embeds, sorted."""
-    found: set[str] = set()
+    """Return the distinct goals and observations that formation embeds, sorted."""
+    texts: set[str] = set()
     for trajectory in trajectories:
-        found.add(trajectory.task.goal)
-        found.update(observation for _, observation, _ in trajectory.states())
-    return sorted(found)
+        texts.add(trajectory.task.goal)
+        texts.update(observation for _, observation, _ in trajectory.states())
+    return sorted(texts)
 
 
 def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, frozenset[str]]]:
-    """(type name, members) of each type with members, after checking that it is a partition."""
-    named = set(range(len(clustering.names)))
+    """Return (name, members) of each type with members; raise LdmError if it is no partition."""
+    labels = set(range(len(clustering.names)))
     if (
         len(clustering.assignment) != len(items)
-        or not named >= set(clustering.assignment)
-        or len(set(clustering.names)) != len(named)
+        or not labels >= set(clustering.assignment)
+        or len(set(clustering.names)) != len(labels)
     ):
         raise LdmError(
             f"The reasoner put {len(clustering.assignment)} of {len(items)} items into"
-            f" {len(named)} types.",
-            "Every item belongs to exactly one type of its own name; the reasoner is at fault.",
+            f" {len(labels)} types.",
+            "Every item must be in exactly one type, and types must have distinct names: correct"
+            " the reasoner.",
         )
     return [
         (

@@ -27,8 +27,10 @@ class GoalType:
 class BatchIndex:
     """The index of one batch memory M_b.
 
-    id: e.g. "heat-2"; unique within the environment. kind: task kind, "" for mixed batches.
-    generation: the one the batch was formed for. trajectories: ids of those it was formed from.
+    id: e.g. "heat-2"; unique within the environment.
+    kind: the task kind, "" for mixed batches.
+    generation: the one that the batch was formed for.
+    trajectories: ids of those that it was formed from.
     reasoner: the name of the one that wrote its histories and made its types.
     """
 
@@ -61,10 +63,13 @@ class IndexedTuple:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The commit of a generation: without this record its tuples do not exist for readers.
+    """The record that completes a generation: without it, readers do not see its tuples.
 
-    number: 0 is the formed memory. origin: "formed" or "refined".
-    tuples: how many tuples all generations up to this one hold together; digest: of their ids.
+    number: 0 is the formed memory.
+    origin: "formed" or "refined".
+    dimension: of the embedder's vectors.
+    tuples: how many tuples all generations up to this one hold together.
+    digest: of those tuples' ids, histories and cells; equal memories have equal digests.
     settings: how it was made (batch size, batching, seed, reasoner, …).
     tasks: ids of the tasks that a refinement explored for it, whether or not it added anything.
     """
@@ -82,7 +87,7 @@ class Generation:
     tasks: tuple[str, ...] = ()
 
     def check_embedder(self, name: str) -> None:
-        """Raises MemoryStoreError where the memory's vectors are not those of embedder `name`."""
+        """Raise MemoryStoreError where the memory's vectors are not those of embedder `name`."""
         if name != self.embedder:
             raise MemoryStoreError(
                 f"The memory of {self.env} was built with the embedder {self.embedder!r}, not"
@@ -94,10 +99,15 @@ class Generation:
 def type_sizes(
     batch: BatchIndex, rows: Sequence[IndexedTuple]
 ) -> list[tuple[str, int, list[tuple[str, int]]]]:
-    """(goal type, tuples, [(observation type, tuples), …]) of a batch, in index order."""
-    out = []
+    """Count the tuples of a batch by type.
+
+    rows: those of the batch; rows of other batches are ignored.
+
+    Returns (goal type, tuples, [(observation type, tuples), …]) for each goal type, in index order.
+    """
+    sizes = []
     for g, goal_type in enumerate(batch.goal_types):
-        mine = [r.observation_type for r in rows if r.batch == batch.id and r.goal_type == g]
-        below = [(name, mine.count(o)) for o, name in enumerate(goal_type.observation_types)]
-        out.append((goal_type.name, len(mine), below))
-    return out
+        members = [r.observation_type for r in rows if r.batch == batch.id and r.goal_type == g]
+        below = [(name, members.count(o)) for o, name in enumerate(goal_type.observation_types)]
+        sizes.append((goal_type.name, len(members), below))
+    return sizes

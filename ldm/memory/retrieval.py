@@ -1,7 +1,7 @@
-"""Retrieval (LDM² §3.2, Eq. 3): from a goal and an observation to the few tuples that fit.
+"""Retrieval (LDM² Eq. 3): the few tuples that fit a goal and an observation best.
 
 All ranking is exact and in process, over a snapshot of one generation: equal memories and equal
-queries give equal recalls, which an approximate index does not promise.
+queries give equal recalls, which an approximate index does not guarantee.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ Fallback = Literal["", "goal type", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for. goal_vector, observation_vector: (dimension,) unit vectors.
+    """The goal and observation that tuples are to fit.
 
-    classifier: who says which type a text belongs to; None for the nearest centroid.
+    goal_vector, observation_vector: (dimension,) unit vectors.
+    classifier: the reasoner that assigns texts to types; None for the nearest centroid.
     """
 
     goal: str
@@ -43,18 +44,19 @@ class Query:
 
 
 class _Types:
-    """Named types with centroids, and the question which of them a text belongs to."""
+    """Named types with their centroids."""
 
     def __init__(self, views: Sequence[TypeView]) -> None:
         self.views = tuple(views)
         self._centroids = np.stack([view.centroid for view in views])
 
     def nearest(self, vector: NDArray[np.float32]) -> int:
+        """Return the index of the type nearest a (dimension,) vector, the first of equals."""
         return int(np.argmax(np.round(self._centroids @ vector, DECIMALS)))
 
 
 class _Batch:
-    """One batch memory: the extent of its cells in the snapshot's rows, and its types."""
+    """One batch memory: the span of each of its cells in the snapshot's rows, and its types."""
 
     def __init__(
         self,
@@ -76,27 +78,29 @@ class _Batch:
         self.goal_types = _Types(
             [
                 TypeView.of(
-                    goal_type.name, [rows[i].tuple.goal for i in of], vectors[of, :dimension]
+                    goal_type.name,
+                    [rows[i].tuple.goal for i in by_goal[g]],
+                    vectors[by_goal[g], :dimension],
                 )
                 for g, goal_type in enumerate(index.goal_types)
-                for of in [by_goal[g]]
             ]
         )
         self.observation_types = [
             _Types(
                 [
                     TypeView.of(
-                        name, [rows[i].tuple.observation for i in of], vectors[of, dimension:]
+                        name,
+                        [rows[i].tuple.observation for i in by_cell[g, o]],
+                        vectors[by_cell[g, o], dimension:],
                     )
                     for o, name in enumerate(goal_type.observation_types)
-                    for of in [by_cell[g, o]]
                 ]
             )
             for g, goal_type in enumerate(index.goal_types)
         ]
 
     def classify(self, query: Query) -> tuple[int, int]:
-        """The goal type and, within it, the observation type of a query."""
+        """Return the indices of the query's goal type and of its observation type within that."""
         if query.classifier is None:
             g = self.goal_types.nearest(query.goal_vector)
             return g, self.observation_types[g].nearest(query.observation_vector)
@@ -106,7 +110,7 @@ class _Batch:
 
 
 class Retriever:
-    """The snapshot's rows in cell order with the batches over them."""
+    """The search over a snapshot's rows and their batches."""
 
     def __init__(
         self,
@@ -114,7 +118,7 @@ class Retriever:
         rows: Sequence[IndexedTuple],
         vectors: NDArray[np.float32],
     ) -> None:
-        """Rows sorted by (batch, goal type, observation type); vectors (n, 2 · dimension)."""
+        """Take n rows, sorted by cell, and their vectors, (n, 2 · dimension)."""
         self._rows = rows
         self._vectors = vectors
         # Numbers instead of texts, because a widened search looks at thousands of rows.
@@ -125,44 +129,42 @@ class Retriever:
         self.batches = {b.id: _Batch(b, rows, vectors, spans[b.id]) for b in batches}
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
-        """Ids of the batches that hold tuples of `kind`, mixed ones included, in their order."""
+        """Return the ids of the batches of task kind `kind` and of mixed ones, in their order."""
         return tuple(b for b, batch in self.batches.items() if batch.index.kind in (kind, ""))
 
     def search(self, query: Query, batches: Sequence[str], k: int) -> list[Recall]:
-        """The best `k` recalls over `batches`, most similar first within each scope.
+        """Return the best `k` recalls over `batches`, most similar first within each scope.
 
         At most one per text (goal, observation, action) and, as long as there are enough, one per
         source trajectory. Cells come first; while there are fewer than `k`, their goal types and
-        then their batches are searched, and the recall says so.
+        then their batches are searched, and `Recall.fallback` says so.
         """
-        asked_at_once = query.classifier.concurrency if query.classifier else 1
-        found_types = map_concurrently(
-            lambda b: self.batches[b].classify(query), batches, asked_at_once
-        )
-        classified = [(self.batches[b], *t) for b, t in zip(batches, found_types, strict=True)]
+        concurrency = query.classifier.concurrency if query.classifier else 1
+        cells = map_concurrently(lambda b: self.batches[b].classify(query), batches, concurrency)
+        classified = [(self.batches[b], *cell) for b, cell in zip(batches, cells, strict=True)]
         scopes: list[tuple[Fallback, list[slice]]] = [
             ("", [batch.cells[g, o] for batch, g, o in classified]),
             ("goal type", [batch.goal_spans[g] for batch, g, _ in classified]),
             ("batch", [batch.span for batch, _, _ in classified]),
         ]
-        both = np.concatenate([query.goal_vector, query.observation_vector])
-        found: list[Recall] = []
+        query_vector = np.concatenate([query.goal_vector, query.observation_vector])
+        recalls: list[Recall] = []
         trajectories: set[int] = set()
         texts: set[int] = set()
         for spread, (fallback, spans) in product((True, False), scopes):
-            for i, similarity in self._ranked(spans, both):
+            for i, similarity in self._ranked(spans, query_vector):
                 trajectory, text = self._trajectories[i], self._texts[i]
                 if text in texts or (spread and trajectory in trajectories):
                     continue
                 trajectories.add(trajectory)
                 texts.add(text)
-                found.append(self.recall(i, similarity, fallback))
-                if len(found) == k:
-                    return found
-        return found
+                recalls.append(self.recall(i, similarity, fallback))
+                if len(recalls) == k:
+                    return recalls
+        return recalls
 
     def recall(self, row: int, similarity: float, fallback: Fallback = "") -> Recall:
-        """Row number `row` as a recall."""
+        """Return row number `row` as a recall."""
         source = self._rows[row]
         goal_type = self.batches[source.batch].index.goal_types[source.goal_type]
         return Recall(
@@ -175,29 +177,29 @@ class Retriever:
         )
 
     def _ranked(
-        self, spans: Sequence[slice], both: NDArray[np.float32]
+        self, spans: Sequence[slice], query_vector: NDArray[np.float32]
     ) -> Iterator[tuple[int, float]]:
-        """(row, similarity) of the rows in `spans`, most similar first, ties by tuple id."""
+        """Yield (row, similarity) of the rows in `spans`, most similar first, ties by tuple id."""
         numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-        products = np.concatenate([self._vectors[span] @ both for span in spans])
+        products = np.concatenate([self._vectors[span] @ query_vector for span in spans])
         similar = np.round(products.astype(np.float64) / 2, DECIMALS)
         order = np.lexsort((self._by_id[numbers], -similar))
         return zip(numbers[order].tolist(), similar[order].tolist(), strict=True)
 
 
 def _numbered(items: Iterable[Hashable]) -> list[int]:
-    """For each item the number of its first equal."""
+    """Return a number for each item: equal items have equal numbers."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(item, len(numbers)) for item in items]
 
 
 def _spans(members: range, key: Callable[[int], K]) -> dict[K, slice]:
-    """The extents of runs of equal keys; each key has one run, as rows are sorted."""
-    found: dict[K, slice] = {}
+    """Return the span of each key; equal keys stand side by side, as rows are sorted."""
+    spans: dict[K, slice] = {}
     for i in members:
-        at = key(i)
-        found[at] = slice(found[at].start if at in found else i, i + 1)
-    return found
+        value = key(i)
+        spans[value] = slice(spans[value].start if value in spans else i, i + 1)
+    return spans
 
 
 def _grouped(members: Sequence[int], key: Callable[[int], K]) -> dict[K, list[int]]:

@@ -1,8 +1,9 @@
-"""The tuples in Chroma: an embedded directory or a server. The only user of chromadb.
+"""The store of a memory in Chroma: an embedded directory or a server. Only here is chromadb used.
 
-Two collections an environment: tuples, each with the vector [goal; observation], and records, which
-hold the batches' indices and the generations. A generation exists once its record does; tuples and
-batches beyond the last one are leftovers of an interrupted writer and invisible to readers.
+Each environment has two collections: tuples, each with the vector [goal; observation], and records,
+which hold the batches' indices and the generations. A generation exists once its record does;
+tuples and batches beyond the last one were left by an interrupted writer and are invisible to
+readers.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ READ_ROWS = 5_000
 #: How often a memory is read before it counts as damaged, and the seconds between.
 READS = 3
 PAUSE = 0.1
-#: Bytes free on a disk that is as good as full: less than one write may need.
+#: A disk with fewer free bytes counts as full: one write may need more.
 LITTLE_SPACE = 16 * 1024**2
 DATABASE = "chroma.sqlite3"
 LOCK = ".lock"
 #: Folder inside a memory for vectors that an unfinished formation has already computed.
 STAGING = "staging"
-#: A folder for the model calls of formation; the caller's, and not looked into here.
+#: Folder inside a memory for the model calls of formation; it belongs to the caller.
 CALLS = "calls"
 _PREFIX = "ldm"
 #: Records carry no meaning in their vector, but Chroma wants one.
@@ -55,10 +56,12 @@ _NO_VECTOR = [1.0]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a store holds of one environment up to a generation.
+    """All that a memory holds of one environment up to a generation.
 
-    vectors: (n, 2 · dimension) float32, row i = [goal; observation] of rows[i], each half unit.
-    rows and batches are sorted, so that equal memories are equal values.
+    batches: sorted by id.
+    rows: the n tuples, sorted by cell, trajectory and step; equal memories are equal values.
+    vectors: (n, 2 · dimension) float32, row i = [goal; observation] of rows[i], each half of unit
+        length.
     """
 
     generation: Generation
@@ -67,13 +70,13 @@ class Contents:
     vectors: NDArray[np.float32]
 
     def sources(self) -> frozenset[str]:
-        """What tasks' `leak_key`s are compared with before an evaluation."""
+        """Return the sources that no evaluated task may share (compared with `Task.leak_key`)."""
         return frozenset(row.tuple.source for row in self.rows)
 
 
 @contextmanager
-def translated(location: str) -> Iterator[None]:
-    """Errors of Chroma, SQLite and the file system in words for users."""
+def store_errors(location: str) -> Iterator[None]:
+    """Turn errors of Chroma, SQLite and the file system into MemoryStoreError with a remedy."""
     import sqlite3
 
     from chromadb.errors import ChromaError
@@ -83,42 +86,48 @@ def translated(location: str) -> Iterator[None]:
     except (ChromaError, sqlite3.Error, OSError, ValueError) as error:
         text = " ".join(str(error).split()).lower()
         if "readonly" in text or "permission" in text or "read-only" in text:
-            what, remedy = "cannot be written", "Check its permissions, or use another --memory."
+            problem, remedy = "cannot be written", "Check its permissions, or use another --memory."
         elif "full" in text or "no space" in text or _is_nearly_full(location):
-            what, remedy = "cannot be written: the disk is full", "Free space and run it again."
+            problem, remedy = "cannot be written: the disk is full", "Free space and run it again."
         elif "connect" in text and is_server(location):
-            what, remedy = "does not answer", "Start it with `chroma run`, or check the address."
+            problem = "does not answer"
+            remedy = "Start it with `chroma run`, or check the address."
         else:
-            what, remedy = f"cannot be used: {error}", "Check that it is a memory made by ldm."
-        raise MemoryStoreError(f"The memory at {location} {what}.", remedy) from error
+            problem, remedy = f"cannot be used: {error}", "Check that it is a memory made by ldm."
+        raise MemoryStoreError(f"The memory at {location} {problem}.", remedy) from error
 
 
 def _is_nearly_full(location: str) -> bool:
-    """Asked after a failure: Chroma does not always say that the disk was the reason."""
+    """Return whether the disk is the likely cause of a failure: Chroma does not always say so."""
     place = Path(location)
     return place.is_dir() and shutil.disk_usage(place).free < LITTLE_SPACE
 
 
-def _guarded(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+def _with_store_errors(
+    method: Callable[Concatenate[Any, P], R],
+) -> Callable[Concatenate[Any, P], R]:
     @wraps(method)
-    def guarded(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        with translated(self.location):
+    def wrapper(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store_errors(self.location):
             return method(self, *args, **kwargs)
 
-    return guarded  # type: ignore[return-value]  # mypy keeps the name of `self`
+    return wrapper  # type: ignore[return-value]  # mypy keeps the name of `self`
 
 
 class Store:
-    """A memory location, opened for reading or (one process at a time) for writing."""
+    """A memory location, opened for reading or (one process at a time) for writing.
+
+    Every method raises MemoryStoreError where the store fails.
+    """
 
     def __init__(self, location: str, client: Any) -> None:
-        """Use `reading` or `writing`."""
+        """Wrap an open Chroma client; callers use `reading` or `writing` instead."""
         self.location = location
         self._client = client
 
-    @_guarded
+    @_with_store_errors
     def environments(self) -> tuple[str, ...]:
-        """The environments with at least one complete generation, sorted."""
+        """List the environments with at least one complete generation, sorted."""
         names = set()
         for collection in self._client.list_collections():
             if (collection.metadata or {}).get("ldm") == "records" and self._generations(
@@ -127,20 +136,23 @@ class Store:
                 names.add(str(collection.metadata["env"]))
         return tuple(sorted(names))
 
-    @_guarded
+    @_with_store_errors
     def generations(self, env: str) -> tuple[Generation, ...]:
-        """The complete generations of `env`, oldest first; empty where there is no memory."""
+        """List the complete generations of `env`, oldest first; empty where there is no memory."""
         collection = self._collection(env, "records")
         return self._generations(collection) if collection else ()
 
-    @_guarded
+    @_with_store_errors
     def load(self, env: str, generation: int | None = None) -> Contents:
-        """All tuples of `env` up to `generation` (None: the newest). Raises MemoryStoreError."""
+        """Read the memory of `env` up to `generation` (None: the newest).
+
+        Raises MemoryStoreError where there is none, no such generation, or it is damaged.
+        """
         from chromadb.errors import InternalError
 
         for attempt in range(1, READS + 1):
-            # A writer that removes leftovers meanwhile shifts the pages that are read here, or
-            # takes a row away between its being listed and read, which Chroma calls internal.
+            # A writer that meanwhile removes rows shifts the pages that are read here, or deletes
+            # a row between its being listed and read, which Chroma reports as internal.
             try:
                 if contents := self._read(env, generation):
                     return contents
@@ -155,49 +167,55 @@ class Store:
         )
 
     def _read(self, env: str, generation: int | None) -> Contents | None:
-        """As `load`; None where what is read is not whole."""
-        known = self.generations(env)
-        if not known:
+        """Read as `load` does; return None where what is read is incomplete."""
+        present = self.generations(env)
+        if not present:
             raise MemoryStoreError(
                 f"{self.location} holds no memory of {env}.",
                 "Make one with `ldm build-memory DATA`.",
             )
-        wanted = known[-1].number if generation is None else generation
-        chosen = next((g for g in known if g.number == wanted), None)
+        number = present[-1].number if generation is None else generation
+        chosen = next((g for g in present if g.number == number), None)
         if chosen is None:
             raise MemoryStoreError(
-                f"The memory of {env} has no generation {wanted}.",
-                f"It has {', '.join(str(g.number) for g in known)}.",
+                f"The memory of {env} has no generation {number}.",
+                f"It has {', '.join(str(g.number) for g in present)}.",
             )
-        batches = tuple(b for b in self.batches(env) if b.generation <= wanted)
-        rows, vectors = self.rows(env, wanted, chosen.dimension)
-        whole = len(rows) == chosen.tuples and digest(rows) == chosen.digest
-        if not whole or {row.batch for row in rows} != {batch.id for batch in batches}:
+        batches = tuple(b for b in self.batches(env) if b.generation <= number)
+        rows, vectors = self.rows(env, number, chosen.dimension)
+        complete = len(rows) == chosen.tuples and digest(rows) == chosen.digest
+        if not complete or {row.batch for row in rows} != {batch.id for batch in batches}:
             return None
         return Contents(chosen, batches, rows, vectors)
 
-    @_guarded
+    @_with_store_errors
     def batches(self, env: str) -> tuple[BatchIndex, ...]:
-        """Every complete batch, also of a generation that is still being written; sorted by id."""
+        """List the complete batches, also of a generation still being written, sorted by id."""
         collection = self._collection(env, "records")
         if collection is None:
             return ()
-        found = collection.get(where={"record": "batch"}, include=["documents"])["documents"]
+        texts = collection.get(where={"record": "batch"}, include=["documents"])["documents"]
         return tuple(
-            sorted((records.loads(text, BatchIndex) for text in found), key=lambda b: b.id)
+            sorted((records.loads(text, BatchIndex) for text in texts), key=lambda b: b.id)
         )
 
-    @_guarded
+    @_with_store_errors
     def embedder(self, env: str) -> str:
-        """The embedder of the vectors that are there, of leftovers too; "" where there are none."""
+        """Return the name of the embedder that made the vectors; "" where there are none.
+
+        Vectors of an incomplete generation count, too.
+        """
         collection = self._collection(env, "tuples")
         return str(collection.metadata["embedder"]) if collection else ""
 
-    @_guarded
+    @_with_store_errors
     def add_tuples(
         self, rows: Sequence[IndexedTuple], vectors: NDArray[np.float32], embedder: str
     ) -> None:
-        """Write tuples of one environment with vectors (n, 2 · dimension); twice is harmless."""
+        """Write n tuples of one environment; writing one again changes nothing.
+
+        vectors: (n, 2 · dimension), as in `Contents`. embedder: the name of what made them.
+        """
         if not rows:
             return
         collection = self._collection(rows[0].tuple.env, "tuples", embedder)
@@ -210,58 +228,64 @@ class Store:
                 metadatas=[_metadata(row) for row in part],
             )
 
-    @_guarded
+    @_with_store_errors
     def add_batch(self, env: str, batch: BatchIndex) -> None:
-        """Write a batch's index; its tuples come first, so that a batch that is there is whole."""
+        """Write a batch's index, after its tuples: a batch with an index is complete."""
         self._put(env, f"batch:{batch.id}", {"record": "batch"}, batch)
 
-    @_guarded
+    @_with_store_errors
     def commit(self, generation: Generation) -> None:
-        """Make `generation` exist. Everything it holds must have been written before."""
+        """Write a generation's record, which makes it exist; its data must be written before."""
         name = f"generation:{generation.number:06d}"
         self._put(generation.env, name, {"record": "generation"}, generation)
 
-    @_guarded
+    @_with_store_errors
     def drop_after(self, env: str, generation: int, keep: Iterable[str] = ()) -> None:
-        """Remove what belongs to later generations, but for the batches with ids in `keep`."""
+        """Remove all data of later generations, except batches with ids in `keep`."""
         log, tuples = self._collection(env, "records"), self._collection(env, "tuples")
         if log is None:  # nothing was finished, or `drop` was interrupted
             self.drop(env)
             return
-        kept = set(keep)
+        kept_ids = set(keep)
         if later := [g.number for g in self._generations(log) if g.number > generation]:
             log.delete(ids=[f"generation:{number:06d}" for number in later])
-        gone = [b.id for b in self.batches(env) if b.generation > generation and b.id not in kept]
-        if gone:
-            log.delete(ids=[f"batch:{batch}" for batch in gone])
+        stale_batches = [
+            b.id for b in self.batches(env) if b.generation > generation and b.id not in kept_ids
+        ]
+        if stale_batches:
+            log.delete(ids=[f"batch:{batch}" for batch in stale_batches])
         if tuples is None:
             return
-        found = tuples.get(where={"generation": {"$gt": generation}}, include=["metadatas"])
+        later_rows = tuples.get(where={"generation": {"$gt": generation}}, include=["metadatas"])
         stale = [
             row_id
-            for row_id, values in zip(found["ids"], found["metadatas"], strict=True)
-            if values["batch"] not in kept
+            for row_id, values in zip(later_rows["ids"], later_rows["metadatas"], strict=True)
+            if values["batch"] not in kept_ids
         ]
         for start in range(0, len(stale), WRITE_ROWS):
             tuples.delete(ids=stale[start : start + WRITE_ROWS])
 
-    @_guarded
+    @_with_store_errors
     def drop(self, env: str) -> None:
         """Remove everything of `env`."""
-        for what in ("records", "tuples"):
-            if self._collection(env, what) is not None:
-                self._client.delete_collection(_collection_name(env, what))
+        for content in ("records", "tuples"):
+            if self._collection(env, content) is not None:
+                self._client.delete_collection(_collection_name(env, content))
 
-    @_guarded
+    @_with_store_errors
     def rows(
         self, env: str, generation: int, dimension: int
     ) -> tuple[tuple[IndexedTuple, ...], NDArray[np.float32]]:
+        """Read the n tuples up to `generation`, complete or not, and vectors (n, 2 · dimension).
+
+        Both are ordered as in `Contents`.
+        """
         collection = self._collection(env, "tuples")
         pairs: list[tuple[IndexedTuple, NDArray[np.float32]]] = []
         include = ["documents", "metadatas", "embeddings"]
         for start in range(0, collection.count() if collection else 0, READ_ROWS):
-            found = collection.get(limit=READ_ROWS, offset=start, include=include)
-            columns = found["documents"], found["metadatas"], found["embeddings"]
+            page = collection.get(limit=READ_ROWS, offset=start, include=include)
+            columns = page["documents"], page["metadatas"], page["embeddings"]
             for text, values, vector in zip(*columns, strict=True):
                 if values["generation"] <= generation:
                     pairs.append((_row(env, text, values), np.asarray(vector, np.float32)))
@@ -274,8 +298,8 @@ class Store:
         return tuple(row for row, _ in pairs), vectors
 
     def _generations(self, collection: Any) -> tuple[Generation, ...]:
-        found = collection.get(where={"record": "generation"}, include=["documents"])["documents"]
-        parsed = (records.loads(text, Generation) for text in found)
+        texts = collection.get(where={"record": "generation"}, include=["documents"])["documents"]
+        parsed = (records.loads(text, Generation) for text in texts)
         return tuple(sorted(parsed, key=lambda g: g.number))
 
     def _put(self, env: str, name: str, metadata: dict[str, str], record: object) -> None:
@@ -285,13 +309,13 @@ class Store:
             ids=[name], embeddings=[_NO_VECTOR], documents=[document], metadatas=[metadata]
         )
 
-    def _collection(self, env: str, what: str, embedder: str = "") -> Any:
-        """A collection of `env`; made where `embedder` is given, else None where it is absent."""
-        name = _collection_name(env, what)
+    def _collection(self, env: str, content: str, embedder: str = "") -> Any:
+        """Return a collection of `env`; where it is absent, create it for `embedder`, else None."""
+        name = _collection_name(env, content)
         if embedder:
             return self._client.get_or_create_collection(
                 name,
-                metadata={"ldm": what, "env": env, "embedder": embedder},
+                metadata={"ldm": content, "env": env, "embedder": embedder},
                 configuration={"hnsw": {"space": "ip"}},
                 embedding_function=None,
             )
@@ -305,7 +329,10 @@ class Store:
 
 @contextmanager
 def reading(location: str) -> Iterator[Store]:
-    """The store at a directory or http(s) address. Raises MemoryStoreError where there is none."""
+    """Open the store at a directory or http(s) address, to read.
+
+    Raises MemoryStoreError where there is none.
+    """
     if not is_server(location):
         path = Path(location)
         if not path.exists():
@@ -324,17 +351,17 @@ def reading(location: str) -> Iterator[Store]:
 
 @contextmanager
 def writing(location: str) -> Iterator[Store]:
-    """The store at `location`, made where it is absent, for the one writer at a time.
+    """Open the store at `location`, to write; a directory is created where it is absent.
 
-    Raises MemoryStoreError where another process writes, the directory holds something else, or
-    cannot be written.
+    Raises MemoryStoreError where another process is writing to the directory, or it holds something
+    other than a memory, or cannot be written.
     """
     if is_server(location):
         with _open(location) as store:
             yield store
         return
     path = Path(location)
-    with translated(location):
+    with store_errors(location):
         path.mkdir(parents=True, exist_ok=True)
         others = {p.name for p in path.iterdir()} - {LOCK, STAGING, CALLS}
         if others and DATABASE not in others:
@@ -350,60 +377,61 @@ def writing(location: str) -> Iterator[Store]:
                 f"Another process is writing to {location}.", "Wait until it has finished."
             ) from error
         with _open(location) as store:
-            yield store  # the lock goes with the process, however that ends
+            yield store  # the system releases the lock with the process, however that ends
 
 
 def is_server(location: str) -> bool:
-    """Whether a memory location is the address of a Chroma server."""
+    """Return whether a memory location is the address of a Chroma server."""
     return location.startswith(("http://", "https://"))
 
 
 def digest(rows: Iterable[IndexedTuple]) -> str:
-    """Of the tuples' ids, histories and cells, whatever their order."""
-    told = sorted([row.tuple.id, *row.cell, row.tuple.history.text] for row in rows)
-    return stable_hash(told, length=32)
+    """Return the hash of the tuples' ids, histories and cells, whatever their order."""
+    parts = sorted([row.tuple.id, *row.cell, row.tuple.history.text] for row in rows)
+    return stable_hash(parts, length=32)
 
 
 @contextmanager
 def _open(location: str) -> Iterator[Store]:
-    with translated(location):
+    with store_errors(location):
         try:
             client = _client(location)
-        except AttributeError as error:  # Chroma's, once opening it has failed in this process
+        except AttributeError as error:
+            # Chroma fails so where an earlier attempt in this process to open it has failed.
             raise OSError("it could not be opened before") from error
     try:
         yield Store(location, client)
     finally:
-        # Chroma keeps clients by path: one left open would answer for whatever is there later.
+        # Chroma caches clients by path: one left open would answer for whatever is there later.
         client.close()
         for api in (client._server, client._admin_client._server):
             if session := getattr(api, "_session", None):
-                session.close()  # which Chroma's client of a server leaves open
+                session.close()  # Chroma's HTTP client leaves it open
 
 
 def _client(location: str) -> Any:
     import chromadb
     from chromadb.config import Settings
 
-    quiet = Settings(anonymized_telemetry=False)
+    settings = Settings(anonymized_telemetry=False)
     if not is_server(location):
         if Path(location, DATABASE).exists() and not os.access(location, os.W_OK):
             raise PermissionError(f"permission denied: {location}")  # SQLite needs to write its log
-        return chromadb.PersistentClient(str(Path(location).absolute()), settings=quiet)
+        return chromadb.PersistentClient(str(Path(location).absolute()), settings=settings)
     url = urlsplit(location)
     secure = url.scheme == "https"
     return chromadb.HttpClient(
         url.hostname or "localhost",
         url.port or (443 if secure else 8000),
         ssl=secure,
-        settings=quiet,
+        settings=settings,
     )
 
 
-def _collection_name(env: str, what: str) -> str:
-    """Chroma's names are letters, digits and ._- only; other names of environments are hashed."""
+def _collection_name(env: str, content: str) -> str:
+    """Return the name of a collection; an `env` with characters that Chroma refuses is hashed."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_") for c in env)
-    return f"{_PREFIX}.{env if plain else stable_hash(env)}.{what}"
+    return f"{_PREFIX}.{env if plain else stable_hash(env)}.{content}"
 
 
 def _metadata(row: IndexedTuple) -> dict[str, str | int]:
@@ -429,7 +457,7 @@ def _metadata(row: IndexedTuple) -> dict[str, str | int]:
 
 
 def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:
-    # A trajectory's observations come back in the past of each of its later tuples.
+    # A trajectory's observations recur in the past of each of its later tuples: share the strings.
     past = tuple((intern(seen), intern(action)) for seen, action in json.loads(values["past"]))
     return IndexedTuple(
         tuple=StateActionTuple(

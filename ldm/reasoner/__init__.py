@@ -1,6 +1,7 @@
-"""What LDM² asks a language model for, as functions (arXiv 2312.08402, §3, Table 4).
+"""The reasoner: what LDM² asks a language model for (§3, Table 4), as functions.
 
-Two implementations: `OfflineReasoner`, which needs no model service, and a prompted one.
+There are two: `ldm.reasoner.offline.OfflineReasoner`, which needs no model, and
+`ldm.reasoner.prompted.PromptedReasoner`, which asks one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from ldm.types import History, Past, Proposal, Recall
 PAST_OBSERVATION = 1_000
 #: Members of a type that `classify_*` sees.
 EXAMPLES = 3
+#: In `Reasoner.counts`: clusterings that the fallback (the offline reasoner) made, as the model's
+#: were unusable. The name is in stored notes and has to stay.
+TYPES_BY_FALLBACK = "types by the aid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,7 @@ class Clustering:
     """A partition of n items into named types (LDM² Eq. 7–8).
 
     names: one per type, unique.
-    assignment: for each of the n items the index of its type.
+    assignment: for each of the n items, the index of its type.
     """
 
     names: tuple[str, ...]
@@ -41,7 +45,7 @@ class TypeView:
 
     @classmethod
     def of(cls, name: str, texts: Sequence[str], vectors: np.ndarray) -> TypeView:
-        """The type with these members; vectors: (n, dimension), n of at least 1."""
+        """Return the type with these n members (n ≥ 1); vectors: (n, dimension)."""
         centroid = vectors.mean(axis=0)
         centroid /= max(float(np.linalg.norm(centroid)), 1e-12)
         return cls(name, tuple(dict.fromkeys(texts))[:EXAMPLES], centroid)
@@ -49,11 +53,13 @@ class TypeView:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What a reasoner holds of the past in words: the part of h_τ that it writes itself.
+    """The part of the history h_τ that a reasoner writes: the past in words.
 
-    assessment: the sub-goals, each complete or not. summary: what was searched, found, done
-    (Eq. 6). A model's are made of these: sub_goals, in the order in which they get done; found:
-    what each step brought, "" for nothing; held: what is held, chosen or made.
+    assessment: the sub-goals, each complete or not (the paper's Evaluation).
+    summary: what was searched, found and done (Eq. 6).
+    sub_goals, found, held: what a model's assessment and summary are made of: the sub-goals in the
+        order in which they get done; what each step brought, "" for nothing; what is held, chosen
+        or made.
     """
 
     assessment: str = ""
@@ -67,11 +73,11 @@ class Notes:
 class State:
     """What a decision is made from: goal g, history h_τ, observation o_τ.
 
-    admissible: the actions that are possible now, None where unknown or not shown.
+    admissible: the actions that are possible now; None where they are unknown or hidden.
     steps: how many steps were taken.
-    opening: what was seen first, all of it, since it often says what no later observation repeats
-    (TextCraft's recipes); "" at the first step, and where the past is not to be seen.
-    notes: what the history says in words; it stays so where nobody writes anything new.
+    opening: the first observation, in full, since it often says what no later one repeats
+        (TextCraft's recipes); "" at the first step, and where the past is hidden.
+    notes: the history in words; the next notes start from it.
     """
 
     goal: str
@@ -85,7 +91,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a decision comes to: actions, best first, and the notes that the next one starts from.
+    """A decision: actions, best first, and the notes that the next decision starts from.
 
     proposals: at least one; their confidences sum to at most 1.
     """
@@ -95,14 +101,17 @@ class Answer:
 
     @property
     def action(self) -> str:
+        """The best action."""
         return self.proposals[0].action
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A decision process as `choose` sees it: no reward, and nothing on why it ended.
+    """A decision process as `choose` sees it: without reward, and without why it ended.
 
-    steps: (action, what was seen after it). confidences: one per action.
+    opening: the first observation.
+    steps: (action, observation after it).
+    confidences: one per action, in [0, 1].
     """
 
     goal: str
@@ -116,7 +125,8 @@ class Agreement:
     """What the recalled actions, carried over to the present state, agree on (LDM² §3.3).
 
     action: the one that most of them come to, "" where none fits the present state.
-    share: of all recalls' say, in [0, 1]. recalls: how many of them come to it.
+    share: its share of all votes, in [0, 1].
+    recalls: how many recalls come to it.
     """
 
     action: str
@@ -127,6 +137,7 @@ class Agreement:
 class Reasoner(Protocol):
     """LDM²'s questions. All are pure: the same arguments give the same answer.
 
+    name: recorded with what it wrote.
     recalls: how many tuples a decision should recall, unless the user says otherwise.
     concurrency: how many questions may be asked at a time, from several threads.
     """
@@ -136,62 +147,65 @@ class Reasoner(Protocol):
     concurrency: int
 
     def counts(self) -> dict[str, int]:
-        """What became of a model's replies so far, by name; empty where none is asked."""
+        """Count what became of a model's replies so far, by name; empty where none is asked."""
         ...
 
-    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """For each step (o_τ, a_τ) of a recorded trajectory the notes on the steps before it."""
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        """Return, for each step (o_τ, a_τ) of a recorded trajectory, notes on the steps before."""
         ...
 
-    def notes(self, goal: str, past: Past, observation: str, kept: Notes) -> Notes:
-        """The notes that a decision starts from; kept: those that the decision before it left."""
+    def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
+        """Return the notes that a decision starts from.
+
+        previous: those of the decision before it in the same process (`Answer.notes`).
+        """
         ...
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
-        """The sub-goals of `goal`, each marked complete or incomplete (Evaluation)."""
+        """Return the sub-goals of `goal`, each marked complete or not (Appendix A, Evaluation)."""
         ...
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """The past in one short paragraph: searched, found, held, done (Summarization, Eq. 6)."""
+        """Return the past in a short paragraph: searched, found, held, done (Eq. 6)."""
         ...
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
-        """High-level types of distinct goals, of about equal size (Cluster, Eq. 7)."""
+        """Divide distinct goals into high-level types of about equal size (Eq. 7)."""
         ...
 
     def cluster_observations(self, observations: Sequence[str]) -> Clustering:
-        """High-level types of distinct observations, of about equal size (Cluster, Eq. 8)."""
+        """Divide distinct observations into high-level types of about equal size (Eq. 8)."""
         ...
 
     def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
-        """The index of the type that `goal` belongs to (Index, Eq. 3)."""
+        """Return the index of the type that `goal` belongs to (Eq. 3)."""
         ...
 
     def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
-        """The index of the type that `observation` belongs to (Index, Eq. 3)."""
+        """Return the index of the type that `observation` belongs to (Eq. 3)."""
         ...
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """The next action, one proposal, imitating the recalled tuples (Action, Eq. 2)."""
+        """Return the next action, one proposal, in imitation of the recalled tuples (Eq. 2)."""
         ...
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
-        """Up to `z` distinct actions, most confident first, confidences summing to 1 (Eq. 9)."""
+        """Return up to `z` distinct actions, best first, with confidences that sum to 1 (Eq. 9)."""
         ...
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
-        """How concentrated the recalled actions are, once carried over to the present (§3.3)."""
+        """Return how concentrated the recalled actions are, carried over to the present (§3.3)."""
         ...
 
     def compare(self, best: Process, ground: Process) -> int:
-        """The index of the key step where the better process departs from the ground (Eq. 10)."""
+        """Return the key step: the index in `best` of what made it the better process (Eq. 10)."""
         ...
 
     def choose(self, processes: Sequence[Process]) -> int:
-        """The index of the best of several decision processes (Eq. 5)."""
+        """Return the index of the best of several decision processes (Eq. 5)."""
         ...
 
 
 def shortened(past: Past) -> Past:
-    """The past as a history keeps it: long observations cut off."""
-    return tuple((seen[:PAST_OBSERVATION], action) for seen, action in past)
+    """Return the past as histories hold it: observations cut to PAST_OBSERVATION characters."""
+    return tuple((observation[:PAST_OBSERVATION], action) for observation, action in past)

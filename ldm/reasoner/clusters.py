@@ -1,4 +1,7 @@
-"""Types of goals and observations without a model: clusters of embeddings, named by terms."""
+"""Types of goals and observations without a model: clusters of embeddings, named by their terms.
+
+They take the place of the paper's clustering by a language model (LDM² §3.2, Eq. 7–8).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ldm.reasoner import Clustering, TypeView
-from ldm.reasoner.situation import FUNCTION_WORDS, words
+from ldm.reasoner.entities import FUNCTION_WORDS, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,29 +46,29 @@ def cluster(texts: Sequence[str], vectors: NDArray[np.float32]) -> Clustering:
 
 
 def nearest(vector: NDArray[np.float32], types: Sequence[TypeView]) -> int:
-    """The index of the type whose centroid is nearest a (dimension,) vector, the first of equals.
+    """Return the index of the type with the centroid nearest a (dimension,) vector.
 
-    Nearness is rounded, so that the last bits of a sum decide nothing.
+    Of equals the first; nearness is rounded, so that the last bits of a sum decide nothing.
     """
     return int(np.argmax(np.round(np.stack([view.centroid for view in types]) @ vector, 6)))
 
 
 def _names(texts: Sequence[str], assignment: Sequence[int]) -> tuple[str, ...]:
-    """For each type its most telling terms: frequent in it and rare in the others."""
+    """Name each type by its most characteristic terms: frequent in it and rare in the others."""
     counts = [Counter[str]() for _ in range(max(assignment) + 1)]
     for text, label in zip(texts, assignment, strict=True):
         terms = (w for w in words(text) if w not in FUNCTION_WORDS and not w.isdigit())
         counts[label].update(set(terms))
     spread = Counter(term for count in counts for term in count)
-    taken: dict[str, None] = {}
+    names: dict[str, None] = {}
     for count in counts:
 
-        def telling(term: str, count: Counter[str] = count) -> tuple[float, str]:
+        def rank(term: str, count: Counter[str] = count) -> tuple[float, str]:
             return -count[term] * math.log(1 + len(counts) / spread[term]), term
 
-        name = ", ".join(sorted(count, key=telling)[:TERMS_IN_A_NAME]) or "other"
+        name = ", ".join(sorted(count, key=rank)[:TERMS_IN_A_NAME]) or "other"
         unique = name
-        while unique in taken:
-            unique = f"{name} ({sum(n.startswith(name) for n in taken) + 1})"
-        taken[unique] = None
-    return tuple(taken)
+        while unique in names:
+            unique = f"{name} ({sum(n.startswith(name) for n in names) + 1})"
+        names[unique] = None
+    return tuple(names)

@@ -1,4 +1,4 @@
-"""LDM²'s questions answered without any model service: clustering, extraction, analogy.
+"""LDM²'s questions (§3) answered without any language model: by clustering, extraction and analogy.
 
 It is a baseline in its own right: how far does memory alone go, without a language model?
 """
@@ -20,20 +20,22 @@ from ldm.reasoner import (
     Process,
     State,
     TypeView,
-    analogy,
-    labels,
+    entity_votes,
+    page_votes,
     shortened,
 )
-from ldm.reasoner.analogy import Precedent, Weights
 from ldm.reasoner.clusters import cluster, nearest
-from ldm.reasoner.situation import FUNCTION_WORDS, Situation, name_of
+from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of
+from ldm.reasoner.entity_votes import Precedent, Weights
+from ldm.reasoner.page_votes import PagePrecedent, PageWeights
+from ldm.reasoner.pages import Page, read_call
 from ldm.reasoner.voting import Poll
 from ldm.types import Past, Proposal, Recall
 
 #: Merged actions that a summary keeps, the latest ones.
 SUMMARY_LENGTH = 12
-#: Recalled situations kept read; a memory of 20,000 tuples fits.
-REMEMBERED = 30_000
+#: Recalled situations cached; a memory of 20,000 tuples fits.
+CACHE_SIZE = 30_000
 
 
 class OfflineReasoner:
@@ -51,39 +53,42 @@ class OfflineReasoner:
         self,
         embedder: Embedder,
         weights: Weights | None = None,
-        page_weights: labels.PageWeights | None = None,
+        page_weights: PageWeights | None = None,
     ) -> None:
+        """Take the weights of votes; None for the ones chosen on training episodes."""
         self._embedder = embedder
         self._weights = weights or Weights()
-        self._page_weights = page_weights or labels.PageWeights()
+        self._page_weights = page_weights or PageWeights()
         self._precedents: dict[Hashable, Precedent] = {}
-        self._pages: dict[Hashable, labels.PagePrecedent] = {}
+        self._pages: dict[Hashable, PagePrecedent] = {}
 
     def counts(self) -> dict[str, int]:
+        """Return nothing: no model is asked."""
         return {}
 
-    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        """See `Reasoner.annotate`."""
         return tuple(
             self.notes(goal, shortened(steps[:number]), observation, Notes())
             for number, (observation, _) in enumerate(steps)
         )
 
-    def notes(self, goal: str, past: Past, observation: str, kept: Notes) -> Notes:
-        """Assessment and summary of the whole past; what was noted before is not needed."""
+    def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
+        """Return assessment and summary of the whole past; `previous` has no influence."""
         assessment = self.assess(goal, past, observation)
         return Notes(assessment, self.summarize(goal, past, observation))
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
-        """Extractive: what was done with each thing that the goal names."""
+        """Say what was done with each thing that the goal names: an extractive assessment."""
         situation = Situation(goal, past, observation)
-        dealt: dict[str, dict[str, None]] = {}
+        verbs: dict[str, dict[str, None]] = {}
         for command in situation.past:
             for entity in command.entities:
-                dealt.setdefault(name_of(entity)[-1], {})[command.verb] = None
+                verbs.setdefault(name_of(entity)[-1], {})[command.verb] = None
         sentences = []
         for word in dict.fromkeys(w for w in situation.goal if w not in FUNCTION_WORDS):
-            if word in dealt:
-                sentences.append(f"{word}: {', '.join(dealt[word])}")
+            if word in verbs:
+                sentences.append(f"{word}: {', '.join(verbs[word])}")
             elif any(command.verb == word for command in situation.past):
                 sentences.append(f"{word}: done")
             else:
@@ -91,7 +96,7 @@ class OfflineReasoner:
         return "; ".join(sentences)
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """The past actions, runs of the same form merged, the latest SUMMARY_LENGTH of them."""
+        """List the past actions, runs of one form merged, the latest SUMMARY_LENGTH of them."""
         situation = Situation(goal, past, observation)
         merged = []
         for frame, run in groupby(situation.past, key=lambda command: command.frame):
@@ -102,25 +107,29 @@ class OfflineReasoner:
             else:
                 merged.extend(command.text for command in commands)
         dropped = len(merged) - SUMMARY_LENGTH
-        shown = merged[-SUMMARY_LENGTH:]
-        return "; ".join(([f"({dropped} earlier)"] if dropped > 0 else []) + shown)
+        latest = merged[-SUMMARY_LENGTH:]
+        return "; ".join(([f"({dropped} earlier)"] if dropped > 0 else []) + latest)
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
+        """See `Reasoner.cluster_goals`; by the goals' embeddings."""
         return cluster(goals, self._embedder.embed(goals))
 
     def cluster_observations(self, observations: Sequence[str]) -> Clustering:
+        """See `Reasoner.cluster_observations`; by the observations' embeddings."""
         return cluster(observations, self._embedder.embed(observations))
 
     def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        """See `Reasoner.classify_goal`; the nearest centroid."""
         return self._nearest(goal, types)
 
     def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        """See `Reasoner.classify_observation`; the nearest centroid."""
         return self._nearest(observation, types)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """The action with most votes; its confidence is its share of all votes.
+        """Return the action with most votes; its confidence is its share of all votes.
 
-        Without any vote: an admissible action done least often so far, with confidence 0.
+        Without any vote, it is the admissible action done least often so far, with confidence 0.
         """
         votes = self._poll(state, recalls).ranked() or [(_least_done(state), 0.0)]
         action, most = votes[0]
@@ -128,77 +137,78 @@ class OfflineReasoner:
         return Answer((Proposal(action, confidence),), state.notes)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
-        """The `z` alternatives with most votes; confidences are their shares of those votes."""
-        found = self._poll(state, recalls).alternatives()
-        votes = (found or [(_least_done(state), 0.0)])[:z]
+        """Return the `z` alternatives with most votes, with their shares of those votes."""
+        alternatives = self._poll(state, recalls).alternatives()
+        votes = (alternatives or [(_least_done(state), 0.0)])[:z]
         total = sum(share for _, share in votes) or 1.0
         proposals = tuple(Proposal(action, share / total) for action, share in votes)
         return Answer(proposals, state.notes)
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
-        """Each recall comes to the action most like its own, and says so with its voice."""
+        """Return the action that most recalls come to, by the weights of their votes."""
         return self._poll(state, recalls).agreement()
 
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
-        """The `z` actions with most votes: the share of each, and the recalls it is nearest to."""
+        """Return the `z` actions with most votes: the share of each, and how many support it."""
         return self._poll(state, recalls).support()[:z]
 
     def compare(self, best: Process, ground: Process) -> int:
-        """The first step whose action differs."""
+        """Return the first step whose action differs."""
         for i, (mine, theirs) in enumerate(zip(best.steps, ground.steps, strict=False)):
             if mine[0] != theirs[0]:
                 return i
         return min(len(ground.steps), max(0, len(best.steps) - 1))
 
     def choose(self, processes: Sequence[Process]) -> int:
-        """The process with the highest mean confidence, the first of them on a tie."""
+        """Return the process with the highest mean confidence, the first of them on a tie."""
         means = [float(np.mean(p.confidences)) if p.confidences else 0.0 for p in processes]
         return max(range(len(means)), key=lambda i: (round(means[i], 9), -i))
 
     def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
-        """How the recalls vote: by what is written on a page, or by the parts that things play."""
-        if recalls and all(labels.read_call(recall.tuple.action) for recall in recalls):
-            page = labels.Page(state.goal, state.history.past, state.observation)
+        """Let the recalls vote: on labels where all their actions press one, else on entities."""
+        if recalls and all(read_call(recall.tuple.action) for recall in recalls):
+            page = Page(state.goal, state.history.past, state.observation)
             pages = [self._page(recall) for recall in recalls]
-            return labels.poll(page, state.admissible, pages, self._page_weights)
+            return page_votes.poll(page, state.admissible, pages, self._page_weights)
         present = Situation(state.goal, state.history.past, state.observation)
         precedents = [self._precedent(recall) for recall in recalls]
-        return analogy.poll(present, state.admissible, precedents, self._weights)
+        return entity_votes.poll(present, state.admissible, precedents, self._weights)
 
     def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
         return nearest(self._embedder.embed([text])[0], types)
 
     def _precedent(self, recall: Recall) -> Precedent:
-        """The recalled situation, read once per tuple: reading costs more than voting."""
+        """Return the recalled situation, read once per tuple: reading costs more than voting."""
         source = recall.tuple
         # A tuple in the words of another dialect shares its id with the original.
         key = (source.id, source.action, source.observation, source.history.past)
-        kept = self._precedents.get(key)
-        if kept is None:
+        cached = self._precedents.get(key)
+        if cached is None:
             situation = Situation(source.goal, source.history.past, source.observation)
-            kept = Precedent(situation, situation.read(source.action), 0.0)
-            if len(self._precedents) >= REMEMBERED:
+            cached = Precedent(situation, situation.read(source.action), 0.0)
+            if len(self._precedents) >= CACHE_SIZE:
                 self._precedents.clear()
-            self._precedents[key] = kept
-        return Precedent(kept.situation, kept.command, recall.similarity)
+            self._precedents[key] = cached
+        return replace(cached, similarity=recall.similarity)
 
-    def _page(self, recall: Recall) -> labels.PagePrecedent:
-        """The recalled page, read once per tuple."""
+    def _page(self, recall: Recall) -> PagePrecedent:
+        """Return the recalled page, read once per tuple."""
         source = recall.tuple
         key = (source.id, source.action, source.observation, source.history.past)
-        kept = self._pages.get(key)
-        if kept is None:
-            call = labels.read_call(source.action)
-            assert call is not None  # noqa: S101 - the caller looked
-            page = labels.Page(source.goal, source.history.past, source.observation)
-            kept = labels.PagePrecedent(page, call, 0.0)
-            if len(self._pages) >= REMEMBERED:
+        cached = self._pages.get(key)
+        if cached is None:
+            call = read_call(source.action)
+            assert call is not None  # noqa: S101 - `_poll` has checked it
+            page = Page(source.goal, source.history.past, source.observation)
+            cached = PagePrecedent(page, call, 0.0)
+            if len(self._pages) >= CACHE_SIZE:
                 self._pages.clear()
-            self._pages[key] = kept
-        return replace(kept, similarity=recall.similarity)
+            self._pages[key] = cached
+        return replace(cached, similarity=recall.similarity)
 
 
 def _least_done(state: State) -> str:
+    """Return the admissible action done least often, the first of equals; "" where none is."""
     if not state.admissible:
         return ""
     done = state.history.actions

@@ -1,7 +1,7 @@
 """LDM²'s questions put to a language model (§3.1–3.3). The prompts are in `ldm/prompts/reasoner`.
 
-What it answers is checked and never trusted: a reply without use is counted, and something sensible
-takes its place.
+Answers are checked and never trusted: an unusable reply is counted, and the offline reasoner's
+answer takes its place.
 """
 
 from __future__ import annotations
@@ -23,38 +23,46 @@ from ldm.reasoner import (
     State,
     TypeView,
 )
-from ldm.reasoner.asking import (
+from ldm.reasoner.forms import (
     ActionForm,
     ActionsForm,
-    Asker,
     AssessmentForm,
     NotedActionForm,
     NotedActionsForm,
     NotesForm,
     SummaryForm,
-    choice_of,
-    fitting,
-    fitting_or_none,
-    matched,
-    numbered,
-    one_of,
-    salvaged,
+    action_form,
+    choice_form,
+    numbers_form,
 )
-from ldm.reasoner.notes import after, assessed, begun, progress, summarised
+from ldm.reasoner.history import HistoryWriter
+from ldm.reasoner.indexing import TypeIndexer
+from ldm.reasoner.notes import (
+    assessment_text,
+    initial_notes,
+    next_notes,
+    progress_text,
+    with_summary,
+)
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.recounting import Recounter
-from ldm.reasoner.sorting import Sorter
+from ldm.reasoner.replies import (
+    Prompter,
+    fit_context,
+    fit_context_or_none,
+    match_action,
+    salvage_field,
+)
 from ldm.types import Card, Past, Proposal, Recall
 
 Formation = Literal["trajectory", "paper"]
 Candidates = Literal["none", "vote"]
 
 #: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
-SHOWN = 5
-#: Actions of one's own that a decision shows, the latest ones.
-DONE = 12
-#: Characters of texts shown: of a step when the past is told, and in a decision.
-PAST_SHOWN = 400
+PROMPT_RECALLS = 5
+#: The agent's own actions that a decision shows, the latest ones.
+RECENT_ACTIONS = 12
+#: Characters of each text shown: of a step where the past is assessed, and in a decision.
+PAST_LENGTH = 400
 LENGTHS = {
     "goal": 2000,
     "action": 300,
@@ -69,11 +77,12 @@ LENGTHS = {
 #: Most tokens of replies. Notes should be short, and a model that repeats itself must be stopped.
 NOTES_TOKENS = 160
 ACTION_TOKENS = 60
-#: Candidates that the vote names, and steps of a process that are shown.
-NAMED = 6
+NUMBER_TOKENS = 20
+#: Candidates of the vote, and steps of a process, that are shown.
+CANDIDATES_SHOWN = 6
 STEPS_SHOWN = 40
 #: Confidences are on any scale that the model likes, up to here: their sum must stay a number.
-SUREST = 1e6
+MAX_CONFIDENCE = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,121 +90,129 @@ class PromptedOptions:
     """How the model is asked.
 
     formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
-    steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
-    candidates: "vote" shows the decision what the offline reasoner would do, best first. notes:
-    whether decisions assess and summarise as they go. shown: recalled tuples in the prompt.
+        steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
+    candidates: "vote" shows the decision what the offline reasoner would do, best first.
+    notes: whether decisions assess and summarise as they go.
+    recalls: how many recalled tuples a prompt shows.
     concurrency: calls at a time.
     """
 
     formation: Formation = "trajectory"
     candidates: Candidates = "none"
     notes: bool = True
-    shown: int = SHOWN
+    recalls: int = PROMPT_RECALLS
     concurrency: int = 1
 
 
 class PromptedReasoner:
-    """A `Reasoner` with a language model.
+    """A `Reasoner` that asks a language model.
 
-    The aid, an offline reasoner, votes on candidates, tells how concentrated recalls are, and
-    stands in where the model gives nothing usable.
+    The fallback, an offline reasoner, votes on candidates, says how concentrated recalls are, and
+    answers where the model's reply is unusable.
     """
 
     def __init__(
         self,
         llm: LLM,
         card: Card,
-        aid: OfflineReasoner,
+        fallback: OfflineReasoner,
         embedder: Embedder,
         options: PromptedOptions | None = None,
     ) -> None:
-        """card: the environment's knowledge; an empty one is left out of prompts."""
+        """Connect the model; card: what prompts say of the environment, nothing if it is empty."""
         self._options = options or PromptedOptions()
         self._card = card
-        self._aid = aid
-        self._asker = Asker(llm)
+        self._fallback = fallback
+        self._prompter = Prompter(llm)
         self.name = f"{llm.name}, {self._options.formation}"
-        self.recalls = aid.recalls if self._options.candidates == "vote" else self._options.shown
+        voting = self._options.candidates == "vote"
+        self.recalls = fallback.recalls if voting else self._options.recalls
         self.concurrency = self._options.concurrency
-        self._recounter = Recounter(self._asker, aid)
-        self._goals = Sorter(self._asker, embedder, "goals", self.concurrency)
-        self._observations = Sorter(self._asker, embedder, "observations", self.concurrency)
+        self._writer = HistoryWriter(self._prompter, fallback)
+        self._goals = TypeIndexer(self._prompter, embedder, "goals", self.concurrency)
+        self._observations = TypeIndexer(self._prompter, embedder, "observations", self.concurrency)
 
     def counts(self) -> dict[str, int]:
-        """Replies, malformed ones, and how answers were matched, so far."""
-        return self._asker.tally.counts()
+        """Return the numbers of replies, malformed ones, and ways of matching answers, so far."""
+        return self._prompter.counts.by_name()
 
     # Formation
 
-    def recount(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """As `Reasoner.recount`. Before the first step nothing has happened: nothing is asked."""
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        """See `Reasoner.annotate`. Nothing is asked of the first step: nothing happened before."""
         if not steps:
             return ()
         if self._options.formation == "trajectory":
-            return self._recounter.recount(goal, steps)
-        written = [Notes(assessed("", goal))]
+            return self._writer.annotate(goal, steps)
+        notes = [Notes(assessment_text("", goal))]
         for number in range(1, len(steps)):
             past, observation = steps[:number], steps[number][0]
             assessment = self.assess(goal, past, observation)
-            written.append(Notes(assessment, self.summarize(goal, past, observation)))
-        return tuple(written)
+            notes.append(Notes(assessment, self.summarize(goal, past, observation)))
+        return tuple(notes)
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
-        """As `Reasoner.assess`; the aid's where the reply is no use."""
-        form = self._past("assess", AssessmentForm, goal, past, observation)
-        said = "" if form is None else assessed(form.complete, form.incomplete)
-        return said or self._aid.assess(goal, past, observation)
+        """See `Reasoner.assess`; the fallback answers where the reply is unusable."""
+        form = self._ask_about_past("assess", AssessmentForm, goal, past, observation)
+        assessment = "" if form is None else assessment_text(form.complete, form.incomplete)
+        return assessment or self._fallback.assess(goal, past, observation)
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """As `Reasoner.summarize`; the aid's where the reply is no use."""
-        form = self._past("summarize", SummaryForm, goal, past, observation)
-        said = "" if form is None else form.summary.strip()
-        return said or self._aid.summarize(goal, past, observation)
+        """See `Reasoner.summarize`; the fallback answers where the reply is unusable."""
+        form = self._ask_about_past("summarize", SummaryForm, goal, past, observation)
+        summary = "" if form is None else form.summary.strip()
+        return summary or self._fallback.summarize(goal, past, observation)
 
-    def _past(self, prompt: str, form: type[Any], goal: str, past: Past, observation: str) -> Any:
-        """The reply to a question about the past; None where it is no use or does not fit."""
+    def _ask_about_past(
+        self, prompt: str, form: type[Any], goal: str, past: Past, observation: str
+    ) -> Any:
+        """Return the filled form; None where the reply is unusable or the question too long."""
 
-        def ask(effort: float) -> Any:
-            return self._asker.ask(
+        def ask(share: float) -> Any:
+            return self._prompter.ask(
                 prompt,
                 form,
                 NOTES_TOKENS,
                 card=self._card,
-                goal=shortened(goal, int(LENGTHS["goal"] * effort)),
+                goal=shortened(goal, int(LENGTHS["goal"] * share)),
                 past=past,
                 observation=observation,
-                length=int(PAST_SHOWN * effort),
+                length=int(PAST_LENGTH * share),
             ).value
 
-        return fitting_or_none(ask)
+        return fit_context_or_none(ask)
 
     # Indices
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
+        """See `Reasoner.cluster_goals`."""
         return self._goals.cluster(goals)
 
     def cluster_observations(self, observations: Sequence[str]) -> Clustering:
+        """See `Reasoner.cluster_observations`."""
         return self._observations.cluster(observations)
 
     def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        """See `Reasoner.classify_goal`."""
         return self._goals.classify([goal], types)[0]
 
     def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        """See `Reasoner.classify_observation`."""
         return self._observations.classify([observation], types)[0]
 
     # Decisions
 
-    def notes(self, goal: str, past: Past, observation: str, kept: Notes) -> Notes:
-        """Those that the last decision left: writing new ones is a part of deciding.
+    def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
+        """Return the notes of the last decision, which wrote them as it decided.
 
-        What a process starts with are the sub-goals, asked for without its course as in formation.
+        A process starts with the sub-goals alone, asked for by themselves as in formation.
         """
-        if not kept.sub_goals:
-            kept = begun(self._recounter.split(goal))
-        return summarised(kept, self._aid, goal, past, observation)
+        if not previous.sub_goals:
+            previous = initial_notes(self._writer.split_goal(goal))
+        return with_summary(previous, self._fallback, goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """As `Reasoner.act`; one call also writes the notes on what has happened by now.
+        """See `Reasoner.act`; the same call also writes the notes on what has happened by now.
 
         At the first step that is nothing: a small model asked for notes there told how it had done
         the whole task, and believed it from then on. An action that was done a moment ago and is
@@ -204,30 +221,31 @@ class PromptedReasoner:
         """
         if candidates := self._candidates(state, recalls):
             form = self._decide(state, recalls, 1, candidates).value
-            action = self._chosen(form, candidates)
+            action = self._chosen_candidate(form, candidates)
             return Answer((Proposal(action, 1.0),), _notes(form, state))
         completion = self._decide(state, recalls, 1, ())
-        action = self._said(completion, state)
+        action = self._action(completion, state)
         past = state.history.past
         if past and action == past[-1][1] and action not in (state.admissible or (action,)):
-            self._asker.tally.add("asked again")
+            self._prompter.counts.add("asked again")
             completion = self._decide(state, recalls, 1, (), among=state.admissible or ())
-            action = self._said(completion, state)
+            action = self._action(completion, state)
         return Answer((Proposal(action, 1.0),), _notes(completion.value, state))
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
-        """As `Reasoner.propose`; equal actions are one, confidences are made to sum to 1."""
+        """See `Reasoner.propose`; equal actions are merged, confidences scaled to sum to 1."""
         if z == 1:
             return self.act(state, recalls)
         completion = self._decide(state, recalls, z, self._candidates(state, recalls))
         form = completion.value
         weights: dict[str, float] = {}
-        for found in () if form is None else form.actions:
-            action = self._meant(found.action, state)
-            sure = min(SUREST, max(0.0, found.confidence)) if found.confidence < math.inf else 0.0
-            weights[action] = weights.get(action, 0.0) + sure
+        for entry in () if form is None else form.actions:
+            action = self._match(entry.action, state)
+            confidence = entry.confidence if entry.confidence < math.inf else 0.0
+            weight = min(MAX_CONFIDENCE, max(0.0, confidence))
+            weights[action] = weights.get(action, 0.0) + weight
         if not weights:
-            weights = {self._meant(salvaged(completion.text, "action"), state): 1.0}
+            weights = {self._match(salvage_field(completion.text, "action"), state): 1.0}
         ranked = sorted(weights.items(), key=lambda item: -item[1])[:z]
         total = sum(weight for _, weight in ranked)
         proposals = tuple(
@@ -237,8 +255,8 @@ class PromptedReasoner:
         return Answer(proposals, _notes(form, state))
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
-        """The aid's answer: it carries each recalled action over to the present state."""
-        return self._aid.agree(state, recalls)
+        """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
+        return self._fallback.agree(state, recalls)
 
     def _decide(
         self,
@@ -248,19 +266,19 @@ class PromptedReasoner:
         candidates: Sequence[Agreement],
         among: Sequence[str] = (),
     ) -> Any:
-        """The model's reply. among: the actions that it may name, where any will not do."""
+        """Return the model's reply; among: the actions that it must choose from, () for any."""
         options = self._options
         noting = options.notes and state.steps > 0
         form: type[Any] = NotedActionForm if noting else ActionForm
         if z > 1:
             form = NotedActionsForm if noting else ActionsForm
         elif candidates:
-            form = choice_of(len(candidates), noting)
+            form = choice_form(len(candidates), noting)
         elif among:
-            form = one_of(among, noting)
+            form = action_form(among, noting)
 
-        def ask(effort: float) -> Any:
-            return self._asker.ask(
+        def ask(share: float) -> Any:
+            return self._prompter.ask(
                 "act",
                 form,
                 (NOTES_TOKENS if noting else 0) + ACTION_TOKENS * z,
@@ -268,127 +286,136 @@ class PromptedReasoner:
                 noting=noting,
                 notes=options.notes,
                 z=z,
-                recalls=[_example(r) for r in recalls[: round(options.shown * effort)]],
+                recalls=[_example(r) for r in recalls[: round(options.recalls * share)]],
                 goal=state.goal,
                 opening=state.opening,
                 sub_goals=state.notes.sub_goals,
                 so_far=state.history.text,
-                done=_course(state.history.past),
+                done=_recent_steps(state.history.past),
                 observation=state.observation,
                 candidates=candidates,
-                admissible=() if candidates else _first(state.admissible or (), effort),
-                lengths={name: int(length * effort) for name, length in LENGTHS.items()},
+                admissible=() if candidates else _first(state.admissible or (), share),
+                lengths=_lengths(share),
             )
 
-        return fitting(ask)
+        return fit_context(ask)
 
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
-        """What the aid would do: actions, the share of the votes each has, and who supports it."""
+        """Return the actions that the fallback would take, with their votes and supporters."""
         if self._options.candidates != "vote":
             return ()
-        return self._aid.weigh(state, recalls, NAMED)
+        return self._fallback.weigh(state, recalls, CANDIDATES_SHOWN)
 
-    def _chosen(self, form: Any, candidates: Sequence[Agreement]) -> str:
-        """The candidate that the model names; the first where its reply is no use."""
-        self._asker.tally.add("matched none" if form is None else "matched choice")
+    def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement]) -> str:
+        """Return the candidate that the model names; the first where its reply is unusable."""
+        self._prompter.counts.add("matched none" if form is None else "matched choice")
         return candidates[0 if form is None else form.choice - 1].action
 
-    def _said(self, completion: Completion, state: State) -> str:
-        """The action of a reply."""
+    def _action(self, completion: Completion, state: State) -> str:
+        """Return the action of a reply."""
         form = completion.value
-        said = salvaged(completion.text, "action") if form is None else form.action
-        return self._meant(said, state)
+        answer = salvage_field(completion.text, "action") if form is None else form.action
+        return self._match(answer, state)
 
-    def _meant(self, answer: str, state: State) -> str:
-        action, how = matched(answer, state.admissible)
-        self._asker.tally.add(f"matched {how}")
+    def _match(self, answer: str, state: State) -> str:
+        """Return the action that an answer means, and count how it was recognised."""
+        action, match = match_action(answer, state.admissible)
+        self._prompter.counts.add(f"matched {match}")
         return action
 
     # Comparing processes
 
     def compare(self, best: Process, ground: Process) -> int:
-        """As `Reasoner.compare`; the aid's answer where the reply is no use.
+        """See `Reasoner.compare`; the fallback answers where the reply is unusable.
 
         Long processes are shown from where they part: the key step cannot be before that.
         """
         if len(best.steps) <= 1:
             return 0
-        parted = self._aid.compare(best, ground)
-        if parted == len(best.steps) - 1:
-            return parted
+        parting = self._fallback.compare(best, ground)
+        if parting == len(best.steps) - 1:
+            return parting
 
-        def ask(effort: float) -> int | None:
-            shown = range(parted, min(parted + int(STEPS_SHOWN * effort), len(best.steps)))
-            found = self._asked(
+        def ask(share: float) -> int | None:
+            places = range(parting, min(parting + int(STEPS_SHOWN * share), len(best.steps)))
+            number = self._ask_number(
                 "compare",
-                numbered(1, shown[-1] + 1, first=shown[0] + 1),
-                effort,
-                better=_Shown.of(best, shown),
-                other=_Shown.of(ground, [n for n in shown if n < len(ground.steps)]),
+                numbers_form(1, places[-1] + 1, first=places[0] + 1),
+                share,
+                better=_ProcessView.of(best, places),
+                other=_ProcessView.of(ground, [n for n in places if n < len(ground.steps)]),
             )
-            return None if found is None else found - 1
+            return None if number is None else number - 1
 
-        found = fitting_or_none(ask)
-        return parted if found is None else found
+        key_step = fit_context_or_none(ask)
+        return parting if key_step is None else key_step
 
     def choose(self, processes: Sequence[Process]) -> int:
-        """As `Reasoner.choose`; the aid's answer where the reply is no use."""
+        """See `Reasoner.choose`; the fallback answers where the reply is unusable."""
         if len(processes) == 1:
             return 0
 
-        def ask(effort: float) -> int | None:
-            shown = [_Shown.of(one, _ends(len(one.steps), effort)) for one in processes]
-            return self._asked("choose", numbered(1, len(shown)), effort, processes=shown)
+        def ask(share: float) -> int | None:
+            views = [_ProcessView.of(p, _first_and_last(len(p.steps), share)) for p in processes]
+            return self._ask_number("choose", numbers_form(1, len(views)), share, processes=views)
 
-        found = fitting_or_none(ask)
-        return self._aid.choose(processes) if found is None else found - 1
+        number = fit_context_or_none(ask)
+        return self._fallback.choose(processes) if number is None else number - 1
 
-    def _asked(self, prompt: str, form: type[Any], effort: float, **shown: Any) -> int | None:
-        """The one number that the model names, in a form; None where it names none."""
-        lengths = {name: int(length * effort) for name, length in LENGTHS.items()}
-        found = self._asker.ask(prompt, form, 20, card=self._card, lengths=lengths, **shown).value
-        return None if found is None else int(found.item_1)
+    def _ask_number(
+        self, prompt: str, form: type[Any], share: float, **variables: Any
+    ) -> int | None:
+        """Return the one number that the model names; None where it names none."""
+        filled = self._prompter.ask(
+            prompt, form, NUMBER_TOKENS, card=self._card, lengths=_lengths(share), **variables
+        ).value
+        return None if filled is None else int(filled.item_1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """A process in a prompt. steps: (number from 1, action, what was seen after it)."""
+class _ProcessView:
+    """A process as prompts show it. steps: (number from 1, action, observation after it)."""
 
     goal: str
     opening: str
     steps: tuple[tuple[int, str, str], ...]
 
     @classmethod
-    def of(cls, process: Process, places: Iterable[int]) -> _Shown:
+    def of(cls, process: Process, places: Iterable[int]) -> _ProcessView:
         steps = tuple((n + 1, *process.steps[n]) for n in places)
         return cls(process.goal, process.opening, steps)
 
 
-def _ends(steps: int, effort: float) -> list[int]:
-    """The places of the first steps and the last ones, which tell how a process came out."""
-    most = int(STEPS_SHOWN * effort)
+def _lengths(share: float) -> dict[str, int]:
+    """Return `share` of the characters of each text."""
+    return {name: int(length * share) for name, length in LENGTHS.items()}
+
+
+def _first_and_last(steps: int, share: float) -> list[int]:
+    """Return the places of the first steps and the last ones, which show how a process ended."""
+    most = int(STEPS_SHOWN * share)
     if steps <= most:
         return list(range(steps))
     first = most // 4
     return [*range(first), *range(steps - (most - first), steps)]
 
 
-def _first(actions: Sequence[str], effort: float) -> Sequence[str]:
-    """All of the actions, or, where there is no room for them, the first so many."""
-    return actions[: math.ceil(len(actions) * effort)]
+def _first(actions: Sequence[str], share: float) -> Sequence[str]:
+    """Return the first `share` of the actions."""
+    return actions[: math.ceil(len(actions) * share)]
 
 
-def _course(past: Past) -> list[tuple[str, str]]:
-    """(action, what was seen after it) of the latest DONE steps.
+def _recent_steps(past: Past) -> list[tuple[str, str]]:
+    """Return (action, observation after it) of the latest RECENT_ACTIONS steps.
 
     After the last one it is the present observation, which the prompt has anyway: "" here.
     """
-    seen = [*(observation for observation, _ in past), ""][1:]
-    return list(zip((action for _, action in past), seen, strict=True))[-DONE:]
+    after = [*(observation for observation, _ in past), ""][1:]
+    return list(zip((action for _, action in past), after, strict=True))[-RECENT_ACTIONS:]
 
 
 def _example(recall: Recall) -> dict[str, str]:
-    """A recalled tuple as a prompt shows it."""
+    """Return a recalled tuple as prompts show it."""
     source = recall.tuple
     return {
         "goal": source.goal,
@@ -399,8 +426,8 @@ def _example(recall: Recall) -> dict[str, str]:
 
 
 def _notes(form: Any, state: State) -> Notes:
-    """The notes of a reply; what it does not say stays as the state came with it."""
+    """Return the notes of a reply; what it omits stays as in the state."""
     if not isinstance(form, NotesForm):
         return state.notes
-    assessment = progress(state.notes.sub_goals, form.complete)
-    return after(state.notes, held=form.held, assessment=assessment)
+    assessment = progress_text(state.notes.sub_goals, form.complete)
+    return next_notes(state.notes, held=form.held, assessment=assessment)

@@ -1,4 +1,4 @@
-"""How recalls decide together: each gives its ballot on what could be done now."""
+"""The vote of the recalls on what to do now: one ballot each, counted in several ways."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from ldm.reasoner import Agreement
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """How one recall votes. voice: its say, in (0, 1]. likeness: one per candidate, in [0, 1]."""
+    """The vote of one recall.
 
-    voice: float
+    weight: of this vote, in (0, 1].
+    likeness: for each candidate how alike it is to the recalled action, in [0, 1].
+    """
+
+    weight: float
     likeness: tuple[float, ...]
 
 
@@ -21,33 +25,34 @@ class Ballot:
 class Poll:
     """The candidates, in their order, and a ballot per recall.
 
-    texts: the actions. sorts: one per candidate; equal for those that no recall can tell apart.
+    texts: the actions.
+    groups: one per candidate; equal for candidates that no recall can tell apart.
     """
 
     texts: tuple[str, ...]
-    sorts: tuple[Hashable, ...]
+    groups: tuple[Hashable, ...]
     ballots: tuple[Ballot, ...]
 
     def ranked(self) -> list[tuple[str, float]]:
-        """Actions with their votes (> 0), most first; ties keep the order of the candidates."""
+        """Return actions with their votes (> 0), most first; ties keep the candidates' order."""
         return _ranked(self.texts, self._votes())
 
     def alternatives(self) -> list[tuple[str, float]]:
-        """As `ranked`, but actions that no recall can tell apart are one, with all their votes.
+        """Rank as `ranked` does, but count each group as one action, with all its votes.
 
         To go to the third drawer instead of the second is no alternative worth a branch, as long
-        as nothing is known of either; the first of them stands for all.
+        as nothing is known of either; the first of a group stands for all.
         """
         votes: dict[Hashable, float] = {}
-        for sort, vote in zip(self.sorts, self._votes(), strict=True):
-            votes[sort] = votes.get(sort, 0.0) + vote
+        for group, vote in zip(self.groups, self._votes(), strict=True):
+            votes[group] = votes.get(group, 0.0) + vote
         firsts = self._firsts()
-        return _ranked([firsts[sort] for sort in votes], list(votes.values()))
+        return _ranked([firsts[group] for group in votes], list(votes.values()))
 
     def support(self) -> tuple[Agreement, ...]:
-        """As `ranked`: each with its share of all votes, and how many recalls come nearest to it.
+        """Rank as `ranked` does, with each action's share of all votes and its supporters.
 
-        A recall that fits several actions equally well counts for each of them.
+        A recall supports the action that it fits best, and all of several that it fits equally.
         """
         supporters: Counter[str] = Counter()
         for ballot in self.ballots:
@@ -62,36 +67,37 @@ class Poll:
         return tuple(Agreement(text, vote / total, supporters[text]) for text, vote in votes)
 
     def agreement(self) -> Agreement:
-        """What the recalls, each carried over to the candidate most like it, agree on.
+        """Return the action that most recalls come to, each by the candidate most like its own.
 
-        As in `alternatives`, actions that cannot be told apart are one. A recall that fits several
-        others equally well is divided among them, and one that fits none agrees with nobody.
+        As in `alternatives`, a group counts as one action. A recall that fits several groups
+        equally well is divided among them, and one that fits none supports none.
         """
-        shares: dict[Hashable, float] = dict.fromkeys(self.sorts, 0.0)
+        shares: dict[Hashable, float] = dict.fromkeys(self.groups, 0.0)
         supporters: Counter[Hashable] = Counter()
         for ballot in self.ballots:
             likeness = {
-                sort: round(like, 9) for sort, like in zip(self.sorts, ballot.likeness, strict=True)
+                group: round(like, 9)
+                for group, like in zip(self.groups, ballot.likeness, strict=True)
             }
             best = max(likeness.values(), default=0.0)
-            chosen = [sort for sort, like in likeness.items() if like == best > 0]
-            supporters.update(chosen)
-            for sort in chosen:
-                shares[sort] += ballot.voice / len(chosen)
+            nearest = [group for group, like in likeness.items() if like == best > 0]
+            supporters.update(nearest)
+            for group in nearest:
+                shares[group] += ballot.weight / len(nearest)
         if not supporters:
             return Agreement("", 0.0, 0)
-        order = {sort: place for place, sort in enumerate(shares)}
-        most = max(shares, key=lambda sort: (round(shares[sort], 9), -order[sort]))
-        total = sum(ballot.voice for ballot in self.ballots)
+        order = {group: place for place, group in enumerate(shares)}
+        most = max(shares, key=lambda group: (round(shares[group], 9), -order[group]))
+        total = sum(ballot.weight for ballot in self.ballots)
         return Agreement(self._firsts()[most], shares[most] / total, supporters[most])
 
     def _votes(self) -> list[float]:
-        return [sum(b.voice * b.likeness[i] for b in self.ballots) for i in range(len(self.texts))]
+        return [sum(b.weight * b.likeness[i] for b in self.ballots) for i in range(len(self.texts))]
 
     def _firsts(self) -> dict[Hashable, str]:
         firsts: dict[Hashable, str] = {}
-        for sort, text in zip(self.sorts, self.texts, strict=True):
-            firsts.setdefault(sort, text)
+        for group, text in zip(self.groups, self.texts, strict=True):
+            firsts.setdefault(group, text)
         return firsts
 
 

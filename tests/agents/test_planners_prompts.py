@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ldm.agents.autoplan.formaliser import formalise
+from ldm.agents.autoplan.optimiser import AutoPlanSettings, Workplace, _improved, reflect
 from ldm.agents.autoplan.plans import Experience, Reflection
 from ldm.envs import load_env
 from ldm.episode import run_episode
-from ldm.explore.autoplan import AutoPlanSettings, Workplace, _improved, reflect
 from ldm.llm import Message
 from ldm.types import EpisodeResult, Step, Task, Trajectory, Usage
 from tests.agents.loop_contract import made

@@ -13,8 +13,8 @@ from ldm.cli.options import assigned
 from ldm.envs.webshop import WebShop
 from ldm.errors import LdmError
 from ldm.experiments.builders import PlayerBuilder, build_environment
-from ldm.experiments.options import override
 from ldm.experiments.specs import EvaluationSpec
+from ldm.options import override
 from tests.toy import ToyEnv
 
 

@@ -19,14 +19,24 @@ REFINE = ("refine", "--env", "tests.toy:ToyEnv", *SHED, "--depth", "12", "--work
 EVAL = ("eval", "--env", "tests.toy:ToyEnv", *SHED, "--set", "budget=12", "--workers", "1")
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test puts its memory for the others."""
+    return tmp_path_factory.mktemp("built") / "kept"
+
+
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
-    """A directory with a memory of four episodes; nothing loads a real model."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, built: Path) -> Path:
+    """A directory with a memory of four episodes, built once; nothing loads a real model."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
+    if built.exists():
+        shutil.copytree(built, tmp_path, dirs_exist_ok=True)
+        return tmp_path
     known = expert_trajectories(options=ToyOptions(tasks=KNOWN, shelves=8))
     records.write(tmp_path / "data" / "train.jsonl", known)
     assert run("build-memory", "data").code == 0
+    shutil.copytree(tmp_path, built)
     return tmp_path
 
 

@@ -31,6 +31,10 @@ VARIABLE = (
     (re.compile(r"\b\d{16,}-\d+-[0-9a-f]{4}\.jsonl"), "<part>.jsonl"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[+-]\d\d:\d\d|Z)"), "<time>"),
     (re.compile(r"(?<![\w.])\d+(?:\.\d+)? s\b"), "<seconds> s"),
+    (
+        re.compile(r"(Traceback \(most recent call last\):).*?\\n(?=\w+(?:Error|Exception))"),
+        r"\1 … ",
+    ),
 )
 #: Headings of a table's columns of times; the numbers below them end where they end.
 TIME_COLUMNS = re.compile(r"(?<=  )(seconds|s a task)(?=  |\s*$)")

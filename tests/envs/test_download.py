@@ -73,7 +73,7 @@ def server() -> Iterator[Server]:
 
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.url = f"http://127.0.0.1:{running.server_port}/games.zip"
-    thread = threading.Thread(target=running.serve_forever)
+    thread = threading.Thread(target=running.serve_forever, args=(0.02,))
     thread.start()
     yield found
     running.shutdown()

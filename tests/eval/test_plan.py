@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from ldm.errors import LdmError, LeakageError, RecordError
-from ldm.eval import EvaluationPlan, check_leakage, select
+from ldm.errors import LdmError, LeakageError
+from ldm.eval import check_leakage, select
 from ldm.types import Task
 from tests.toy import ToyEnv
 
@@ -82,17 +82,3 @@ class TestLeakage:
         check_leakage(["goal 1"], [task])
         with pytest.raises(LeakageError, match="product 7"):
             check_leakage(["product 7"], [task])
-
-
-class TestPlans:
-    def test_a_plan_comes_back_from_run_json(self) -> None:
-        plan = EvaluationPlan(
-            "alfworld", "valid_seen", "ldm", agent_options=(("k", "7"),), kinds=("heat",), limit=3
-        )
-        assert EvaluationPlan.from_arguments(plan.arguments(), "run.json") == plan
-
-    def test_a_damaged_plan_is_named(self) -> None:
-        with pytest.raises(RecordError, match=r"run\.json:1:limit"):
-            EvaluationPlan.from_arguments(
-                {"env": "e", "split": "s", "agent": "a", "limit": "x"}, "run.json"
-            )

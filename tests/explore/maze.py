@@ -54,10 +54,10 @@ class Maze:
 
     def step(self, action: str) -> TimeStep:
         self.steps[0] += 1
-        found = self.doors.get(self.room, {}).get(action)
-        if found is None:
+        passage = self.doors.get(self.room, {}).get(action)
+        if passage is None:
             return self._answer(0.0, valid=False)
-        self.room, reward, _ = found
+        self.room, reward, _ = passage
         return self._answer(reward)
 
     def localize(self, text: str) -> str:
@@ -90,9 +90,9 @@ class Told:
     def __call__(self, position: Position) -> Decision:
         room = position.now.observation.removeprefix("You are in ").partition(".")[0]
         doors = self.doors.get(room, {})
-        found = [Proposal(door, confidence) for door, (_, _, confidence) in doors.items()]
-        found = [*self.extra.get(room, ()), *found]
-        ranked = sorted(found, key=lambda p: -p.confidence)[: self.proposals]
+        proposals = [Proposal(door, confidence) for door, (_, _, confidence) in doors.items()]
+        proposals = [*self.extra.get(room, ()), *proposals]
+        ranked = sorted(proposals, key=lambda p: -p.confidence)[: self.proposals]
         return Decision(tuple(ranked), ())
 
 

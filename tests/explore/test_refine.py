@@ -13,7 +13,7 @@ from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.episode import run_episode
 from ldm.errors import BudgetSpent, MemoryStoreError
-from ldm.explore import Equipment, Explored, Explorer, RefineOptions, Tree, path_to
+from ldm.explore import ExplorationSetup, ExploredGoal, Explorer, RefineOptions, Tree, path_to
 from ldm.memory import FormationOptions, Memory, build, extend, generations, rollback
 from ldm.policy import Policy, PolicyOptions
 from ldm.reasoner import Agreement, Process
@@ -50,7 +50,7 @@ def explorer(
     reasoner = reasoner or OfflineReasoner(BagOfWords())
     policy = Policy(memory, reasoner, PolicyOptions())
     chosen = RefineOptions(**{"depth": DEPTH, **options})
-    return Explorer(Equipment(env or ToyEnv(SHED), memory, reasoner, policy, chosen, seed))
+    return Explorer(ExplorationSetup(env or ToyEnv(SHED), memory, reasoner, policy, chosen, seed))
 
 
 def new_goals() -> list[Task]:
@@ -58,23 +58,25 @@ def new_goals() -> list[Task]:
 
 
 @pytest.fixture(scope="module")
-def explored(poor: Path) -> list[Explored]:
+def explored(poor: Path) -> list[ExploredGoal]:
     work = explorer(opened(poor))
     return [work((number, task)) for number, task in enumerate(new_goals())]
 
 
 @pytest.fixture(scope="module")
-def improved(explored: list[Explored]) -> list[tuple[Task, Tree]]:
+def improved(explored: list[ExploredGoal]) -> list[tuple[Task, Tree]]:
     return [(one.task, tree) for one in explored for tree in one.trees if tree.improved]
 
 
 class TestAGoal:
-    def test_that_the_ground_process_solves_is_not_explored(self, explored: list[Explored]) -> None:
+    def test_that_the_ground_process_solves_is_not_explored(
+        self, explored: list[ExploredGoal]
+    ) -> None:
         solved = [tree for one in explored for tree in one.trees if tree.ground.success]
         assert solved
         assert all(not tree.nodes and not tree.added and tree.best == -1 for tree in solved)
 
-    def test_that_it_fails_gets_a_tree(self, explored: list[Explored]) -> None:
+    def test_that_it_fails_gets_a_tree(self, explored: list[ExploredGoal]) -> None:
         failed = [tree for one in explored for tree in one.trees if not tree.ground.success]
         assert all(tree.nodes for tree in failed)
         assert any(not tree.improved for tree in failed)
@@ -221,14 +223,14 @@ class TestTheConcentrationTest:
 
 
 class TestTheNextGeneration:
-    def made(self, place: Path, explored: list[Explored]) -> None:
+    def made(self, place: Path, explored: list[ExploredGoal]) -> None:
         (base,) = generations(str(place), "toy")
         rows = [row for one in explored for row in one.added]
         tasks = [one.task.id for one in explored]
         extend(str(place), base, rows, BagOfWords(), tasks=tasks, settings={"width": "4"})
 
     @pytest.fixture
-    def richer(self, tmp_path: Path, explored: list[Explored]) -> Path:
+    def richer(self, tmp_path: Path, explored: list[ExploredGoal]) -> Path:
         build(str(tmp_path), given(), BagOfWords(), OfflineReasoner)
         self.made(tmp_path, explored)
         return tmp_path
@@ -248,14 +250,16 @@ class TestTheNextGeneration:
         assert before.rows == opened(poor).rows
         assert before.record == opened(poor).record
 
-    def test_knows_what_was_explored_for_it(self, richer: Path, explored: list[Explored]) -> None:
+    def test_knows_what_was_explored_for_it(
+        self, richer: Path, explored: list[ExploredGoal]
+    ) -> None:
         first, second = generations(str(richer), "toy")
         assert (first.origin, first.tasks) == ("formed", ())
         assert second.origin == "refined"
         assert second.tasks == tuple(sorted(one.task.id for one in explored))
         assert second.tuples == first.tuples + sum(len(one.added) for one in explored)
 
-    def test_made_twice_is_there_once(self, richer: Path, explored: list[Explored]) -> None:
+    def test_made_twice_is_there_once(self, richer: Path, explored: list[ExploredGoal]) -> None:
         before = generations(str(richer), "toy")
         rows = [row for one in explored for row in one.added]
         again = extend(
@@ -271,8 +275,8 @@ class TestTheNextGeneration:
     def test_does_not_repeat_what_the_memory_holds(self, richer: Path) -> None:
         base = generations(str(richer), "toy")[1]
         rows = opened(richer).rows
-        made = extend(str(richer), base, rows, BagOfWords(), tasks=(), settings={})
-        assert (made.number, made.tuples) == (2, base.tuples)
+        created = extend(str(richer), base, rows, BagOfWords(), tasks=(), settings={})
+        assert (created.number, created.tuples) == (2, base.tuples)
         assert opened(richer).rows == rows
 
     def test_is_refused_where_the_memory_has_changed_meanwhile(self, richer: Path) -> None:
@@ -289,7 +293,7 @@ class TestTheNextGeneration:
             )
 
     def test_goes_with_a_rollback_and_can_be_made_again(
-        self, richer: Path, poor: Path, explored: list[Explored]
+        self, richer: Path, poor: Path, explored: list[ExploredGoal]
     ) -> None:
         rows, record = opened(richer).rows, opened(richer).record
         gone = rollback(str(richer), "toy", 0)
@@ -313,7 +317,7 @@ class TestAnEnvironmentWithoutForksAndWithoutAdmissibleActions:
         reasoner = OfflineReasoner(BagOfWords())
         policy = Policy(memory, reasoner, PolicyOptions())
         options = RefineOptions(depth=4, concentration=2.0)
-        work = Explorer(Equipment(env, memory, reasoner, policy, options))
+        work = Explorer(ExplorationSetup(env, memory, reasoner, policy, options))
         explored = [work((number, task)) for number, task in enumerate(tasks[2:])]
         assert not [one.error for one in explored if one.error]
         assert sum(tree.replayed for one in explored for tree in one.trees) > 0

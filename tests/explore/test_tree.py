@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ldm.explore import Node, Positions, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.explore import Positions, TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.types import Proposal
 from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told
 
@@ -17,14 +17,14 @@ def tree(
     extra: Mapping[str, tuple[Proposal, ...]] | None = None,
     maze: Maze | None = None,
     **options: Any,
-) -> tuple[Node, ...]:
+) -> tuple[TreeNode, ...]:
     positions = Positions(maze or Maze(doors), TASK)
     nodes = grow(positions, Told(doors, extra or {}), TreeOptions(**options))
     positions.close()
     return nodes
 
 
-def actions(nodes: tuple[Node, ...], leaf: Node) -> list[str]:
+def actions(nodes: tuple[TreeNode, ...], leaf: TreeNode) -> list[str]:
     return [node.action for node in path_to(nodes, leaf)[1:]]
 
 
@@ -78,8 +78,8 @@ class TestConfidence:
             "yard": {"d": ("end", 0.0, 0.9)},
         }
         nodes = tree(doors)
-        found = {node.action: node.path_confidence for node in leaves(nodes)}
-        assert found == {"c": pytest.approx(0.25), "d": pytest.approx(0.36)}
+        result = {node.action: node.path_confidence for node in leaves(nodes)}
+        assert result == {"c": pytest.approx(0.25), "d": pytest.approx(0.36)}
 
     def test_decides_by_the_whole_path_and_not_by_the_last_action(self) -> None:
         doors = {
@@ -155,8 +155,8 @@ class TestTheEnd:
             "hall": {"on": ("end", 0.0, 1.0)},
         }
         nodes = tree(doors)
-        found = {tuple(actions(nodes, leaf)): leaf.fate for leaf in leaves(nodes)}
-        assert found == {("down",): "dead end", ("on", "on"): "done"}
+        result = {tuple(actions(nodes, leaf)): leaf.fate for leaf in leaves(nodes)}
+        assert result == {("down",): "dead end", ("on", "on"): "done"}
         assert best_leaf(nodes).score == 0.25
 
     def test_where_nothing_can_be_done_at_all_the_opening_is_the_only_leaf(self) -> None:

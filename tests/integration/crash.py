@@ -20,6 +20,7 @@ from ldm.llm.calls import Call
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.service import request_body
 from ldm.memory import environments, generations, inspect
+from ldm.memory.exchange import export
 from ldm.types import stable_hash
 from tests.llm.server import FakeServer
 
@@ -170,8 +171,8 @@ def building(*options: str, program: Sequence[str] = LDM) -> Command:
 
     def digest(place: Path) -> str:
         file = place / "memory.jsonl"
-        export = [*LDM, "memory", "export", str(file), "--memory", str(place / "memory")]
-        subprocess.run(export, env=_environment(), capture_output=True, check=True)
+        (env,) = environments(str(place / "memory"))
+        export(str(place / "memory"), env, file)
         left = sorted(path.name for path in (place / "memory").iterdir() if path.is_file())
         return stable_hash(file.read_text(), left)
 
@@ -204,8 +205,8 @@ def refinement(base: Path, *options: str, program: Sequence[str] = LDM) -> Comma
         for tree in trees:
             del tree["seconds"]
         file = place / "memory.jsonl"
-        export = [*LDM, "memory", "export", str(file), "--memory", str(place / "memory")]
-        subprocess.run(export, env=_environment(), capture_output=True, check=True)
+        (env,) = environments(str(place / "memory"))
+        export(str(place / "memory"), env, file)
         return stable_hash(trees, file.read_text(), sorted(path.name for path in run.iterdir()))
 
     def watch(place: Path) -> None:

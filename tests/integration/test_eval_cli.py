@@ -209,8 +209,16 @@ class TestResuming:
         outcome = run("eval", "--resume", str(only_run(place)))
         assert "ldm refine --resume" in outcome.err
 
-    @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-    @pytest.mark.parametrize("workers", ["1", "2"])
+    @pytest.mark.parametrize(
+        ("workers", "stop"),
+        [
+            ("1", signal.SIGINT),
+            *(
+                pytest.param(*case, marks=pytest.mark.process)
+                for case in (("1", signal.SIGTERM), ("2", signal.SIGINT), ("2", signal.SIGTERM))
+            ),
+        ],
+    )
     def test_a_stopped_run_says_how_to_go_on_and_does(
         self, stop: signal.Signals, workers: str, run: Run, place: Path
     ) -> None:

@@ -15,6 +15,7 @@ TOY = (
 )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("workers", [1, 2])
 def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
     workers: int, tmp_path: Path
@@ -25,6 +26,7 @@ def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
     assert not all(attempt.finished for attempt in attempts)
 
 
+@pytest.mark.process
 def test_resuming_a_killed_run_of_a_model_bills_no_call_twice_and_makes_no_recorded_one_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,7 @@ def test_nothing_of_the_vocabulary_is_left(language: Language) -> None:
     assert language.understand(language.say("go to desk 1")) == "go to desk 1"
 
 
+@pytest.mark.slow
 def test_success_does_not_hang_on_words(tmp_path: Path, language: Language) -> None:
     plain = success(tmp_path / "plain", Language({}), 60)
     foreign = success(tmp_path / "foreign", language, 60)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from ldm import records
 from tests.integration.crash import building, kill_and_resume
 from tests.toy import ToyOptions, expert_trajectories
 
 
+@pytest.mark.process
 def test_resuming_a_killed_build_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
     data = tmp_path / "data" / "toy.jsonl"
     records.write(data, expert_trajectories(options=ToyOptions(tasks=40)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from ldm.memory import build
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
@@ -15,6 +17,7 @@ QUICK = (sys.executable, "-m", "tests.integration.quick")
 SHED = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=16", "--set", "env.shelves=8")
 
 
+@pytest.mark.process
 def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
     known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     build(str(tmp_path / "base"), known, BagOfWords(), OfflineReasoner)

@@ -176,6 +176,7 @@ def test_a_model_that_cannot_be_reached_leaves_runs_that_go_on(
     run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setattr("ldm.llm.client.Patience.wait", lambda *_: 0.01)  # of 25 seconds in all
     stopped = run("eval", *TOY, "--agent", "random,react", "--workers", "1")
     assert stopped.code == 1
     (first,) = (place for place in runs() if "random" in place.name)

@@ -69,12 +69,12 @@ Connect = Callable[..., Client]
 @pytest.fixture
 def connect() -> Iterator[Connect]:
     """`connect(server, …)` is `make_client(…)`, closed when the test ends."""
-    made: list[Client] = []
+    clients: list[Client] = []
 
     def connected(server: FakeServer | None, **options: object) -> Client:
-        made.append(make_client(server, **options))  # type: ignore[arg-type]
-        return made[-1]
+        clients.append(make_client(server, **options))  # type: ignore[arg-type]
+        return clients[-1]
 
     yield connected
-    for client in made:
+    for client in clients:
         client.close()

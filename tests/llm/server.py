@@ -196,9 +196,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             behaviour = server.behaviour
             refusal = self.refusal(body, room)
             if refusal is not None:
-                outcome, status, said, more = refusal
+                outcome, status, message, more = refusal
                 server.end(body, outcome)
-                self.send(status, {"error": {"message": said}}, more)
+                self.send(status, {"error": {"message": message}}, more)
                 return
             key = self.headers.get("Idempotency-Key", "")
             if not server.first(key):
@@ -239,15 +239,17 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 return "429", 429, "slow down", {"Retry-After": "0.02"}
             for name in behaviour.rejects:
                 if name in body:
-                    said = f"Unsupported parameter: '{name}' is not supported with this model."
-                    return "refused", 400, said, {}
+                    message = f"Unsupported parameter: '{name}' is not supported with this model."
+                    return "refused", 400, message, {}
             kind = body.get("response_format", {}).get("type", "")
             if kind and kind not in (*behaviour.structured, *behaviour.ignores):
                 return "refused", 400, f"response_format of type {kind} is not available", {}
             schema = json.dumps(body.get("response_format", {}))
             if behaviour.unbounded and '"maxLength"' in schema:
-                said = "Invalid schema for response_format 'reply': 'maxLength' is not permitted."
-                return "refused", 400, said, {}
+                message = (
+                    "Invalid schema for response_format 'reply': 'maxLength' is not permitted."
+                )
+                return "refused", 400, message, {}
             return None
 
         def text(self, body: dict[str, Any]) -> str:
@@ -257,14 +259,14 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             kind = body.get("response_format", {}).get("type", "")
             if kind == "json_schema" and kind in behaviour.structured:
                 return json.dumps(fitting(body["response_format"]["json_schema"]["schema"]))
-            wanted = json.dumps(body["messages"])
-            if "JSON Schema:" in wanted:
-                asked = next(
+            messages = json.dumps(body["messages"])
+            if "JSON Schema:" in messages:
+                instruction = next(
                     m["content"] for m in body["messages"] if "JSON Schema:" in m["content"]
                 )
-                schema = json.loads(asked.partition("JSON Schema:\n")[2])
-                found = json.dumps(fitting(schema))
-                return found if kind == "json_object" else f"Sure!\n```json\n{found}\n```\n"
+                schema = json.loads(instruction.partition("JSON Schema:\n")[2])
+                reply = json.dumps(fitting(schema))
+                return reply if kind == "json_object" else f"Sure!\n```json\n{reply}\n```\n"
             return f"word {stable_hash(body['messages'], body.get('seed', 0), length=6)}"
 
         def fail(self, fault: str) -> None:
@@ -298,8 +300,8 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 case "no choices":
                     self.send(200, {"id": "1", "choices": [], "usage": {}})
                 case "context":
-                    said = "This model's maximum context length is 10 tokens."
-                    error = {"message": said, "code": "context_length_exceeded"}
+                    message = "This model's maximum context length is 10 tokens."
+                    error = {"message": message, "code": "context_length_exceeded"}
                     self.send(400, {"error": error})
 
         def gone(self) -> bool:
@@ -321,7 +323,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
 def completion(body: dict[str, Any], text: str, usage: bool = True) -> dict[str, Any]:
     """A chat completion; a token is four letters."""
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "id": "1",
         "object": "chat.completion",
         "model": body["model"],
@@ -331,12 +333,12 @@ def completion(body: dict[str, Any], text: str, usage: bool = True) -> dict[str,
     }
     if usage:
         prompt = len(json.dumps(body["messages"])) // 4
-        found["usage"] = {
+        content["usage"] = {
             "prompt_tokens": prompt,
             "completion_tokens": len(text or "") // 4 + 1,
             "prompt_tokens_details": {"cached_tokens": prompt // 2},
         }
-    return found
+    return content
 
 
 def fitting(schema: dict[str, Any]) -> Any:
@@ -360,8 +362,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--log", type=Path)
-    asked = parser.parse_args()
-    with FakeServer(Behaviour(latency=asked.latency), asked.log) as server:
+    arguments = parser.parse_args()
+    with FakeServer(Behaviour(latency=arguments.latency), arguments.log) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         threading.Event().wait()

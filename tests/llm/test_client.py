@@ -116,9 +116,9 @@ class TestStructuredOutput:
 
     def test_a_bad_reply_is_repaired_once(self, serve: Serve, connect: Connect) -> None:
         def answer(body: dict[str, Any]) -> str:
-            said = body["messages"][-1]["content"]
-            if "cannot be used" in said:
-                assert "rank" in said
+            message = body["messages"][-1]["content"]
+            if "cannot be used" in message:
+                assert "rank" in message
                 return '{"name": "red", "hex": "#f00", "warm": true, "rank": 1}'
             return '{"name": "red", "hex": "#f00", "warm": true}'
 
@@ -451,8 +451,8 @@ class TestTheKey:
     def test_is_sent_and_appears_nowhere_else(
         self, echoed_in: str, serve: Serve, connect: Connect, tmp_path: Path
     ) -> None:
-        said = f"Incorrect API key provided: {SECRET}, {SECRET}-in-url"
-        server = serve(answer=lambda body: said, complaint=said)
+        message = f"Incorrect API key provided: {SECRET}, {SECRET}-in-url"
+        server = serve(answer=lambda body: message, complaint=message)
         url = f"{server.url}?key={SECRET}-in-url"
         client = connect(server, directory=tmp_path, key=SECRET, url=url)
         client.capabilities("m")

@@ -23,11 +23,11 @@ def test_equal_measurements_leave_no_doubt() -> None:
 
 
 def test_the_interval_is_students_for_the_sum_of_the_rest() -> None:
-    found = extrapolate([1.0, 3.0], 4)
+    result = extrapolate([1.0, 3.0], 4)
     # Two are left; s = sqrt(2), its factor sqrt(2 + 4 / 2), and t(0.975; 1) = 12.7062.
-    assert found.expected == 8.0
-    assert found.high == pytest.approx(8.0 + 12.7062 * math.sqrt(2) * 2, rel=1e-4)
-    assert found.low == 4.0  # no total is below what is spent already
+    assert result.expected == 8.0
+    assert result.high == pytest.approx(8.0 + 12.7062 * math.sqrt(2) * 2, rel=1e-4)
+    assert result.low == 4.0  # no total is below what is spent already
 
 
 def test_the_interval_holds_the_total_about_as_often_as_it_says() -> None:
@@ -35,7 +35,7 @@ def test_the_interval_holds_the_total_about_as_often_as_it_says() -> None:
     held = 0
     for _ in range(400):
         costs = [generator.gauss(10.0, 2.0) for _ in range(60)]
-        found = extrapolate(costs[:6], 60)
-        assert found.high is not None
-        held += found.low <= sum(costs) <= found.high
+        result = extrapolate(costs[:6], 60)
+        assert result.high is not None
+        held += result.low <= sum(costs) <= result.high
     assert 0.92 <= held / 400 <= 0.98

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from ldm.errors import ContextTooLong, ModelError
 from ldm.llm import Message
 from ldm.llm.client import Client, RetryPolicy
@@ -37,15 +39,16 @@ def outcome(client: Client, number: int) -> str:
     return "malformed" if reply.malformed else "answered"
 
 
+@pytest.mark.slow
 def test_every_call_is_answered_or_fails_by_name(
     serve: Serve, connect: Connect, tmp_path: Path
 ) -> None:
-    server = serve(hang=3.0, retry_after="0.02", idempotent=True)
+    server = serve(hang=1.0, retry_after="0.02", idempotent=True)
     retry = RetryPolicy(attempts=6, first=0.005, longest=0.02)
 
     def connected() -> Client:
         return connect(
-            server, directory=tmp_path, retry=retry, concurrency=CONCURRENCY, timeout=1.0
+            server, directory=tmp_path, retry=retry, concurrency=CONCURRENCY, timeout=0.3
         )
 
     client = connected()
@@ -68,14 +71,14 @@ def test_every_call_is_answered_or_fails_by_name(
     resumed = connected()
     with ThreadPoolExecutor(2 * CONCURRENCY) as pool:
         second = list(pool.map(lambda n: outcome(resumed, n), range(CALLS)))
-    kept = [pair for pair in zip(first, second, strict=True) if pair[0] != "failed"]
-    assert all(before == after for before, after in kept)
+    recorded = [pair for pair in zip(first, second, strict=True) if pair[0] != "failed"]
+    assert all(before == after for before, after in recorded)
     paid_twice = [key for key, times in server.answered.items() if times > 1]
     assert paid_twice == []
     # Nor are answers billed twice that a cut connection lost: they came again under their key.
     assert server.outcomes["repeated"] > 0
     billed = Counter(stable_hash(body) for body in server.billed)
     assert max(billed.values()) == 1
-    asked = {stable_hash(body) for body in server.bodies}
-    assert set(server.answered) <= asked
+    requests = {stable_hash(body) for body in server.bodies}
+    assert set(server.answered) <= requests
     assert len(read_calls(tmp_path)) == len({call.key for call in read_calls(tmp_path)})

@@ -21,8 +21,8 @@ def call(text: str) -> Call:
 
 
 def only_file(cache: Path) -> Path:
-    (found,) = cache.iterdir()
-    return found
+    (recording,) = cache.iterdir()
+    return recording
 
 
 class TestACacheThatOthersFill:
@@ -56,10 +56,10 @@ class TestACacheThatOthersFill:
         only_file(tmp_path).write_bytes(b"x" * (len(whole) - 1) + b"\n")
         writer.add(call("2"))
         assert reader.find(call("1").key) is not None
-        found = reader.find(call("2").key)
-        assert found is not None
-        assert found.text == "reply to 2"
-        assert not found.paid
+        result = reader.find(call("2").key)
+        assert result is not None
+        assert result.text == "reply to 2"
+        assert not result.paid
 
     def test_a_line_that_is_still_being_written_is_read_once_it_is_whole(
         self, tmp_path: Path

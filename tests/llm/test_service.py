@@ -42,9 +42,9 @@ class TestRetryAfter:
 
     def test_is_given_as_a_date(self) -> None:
         date = email.utils.formatdate(time.time() + 120, usegmt=True)
-        found = retry_after({"retry-after": date})
-        assert found is not None
-        assert 115 < found <= 120
+        result = retry_after({"retry-after": date})
+        assert result is not None
+        assert 115 < result <= 120
 
     def test_as_a_date_is_waited_for(self, serve: Serve, connect: Connect) -> None:
         server = serve()
@@ -95,8 +95,8 @@ class TestStatuses:
         client = connect(server)
         for _ in range(2):
             assert client.model("m").complete(ask("x")).text == "half \ufffd of one"
-        asked = [body for body in server.bodies if body["messages"][-1]["content"] == "x"]
-        assert len(asked) == 1
+        requests = [body for body in server.bodies if body["messages"][-1]["content"] == "x"]
+        assert len(requests) == 1
 
     def test_an_unknown_parameter_fails_one_call_only(self, serve: Serve, connect: Connect) -> None:
         server = serve()
@@ -191,16 +191,16 @@ class TestSecrets:
     def test_are_cut_out_of_what_is_said(self, key: str, url: str, hidden: list[str]) -> None:
         connection = Connection(url, key)
         for words in hidden:
-            said = connection.redact(f"It was {words}.")
-            assert "[key]" in said
-            assert (key or "w0rd") not in said
-            assert "b2c3" not in said
+            message = connection.redact(f"It was {words}.")
+            assert "[key]" in message
+            assert (key or "w0rd") not in message
+            assert "b2c3" not in message
 
     @pytest.mark.parametrize("key", ["", "none", "EMPTY", "ollama", "lm-studio", "not-needed"])
     def test_words_that_stand_in_for_a_key_are_none(self, key: str) -> None:
         connection = Connection("https://host/v1?api-version=2024-02-01", key)
-        said = f"The key {key} of 2024-02-01 is a word like ollama."
-        assert connection.redact(said) == said
+        message = f"The key {key} of 2024-02-01 is a word like ollama."
+        assert connection.redact(message) == message
 
     def test_a_url_is_shown_without_them(self) -> None:
         assert bare_url("https://me:pw@host:8443/v1?key=k") == "https://host:8443/v1"
@@ -240,8 +240,8 @@ class TestWhatIsKnownOfServers:
                 lambda n: client.model("m").complete(ask(f"{n}"), sampling=sampling).text, range(16)
             )
             assert all(replies)
-        found = client.capabilities("m")
-        assert not found.top_p
+        result = client.capabilities("m")
+        assert not result.top_p
         assert {call.attempts for call in read_calls(tmp_path)} == {1}
 
     def test_in_a_damaged_file_is_said(self, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
-from ldm.memory import Built, Memory, build, environments, generations, inspect
+from ldm.memory import BuildResult, Memory, build, environments, generations, inspect
 from ldm.memory.exchange import export
 from ldm.memory.formation import FormationOptions
 from ldm.memory.store import STAGING, writing
@@ -31,9 +31,9 @@ TWELVE = expert_trajectories()
 MORE = expert_trajectories(options=ToyOptions(tasks=20))
 
 
-def make(place: Path, given: Sequence[Trajectory] = TWELVE, **options: Any) -> Built:
+def make(place: Path, trajectories: Sequence[Trajectory] = TWELVE, **options: Any) -> BuildResult:
     embedder: Embedder = options.pop("embedder", None) or BagOfWords()
-    return build(str(place), given, embedder, OfflineReasoner, **options)
+    return build(str(place), trajectories, embedder, OfflineReasoner, **options)
 
 
 def exported(place: Path) -> bytes:
@@ -76,11 +76,11 @@ class TestAFirstBuild:
         assert len(texts) == len(set(texts))
 
     def test_reports_progress_and_the_seconds_of_each_stage(self, tmp_path: Path) -> None:
-        told: list[tuple[str, int, int]] = []
-        built = make(tmp_path, on_progress=lambda *report: told.append(report))
+        reports: list[tuple[str, int, int]] = []
+        built = make(tmp_path, on_progress=lambda *report: reports.append(report))
         assert list(built.seconds) == ["embed", "form", "store", "check"]
         for stage in ("embed", "form"):
-            done = [(d, total) for name, d, total in told if name == stage]
+            done = [(d, total) for name, d, total in reports if name == stage]
             assert [d for d, _ in done] == sorted(d for d, _ in done)
             assert done[-1][0] == done[-1][1]
 
@@ -266,7 +266,7 @@ def stopped_at(moment: int) -> Iterator[Callable[[], int]]:
 NEVER = -1
 
 
-def at_every_write(prepared: Path | None, work: Callable[[Path], Built], place: Path) -> None:
+def at_every_write(prepared: Path | None, work: Callable[[Path], BuildResult], place: Path) -> None:
     """Stop `work` before each of its writes; resumed, it ends in the same memory each time.
 
     prepared: a memory to begin with. What readers meet meanwhile is that memory, none or the new
@@ -315,7 +315,7 @@ class TestAnInterruptedBuild:
     def test_that_rebuilds_does_so_too(self, tmp_path: Path) -> None:
         # With fewer episodes than before, so that leftovers would show.
         make(tmp_path / "before", EIGHT)
-        rebuild = partial(make, given=EIGHT[:4], options=SMALL, rebuild=True)
+        rebuild = partial(make, trajectories=EIGHT[:4], options=SMALL, rebuild=True)
         at_every_write(tmp_path / "before", rebuild, tmp_path)
 
     def test_embeds_no_text_again(self, tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ def test_a_round_trip_gives_the_same_bytes_and_the_same_recalls(
 def test_all_generations_travel_and_an_imported_memory_grows(toy: Path, tmp_path: Path) -> None:
     more = expert_trajectories(options=ToyOptions(tasks=20))
     place, copy, file = str(tmp_path / "a"), str(tmp_path / "b"), tmp_path / "m.jsonl.gz"
-    for given in (more[:12], more[:16]):
-        build(place, given, BagOfWords(), OfflineReasoner)
+    for trajectories in (more[:12], more[:16]):
+        build(place, trajectories, BagOfWords(), OfflineReasoner)
     export(place, "toy", file)
     import_memory(copy, file, BagOfWords())
     assert generations(copy, "toy") == generations(place, "toy")
@@ -100,25 +100,25 @@ def misspelt(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (without("tuple"), "incomplete or was changed"),
         (without("batch"), "incomplete or was changed"),
-        (without("generation"), "no exported memory"),
+        (without("generation"), "not an exported memory"),
         (reworded, "incomplete or was changed"),
-        (lambda _: [], "no exported memory"),
+        (lambda _: [], "not an exported memory"),
     ],
     ids=["a tuple less", "a batch less", "no generation", "another action", "empty"],
 )
 def test_a_file_that_was_changed_is_refused(
     spoil: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
-    said: str,
+    message: str,
     exported: Path,
     tmp_path: Path,
 ) -> None:
     lines = [json.loads(line) for line in exported.read_text().splitlines()]
     exported.write_text("".join(json.dumps(line) + "\n" for line in spoil(lines)))
-    with pytest.raises(MemoryStoreError, match=said) as refused:
+    with pytest.raises(MemoryStoreError, match=message) as refused:
         import_memory(str(tmp_path / "copy"), exported, BagOfWords())
     assert refused.value.remedy
     assert not (tmp_path / "copy").exists()

@@ -49,7 +49,7 @@ def brute_force(memory: Memory, goal: str, observation: str, k: int) -> list[tup
         g, o = cells[row.batch]
         scope = 2 if row.goal_type != g else 1 if row.observation_type != o else 0
         scored.append((scope, -round(similarity, 6), row.tuple.id, row.tuple))
-    found: list[tuple[str, float]] = []
+    results: list[tuple[str, float]] = []
     trajectories, texts = set(), set()
     ranked = sorted(scored, key=lambda entry: entry[:3])
     for spread in (True, False):
@@ -59,18 +59,18 @@ def brute_force(memory: Memory, goal: str, observation: str, k: int) -> list[tup
                 continue
             trajectories.add(source.trajectory_id)
             texts.add(text)
-            found.append((tuple_id, -negative))
-    return found[:k]
+            results.append((tuple_id, -negative))
+    return results[:k]
 
 
 class TestSearch:
     @pytest.mark.parametrize(("goal", "observation"), QUERIES)
     @pytest.mark.parametrize("k", [1, 5, 100])
     def test_is_exact(self, goal: str, observation: str, k: int, memory: Memory) -> None:
-        found = memory.retrieve(goal, observation, k)
+        recalls = memory.retrieve(goal, observation, k)
         expected = brute_force(memory, goal, observation, k)
-        assert [recall.tuple.id for recall in found] == [tuple_id for tuple_id, _ in expected]
-        assert np.allclose([r.similarity for r in found], [s for _, s in expected], atol=2e-6)
+        assert [recall.tuple.id for recall in recalls] == [tuple_id for tuple_id, _ in expected]
+        assert np.allclose([r.similarity for r in recalls], [s for _, s in expected], atol=2e-6)
 
     def test_gives_at_most_k(self, memory: Memory) -> None:
         for k in (1, 2, 3):
@@ -80,15 +80,17 @@ class TestSearch:
         assert len(memory.retrieve(*QUERIES[0])) == 5
 
     def test_no_trajectory_comes_twice_before_all_have_come_once(self, memory: Memory) -> None:
-        found = [recall.tuple.trajectory_id for recall in memory.retrieve(*QUERIES[0], 100)]
-        different = len(set(found))
-        assert different < len(found)
-        assert len(set(found[:different])) == different
+        trajectory_ids = [
+            recall.tuple.trajectory_id for recall in memory.retrieve(*QUERIES[0], 100)
+        ]
+        different = len(set(trajectory_ids))
+        assert different < len(trajectory_ids)
+        assert len(set(trajectory_ids[:different])) == different
 
     def test_gives_at_most_one_per_text(self, memory: Memory) -> None:
-        found = memory.retrieve(*QUERIES[0], 100)
-        sources = [recall.tuple for recall in found]
-        assert len({(s.goal, s.observation, s.action) for s in sources}) == len(found)
+        recalls = memory.retrieve(*QUERIES[0], 100)
+        sources = [recall.tuple for recall in recalls]
+        assert len({(s.goal, s.observation, s.action) for s in sources}) == len(recalls)
 
     def test_finds_a_recorded_state_first(self, memory: Memory) -> None:
         for row in memory.rows[::7]:
@@ -109,10 +111,10 @@ class TestSearch:
         assert widened == set(order)
 
     def test_within_a_scope_the_most_similar_come_first(self, memory: Memory) -> None:
-        found = memory.retrieve(*QUERIES[1], 100)
-        found = found[: len({recall.tuple.trajectory_id for recall in found})]
+        recalls = memory.retrieve(*QUERIES[1], 100)
+        recalls = recalls[: len({recall.tuple.trajectory_id for recall in recalls})]
         for mark in ("", "goal type", "batch"):
-            similar = [recall.similarity for recall in found if recall.fallback == mark]
+            similar = [recall.similarity for recall in recalls if recall.fallback == mark]
             assert similar == sorted(similar, reverse=True)
 
     def test_names_batch_and_types(self, memory: Memory) -> None:
@@ -122,9 +124,9 @@ class TestSearch:
             assert recall.observation_type in goal_type.observation_types
 
     def test_may_be_limited_to_batches(self, memory: Memory) -> None:
-        found = memory.retrieve(*QUERIES[0], 100, batches=["wash-1"])
-        assert {recall.batch for recall in found} == {"wash-1"}
-        assert {recall.tuple.kind for recall in found} == {"wash"}
+        recalls = memory.retrieve(*QUERIES[0], 100, batches=["wash-1"])
+        assert {recall.batch for recall in recalls} == {"wash-1"}
+        assert {recall.tuple.kind for recall in recalls} == {"wash"}
 
     def test_ties_are_broken_by_id(self, tmp_path: Path) -> None:
         def same(number: int) -> Trajectory:
@@ -133,9 +135,9 @@ class TestSearch:
 
         build(str(tmp_path), [same(n) for n in range(9)], BagOfWords(), OfflineReasoner)
         memory = Memory.open(str(tmp_path), "room", embedder=BagOfWords())
-        found = memory.retrieve("open it", "A door.", 9)
-        assert len({recall.similarity for recall in found}) == 1
-        ids = [recall.tuple.id for recall in found]
+        recalls = memory.retrieve("open it", "A door.", 9)
+        assert len({recall.similarity for recall in recalls}) == 1
+        ids = [recall.tuple.id for recall in recalls]
         assert ids == sorted(ids)
         assert [r.tuple.id for r in memory.retrieve("open it", "A door.", 4)] == ids[:4]
 
@@ -152,8 +154,8 @@ class TestKinds:
 
     def test_mixed_batches_answer_for_every_kind(self, tmp_path: Path) -> None:
         options = FormationOptions(batch_size=4, batching="mixed")
-        given = expert_trajectories()
-        build(str(tmp_path), given, BagOfWords(), OfflineReasoner, options=options)
+        trajectories = expert_trajectories()
+        build(str(tmp_path), trajectories, BagOfWords(), OfflineReasoner, options=options)
         memory = Memory.open(str(tmp_path), "toy", embedder=BagOfWords())
         for kind in ("the", "a washed"):
             batches = memory.batches_for(f"put {kind} fig in the basket")
@@ -161,8 +163,8 @@ class TestKinds:
 
     def test_the_number_of_batches_can_be_limited(self, tmp_path: Path) -> None:
         options = FormationOptions(batch_size=2)
-        given = expert_trajectories()
-        build(str(tmp_path), given, BagOfWords(), OfflineReasoner, options=options)
+        trajectories = expert_trajectories()
+        build(str(tmp_path), trajectories, BagOfWords(), OfflineReasoner, options=options)
         memory = Memory.open(str(tmp_path), "toy", embedder=BagOfWords())
         goal = "put the fig in the basket"
         assert memory.batches_for(goal) == ("fetch-1", "fetch-2", "fetch-3")
@@ -172,10 +174,10 @@ class TestKinds:
 class TestAReasonerThatClassifies:
     def test_decides_which_cell_is_searched_first(self, memory: Memory) -> None:
         reasoner = Contrary()
-        found = memory.retrieve(*QUERIES[1], 1, classifier=reasoner)
+        recalls = memory.retrieve(*QUERIES[1], 1, classifier=reasoner)
         index = next(b for b in memory.batches if b.id == "wash-1")
-        assert found[0].goal_type == index.goal_types[-1].name
-        assert found[0].observation_type == index.goal_types[-1].observation_types[-1]
+        assert recalls[0].goal_type == index.goal_types[-1].name
+        assert recalls[0].observation_type == index.goal_types[-1].observation_types[-1]
         assert [text for text, _ in reasoner.asked] == list(QUERIES[1])
 
     def test_sees_names_examples_and_unit_centroids(self, memory: Memory) -> None:
@@ -225,15 +227,16 @@ for query in QUERIES:
 """
 
 
+@pytest.mark.process
 def test_memory_and_recalls_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
-    said = []
+    outputs = []
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", SCRIPT, str(tmp_path / seed)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        said.append(done.stdout)
-    assert said[0] == said[1]
-    assert "Recall(" in said[0]
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1]
+    assert "Recall(" in outputs[0]
 
 
 def test_a_snapshot_is_what_the_store_holds(toy: Path, memory: Memory) -> None:

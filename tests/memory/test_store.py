@@ -91,8 +91,8 @@ class TestReading:
 
     def test_tuples_that_were_moved_are_noticed(self, copy: Path) -> None:
         tuples = collections(copy)["ldm.toy.tuples"]
-        found = tuples.get(limit=1, include=["metadatas"])
-        tuples.update(ids=found["ids"], metadatas=[{**found["metadatas"][0], "batch": "wash-9"}])
+        rows = tuples.get(limit=1, include=["metadatas"])
+        tuples.update(ids=rows["ids"], metadatas=[{**rows["metadatas"][0], "batch": "wash-9"}])
         with pytest.raises(MemoryStoreError, match="damaged"):
             inspect(str(copy), "toy")
 
@@ -235,13 +235,15 @@ def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
 
 class TestDisks:
-    @pytest.mark.parametrize("size", ["8k", "300k", "400k"])
+    @pytest.mark.parametrize(
+        "size", ["8k", *(pytest.param(s, marks=pytest.mark.process) for s in ("300k", "400k"))]
+    )
     def test_a_full_one_is_named_and_with_more_space_the_build_goes_on(
         self, size: str, mount: Callable[[str], Path], toy: Path, tmp_path: Path
     ) -> None:
         place = mount(f"size={size}")
-        said = self.made_by_another_process(place / "memory")
-        assert "the disk is full. Free space and run it again." in said
+        output = self.made_by_another_process(place / "memory")
+        assert "the disk is full. Free space and run it again." in output
         subprocess.run(["mount", "-o", "remount,size=20m", str(place)], check=True)
         if (place / "memory" / store.DATABASE).exists():
             assert environments(str(place / "memory")) == ()
@@ -326,11 +328,11 @@ class TestAServer:
         for number, location in enumerate((server, str(toy))):
             export(location, "toy", tmp_path / f"{number}.jsonl")
         assert (tmp_path / "0.jsonl").read_bytes() == (tmp_path / "1.jsonl").read_bytes()
-        found = [
+        recalls = [
             Memory.open(location, "toy", embedder=BagOfWords()).retrieve("put the fig", "A shelf.")
             for location in (server, str(toy))
         ]
-        assert found[0] == found[1]
+        assert recalls[0] == recalls[1]
 
     def test_grows_by_generations_and_starts_over(self, server: str) -> None:
         make(server)

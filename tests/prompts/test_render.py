@@ -10,12 +10,12 @@ from ldm.llm import Message
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """Prompt files that exist only in the test: name with suffix → text."""
-    made: dict[str, str] = {}
+    templates: dict[str, str] = {}
     environment = prompts._environment()
-    monkeypatch.setattr(environment, "loader", DictLoader(made))
+    monkeypatch.setattr(environment, "loader", DictLoader(templates))
     monkeypatch.setattr(environment, "cache", None)
     prompts._template.cache_clear()
-    yield made
+    yield templates
     prompts._template.cache_clear()
 
 

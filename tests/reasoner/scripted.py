@@ -48,8 +48,8 @@ class Scripted:
         assert schema is not None
         self.asked.append(messages)
         self.forms.append(schema)
-        said = self._reply(messages[-1].content)
-        text = said if isinstance(said, str) else json.dumps(said)
+        reply = self._reply(messages[-1].content)
+        text = reply if isinstance(reply, str) else json.dumps(reply)
         value, _ = form_of(schema).read(text)
         usage = Usage(1, len(messages[-1].content), 0, len(text))
         return Completion(text, usage, value, malformed=value is None)
@@ -82,21 +82,21 @@ def steps_wanted(question: str) -> list[int]:
     return [int(number) for number in re.findall(r"after step (\d+)", question.rsplit("\n", 1)[-1])]
 
 
-def step_notes(question: str, **said: Any) -> dict[str, Any]:
+def step_notes(question: str, **fields: Any) -> dict[str, Any]:
     """Notes on the steps that a prompt asks for, each with its action; empty where it asks none.
 
-    said: what they say else, {n} for the number of the step and {before} for the one before it.
+    fields: what they say else, {n} for the number of the step and {before} for the one before it.
     """
     acted = dict(re.findall(r"Step (\d+): (.*)", question))
 
-    def told(value: Any, number: int) -> Any:
+    def filled(value: Any, number: int) -> Any:
         return value.format(n=number, before=number - 1) if isinstance(value, str) else value
 
     blank = {"found": "", "held": "", "complete": 0}
     return {
         f"after_step_{n}": {
             "action": acted[str(n)],
-            **{name: told(value, n) for name, value in {**blank, **said}.items()},
+            **{name: filled(value, n) for name, value in {**blank, **fields}.items()},
         }
         for n in steps_wanted(question)
     }
@@ -104,6 +104,6 @@ def step_notes(question: str, **said: Any) -> dict[str, Any]:
 
 def items_in(question: str) -> list[str]:
     """The numbered items of a prompt for types."""
-    found = re.search(r"<items>\n(.*?)\n</items>", question, re.DOTALL)
-    assert found is not None
-    return [line.partition(". ")[2] for line in found[1].splitlines()]
+    match = re.search(r"<items>\n(.*?)\n</items>", question, re.DOTALL)
+    assert match is not None
+    return [line.partition(". ")[2] for line in match[1].splitlines()]

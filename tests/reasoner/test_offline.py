@@ -133,7 +133,7 @@ def test_it_does_the_same_in_invented_words() -> None:
     }  # fmt: skip
 
     def renamed(text: str) -> str:
-        return re.sub(r"[a-z]+", lambda found: names.get(found.group(), found.group()), text)
+        return re.sub(r"[a-z]+", lambda match: names.get(match.group(), match.group()), text)
 
     def past_of(past: Past) -> Past:
         return tuple((renamed(seen), renamed(action)) for seen, action in past)
@@ -176,18 +176,18 @@ def test_a_tuple_in_another_dialect_is_read_anew() -> None:
 
 class TestHistories:
     def test_the_assessment_says_what_was_done_with_each_thing_of_the_goal(self) -> None:
-        said = REASONER.assess(KNIFE, HELD, "You hold the knife 1.")
-        assert said == "put: not yet; knife: take; table: not yet"
+        assessment = REASONER.assess(KNIFE, HELD, "You hold the knife 1.")
+        assert assessment == "put: not yet; knife: take; table: not yet"
 
     def test_the_summary_merges_runs_of_the_same_action(self) -> None:
-        said = REASONER.summarize(KNIFE, SEARCHED, "In box 2 you see nothing.")
-        assert said == "go to box 1, box 2"
+        summary = REASONER.summarize(KNIFE, SEARCHED, "In box 2 you see nothing.")
+        assert summary == "go to box 1, box 2"
 
     def test_a_long_past_is_cut_from_its_beginning(self) -> None:
         past: Past = tuple(("x", f"open{n} box {n}") for n in range(30))
-        said = REASONER.summarize(KNIFE, past, "x")
-        assert said.startswith("(18 earlier); ")
-        assert "open29" in said
+        summary = REASONER.summarize(KNIFE, past, "x")
+        assert summary.startswith("(18 earlier); ")
+        assert "open29" in summary
 
     def test_without_a_past_there_is_nothing_to_sum_up(self) -> None:
         assert REASONER.summarize(KNIFE, (), START) == ""
@@ -216,15 +216,15 @@ class TestClusters:
     @pytest.mark.parametrize("count", [1, 2, 3, 8, 60, 400])
     def test_are_a_partition_with_unique_names(self, count: int) -> None:
         texts = [f"thing {n % 7} of {n}" for n in range(count)]
-        found = cluster(texts, BagOfWords().embed(texts))
-        assert len(found.assignment) == count
-        assert set(found.assignment) == set(range(len(found.names)))
-        assert len(set(found.names)) == len(found.names) <= 12
+        clustering = cluster(texts, BagOfWords().embed(texts))
+        assert len(clustering.assignment) == count
+        assert set(clustering.assignment) == set(range(len(clustering.names)))
+        assert len(set(clustering.names)) == len(clustering.names) <= 12
 
     def test_equal_vectors_are_no_problem(self) -> None:
         texts = [f"text {n}" for n in range(40)]
-        found = cluster(texts, np.tile(BagOfWords().embed(["x"]), (40, 1)))
-        assert set(found.assignment) == set(range(len(found.names)))
+        clustering = cluster(texts, np.tile(BagOfWords().embed(["x"]), (40, 1)))
+        assert set(clustering.assignment) == set(range(len(clustering.names)))
 
     def test_a_text_belongs_to_the_nearest_centroid(self) -> None:
         vectors = BagOfWords().embed(["red apple", "fast car"])
@@ -241,7 +241,7 @@ def test_decisions_do_not_depend_on_the_hash_seed() -> None:
         "        state = State(SPOON, History(past=past), 'In box 2 a spoon 2.', actions)\n"
         "        print(REASONER.propose(state, RECALLS, 9))"
     )
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", script],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
@@ -251,8 +251,8 @@ def test_decisions_do_not_depend_on_the_hash_seed() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(said) == 1
-    assert "Proposal" in said.pop()
+    assert len(outputs) == 1
+    assert "Proposal" in outputs.pop()
 
 
 #: Words that only an environment would know; there is no use for them in a method.
@@ -280,11 +280,11 @@ def test_the_code_holds_no_word_of_any_environment() -> None:
 def test_weighing_tells_the_share_and_the_support_of_each_action() -> None:
     actions = ("go to shelf 1", "take spoon 1 from table 1")
     state = State(SPOON, History(), "You are at table 1. On it you see: spoon 1.", actions)
-    found = REASONER.weigh(state, RECALLS, 5)
+    agreements = REASONER.weigh(state, RECALLS, 5)
     answer = REASONER.act(state, RECALLS)
-    assert found[0].action == answer.action
-    assert found[0].share == pytest.approx(answer.proposals[0].confidence)
-    assert sum(one.share for one in found) == pytest.approx(1)
-    assert 1 <= sum(one.recalls for one in found) <= len(RECALLS)
-    assert REASONER.weigh(state, RECALLS, 1) == found[:1]
+    assert agreements[0].action == answer.action
+    assert agreements[0].share == pytest.approx(answer.proposals[0].confidence)
+    assert sum(one.share for one in agreements) == pytest.approx(1)
+    assert 1 <= sum(one.recalls for one in agreements) <= len(RECALLS)
+    assert REASONER.weigh(state, RECALLS, 1) == agreements[:1]
     assert REASONER.weigh(state, (), 3) == ()

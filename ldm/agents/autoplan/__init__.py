@@ -1,7 +1,7 @@
 """AutoPlan (Ouyang & Li, arXiv 2305.15064): follow the plan that was optimised for a kind of task.
 
-No demonstrations. `ldm.explore.autoplan` optimises the plans; `plans` keeps them; `formaliser`
-puts what the model wants to do into the environment's grammar.
+No demonstrations. `optimiser` makes the plans; `plans` keeps them; `formaliser` puts what the model
+wants to do into the environment's grammar.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.games import ENV, kind_of
-from ldm.envs.wrong import Wrong
+from ldm.envs.field_errors import FieldError
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory
 
@@ -31,8 +31,8 @@ def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Probl
     """
     try:
         return _trajectory(line)
-    except Wrong as wrong:
-        return Problem(file, number, wrong.field, str(wrong))
+    except FieldError as error:
+        return Problem(file, number, error.field, str(error))
 
 
 def _trajectory(line: Mapping[str, Any]) -> Trajectory:
@@ -53,33 +53,33 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
 
 def _task(game: object, goal: str) -> Task:
     if not isinstance(game, str):
-        raise Wrong("game", "missing or not a text")
+        raise FieldError("game", "missing or not a text")
     if game.count("/") != 2:
-        raise Wrong("game", f"not of the form split/task/trial: {game!r}")
+        raise FieldError("game", f"not of the form split/task/trial: {game!r}")
     kind = kind_of(game)
     if not kind:
-        raise Wrong("game", f"unknown task kind in the folder name {game.split('/')[1]!r}")
+        raise FieldError("game", f"unknown task kind in the folder name {game.split('/')[1]!r}")
     if not goal:
-        raise Wrong("conversations.0.value", f"has no line {texts.TASK!r}")
+        raise FieldError("conversations.0.value", f"has no line {texts.TASK!r}")
     return Task(id=game, env=ENV, split=game.split("/")[0], goal=goal, kind=kind)
 
 
 def _messages(conversation: object) -> list[str]:
     """The texts of a conversation, human first, speakers in turn, with at least one action."""
     if not isinstance(conversation, Sequence) or isinstance(conversation, str):
-        raise Wrong("conversations", "missing or not a list")
+        raise FieldError("conversations", "missing or not a list")
     said = []
     for i, message in enumerate(conversation):
         where = f"conversations.{i}"
         if not isinstance(message, Mapping):
-            raise Wrong(where, "not an object with from and value")
+            raise FieldError(where, "not an object with from and value")
         expected = _SPEAKERS[i % 2]
         if message.get("from") != expected:
-            raise Wrong(f"{where}.from", f"should be {expected!r}, as speakers take turns")
+            raise FieldError(f"{where}.from", f"should be {expected!r}, as speakers take turns")
         text = message.get("value")
         if not isinstance(text, str) or not text.strip():
-            raise Wrong(f"{where}.value", "missing, empty or not a text")
+            raise FieldError(f"{where}.value", "missing, empty or not a text")
         said.append(text)
     if len(said) < 2:
-        raise Wrong("conversations", "has no action")
+        raise FieldError("conversations", "has no action")
     return said

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ldm.envs.field_errors import FieldError, line_object, text_in
 from ldm.envs.textcraft.recipes import Book, Recipe, name_of, words
-from ldm.envs.wrong import Wrong, line_object, text_in
 from ldm.errors import LdmError
 from ldm.records import Problem, numbered_lines
 from ldm.types import Task, stable_hash, stable_seed
@@ -136,28 +136,28 @@ def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
         try:
             game = _stored(line, book, known_recipes)
             if game.task.id in task_ids:
-                raise Wrong("id", f"{line['id']!r} is there twice")
-        except Wrong as wrong:
-            yield Problem(str(path), number, wrong.field, str(wrong))
+                raise FieldError("id", f"{line['id']!r} is there twice")
+        except FieldError as error:
+            yield Problem(str(path), number, error.field, str(error))
             continue
         task_ids.add(game.task.id)
         yield game
 
 
 def _stored(line: Mapping[str, Any], book: Book, known_recipes: Mapping[str, Recipe]) -> Game:
-    """Return the game in a line. Raise Wrong.
+    """Return the game in a line. Raise FieldError.
 
     known_recipes: the recipes by their words.
     """
     name, goal, listing = (text_in(line, field) for field in ("id", "goal", "commands"))
     item = name_of(goal.removeprefix("craft ").removesuffix("."))
     if not goal.startswith("craft ") or item not in book.recipes:
-        raise Wrong("goal", f"{goal!r} is no goal that a recipe makes")
+        raise FieldError("goal", f"{goal!r} is no goal that a recipe makes")
     if not listing.startswith(f"{_HEADING}\n"):
-        raise Wrong("commands", f"does not start with {_HEADING!r} and a new line")
+        raise FieldError("commands", f"does not start with {_HEADING!r} and a new line")
     recipe_lines = [text for text in listing.splitlines()[1:] if text.strip()]
     if unknown_line := next((text for text in recipe_lines if text not in known_recipes), None):
-        raise Wrong("commands", f"{unknown_line!r} is no recipe of the game")
+        raise FieldError("commands", f"{unknown_line!r} is no recipe of the game")
     if all(known_recipes[text].item != item for text in recipe_lines):
-        raise Wrong("commands", f"holds no recipe for {item!r}")
+        raise FieldError("commands", f"holds no recipe for {item!r}")
     return Game(_task(STORED, name, item, goal, book), item, listing.rstrip("\n"))

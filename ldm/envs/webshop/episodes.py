@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ldm.envs.field_errors import FieldError, number_in, text_in
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.render import INVALID
 from ldm.envs.webshop.sessions import ENV, SPLIT
-from ldm.envs.wrong import Wrong, number_in, text_in
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory, stable_hash
 
@@ -38,18 +38,18 @@ def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Probl
     """
     try:
         return _trajectory(line)
-    except Wrong as wrong:
-        return Problem(file, number, wrong.field, str(wrong))
+    except FieldError as error:
+        return Problem(file, number, error.field, str(error))
 
 
 def _trajectory(line: Mapping[str, Any]) -> Trajectory:
     goal = text_in(line, "instruction").strip()
     reward = number_in(line, "reward")
     if not 0 <= reward <= 1:
-        raise Wrong("reward", f"not between 0 and 1: {reward}")
+        raise FieldError("reward", f"not between 0 and 1: {reward}")
     told = line.get("steps")
     if not isinstance(told, list) or not told:
-        raise Wrong("steps", "missing, empty or not a list")
+        raise FieldError("steps", "missing, empty or not a list")
     exchanges = [_exchange(step, number) for number, step in enumerate(told)]
     opening = exchanges.pop(0)[1] if exchanges[0][0] == "reset" else ""
     steps: list[Step] = []
@@ -58,7 +58,7 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
             steps.append(Step("", "", thought=thought[1].strip()))
             continue
         if action == "reset":
-            raise Wrong("steps", "starts anew in the middle")
+            raise FieldError("steps", "starts anew in the middle")
         bought = action.lower() == _BOUGHT and not observation.startswith(INVALID)
         seen = "" if bought or _SCORE.search(observation) else observation
         valid = not observation.startswith(INVALID)
@@ -66,7 +66,7 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
         if bought:
             break
     if not any(step.action for step in steps):
-        raise Wrong("steps", "has no action")
+        raise FieldError("steps", "has no action")
     if not any(step.reward for step in steps):  # no purchase is recorded, whatever it earned
         last = max(i for i, step in enumerate(steps) if step.action)
         steps[last] = replace(steps[last], reward=reward)
@@ -84,10 +84,10 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
 def _exchange(step: object, number: int) -> tuple[str, str]:
     where = f"steps.{number}"
     if not isinstance(step, Mapping):
-        raise Wrong(where, "not an object with action and observation")
+        raise FieldError(where, "not an object with action and observation")
     observation = step.get("observation")
     if not isinstance(observation, str):
-        raise Wrong(f"{where}.observation", "missing or not a text")
+        raise FieldError(f"{where}.observation", "missing or not a text")
     action = text_in(step, "action", f"{where}.action").strip()
     return action, observation.strip("\n")
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from ldm.envs.field_errors import FieldError, line_object, number_in, text_in
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.catalogue import Files, Product
 from ldm.envs.webshop.pages import Layout, Page, Session, nodes
 from ldm.envs.webshop.render import bracket
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
-from ldm.envs.wrong import Wrong, line_object, number_in, text_in
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory
 
@@ -77,8 +77,8 @@ def scan(
                 present = event.session
                 sessions.setdefault(present, []).append(event)
                 continue
-            except Wrong as wrong:
-                found = Problem(file, number, wrong.field, str(wrong))
+            except FieldError as error:
+                found = Problem(file, number, error.field, str(error))
                 present = _session_of(found_url) if (found_url := _url(text)) else present
         bad.add(present)
         yield found
@@ -103,21 +103,21 @@ def _url(text: str) -> str:
 def _event(line: Mapping[str, Any], number: int) -> Event:
     page = text_in(line, "page")
     if page not in _PAGES:
-        raise Wrong("page", f"not one of {', '.join(_PAGES)}: {page!r}")
+        raise FieldError("page", f"not one of {', '.join(_PAGES)}: {page!r}")
     goal = line.get("goal")
     if not isinstance(goal, Mapping):
-        raise Wrong("goal", "missing or not an object")
+        raise FieldError("goal", "missing or not an object")
     instruction = text_in(goal, "instruction_text", "goal.instruction_text")
     url = text_in(line, "url")
     session = _session_of(url)
     if not session:
-        raise Wrong("url", f"names no session: {url!r}")
+        raise FieldError("url", f"names no session: {url!r}")
     view = Session(0, instruction, page)
     if page == "index":
         return Event(number, session, goal, view)
     content = line.get("content")
     if not isinstance(content, Mapping):
-        raise Wrong("content", "missing or not an object")
+        raise FieldError("content", "missing or not an object")
     if page == "search_results":
         listed = tuple(_texts(content, "search_result_asins"))
         view = replace(view, query=_query(content), at=_page_number(content))
@@ -129,7 +129,7 @@ def _event(line: Mapping[str, Any], number: int) -> Event:
     if page == "item_sub_page":
         parts = _parts(url)
         if len(parts) <= _SUB_AT or not parts[_SUB_AT]:
-            raise Wrong("url", f"names no sub-page: {url!r}")
+            raise FieldError("url", f"names no sub-page: {url!r}")
         view = replace(view, sub=parts[_SUB_AT].capitalize())
     return Event(number, session, goal, view)
 
@@ -150,7 +150,7 @@ def _texts(content: Mapping[str, Any], name: str) -> list[str]:
     if isinstance(value, str):
         value = _literal(value)
     if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-        raise Wrong(f"content.{name}", "missing or not a list of texts")
+        raise FieldError(f"content.{name}", "missing or not a list of texts")
     return value
 
 
@@ -168,7 +168,7 @@ def _page_number(content: Mapping[str, Any]) -> int:
     except ValueError:
         number = None
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= LAST_PAGE:
-        raise Wrong("content.page", f"not a page number: {value!r:.40}")
+        raise FieldError("content.page", f"not a page number: {value!r:.40}")
     return number
 
 
@@ -179,7 +179,7 @@ def _options(content: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, Mapping) or not all(
         isinstance(part, str) for pair in value.items() for part in pair
     ):
-        raise Wrong("content.options", "missing or not an object of texts")
+        raise FieldError("content.options", "missing or not an object of texts")
     return tuple(value.items())
 
 
@@ -193,7 +193,7 @@ def _literal(text: str) -> Any:
 def _reward(line: Mapping[str, Any]) -> float:
     reward = number_in(line, "reward")
     if not 0 <= reward <= 1:
-        raise Wrong("reward", f"not between 0 and 1: {reward}")
+        raise FieldError("reward", f"not between 0 and 1: {reward}")
     return reward
 
 

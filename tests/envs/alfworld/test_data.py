@@ -96,7 +96,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
     handler = partial(Quiet, directory=str(served))
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=running.serve_forever)
+    thread = threading.Thread(target=running.serve_forever, args=(0.02,))
     thread.start()
     yield f"http://127.0.0.1:{running.server_port}/games.zip"
     running.shutdown()

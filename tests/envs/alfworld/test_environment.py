@@ -33,6 +33,7 @@ class TestOwnGames(EnvironmentContract):
     tasks = 2
 
 
+@pytest.mark.official
 class TestOfficialEngine(EnvironmentContract):
     name = "alfworld"
     split = "demo_test"

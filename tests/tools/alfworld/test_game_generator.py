@@ -57,18 +57,19 @@ def test_rooms_have_only_things_that_can_lie_there() -> None:
 def test_the_shipped_episodes_are_those_of_the_expert() -> None:
     shipped = records.read(CHECKOUT / "data/trajectories/alfworld/demo_train.jsonl", Trajectory)
     env = ALFWorld()
-    for told in shipped[::12]:
-        assert solve(env, told.task, seed=SEED) == told
+    for episode in shipped[::12]:
+        assert solve(env, episode.task, seed=SEED) == episode
     env.close()
 
 
 def test_the_expert_searches_rather_than_knows() -> None:
     """Some first visit is in vain, and closed places are opened before they are looked into."""
     shipped = records.read(CHECKOUT / "data/trajectories/alfworld/demo_train.jsonl", Trajectory)
-    verbs = [[step.action.split()[0] for step in told.steps] for told in shipped]
-    assert sum(told.index("take") > 1 for told in verbs if "take" in told) > len(shipped) / 3
-    assert any("open" in told for told in verbs)
-    assert all(step.valid for told in shipped for step in told.steps)
+    episodes = [[step.action.split()[0] for step in episode.steps] for episode in shipped]
+    late = [verbs for verbs in episodes if "take" in verbs and verbs.index("take") > 1]
+    assert len(late) > len(shipped) / 3
+    assert any("open" in verbs for verbs in episodes)
+    assert all(step.valid for episode in shipped for step in episode.steps)
 
 
 def test_an_expert_that_fails_says_so() -> None:

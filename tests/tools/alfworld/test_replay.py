@@ -34,6 +34,7 @@ def test_real_episodes_replay_with_every_observation_equal_and_end_in_success(
     assert replay_official_games(options, recorded) == []
 
 
+@pytest.mark.official
 def test_they_do_in_the_official_engine(shared_data: Path, recorded: list[Trajectory]) -> None:
     options = ALFWorldOptions(data=str(shared_data / "alfworld"), engine="official")
     assert replay_official_games(options, recorded[::45]) == []

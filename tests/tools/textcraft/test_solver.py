@@ -43,7 +43,7 @@ def recipes_of(*texts: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("item", "shown", "expected"),
+    ("item", "listing", "expected"),
     [
         # Seven sticks take seven crafts from bamboo, three from a log.
         (
@@ -82,9 +82,9 @@ def recipes_of(*texts: str) -> list[str]:
     ],
 )
 def test_it_takes_the_fewest_actions(
-    book: Book, item: str, shown: list[str], expected: tuple[str, ...]
+    book: Book, item: str, listing: list[str], expected: tuple[str, ...]
 ) -> None:
-    recipes = [recipe for text in shown if (recipe := parsed_recipe(text))]
+    recipes = [recipe for text in listing if (recipe := parsed_recipe(text))]
     assert plan(item, recipes, book) == expected
 
 

@@ -45,9 +45,9 @@ def unpacked(name: str) -> Any:
 
 def test_the_shipped_files_are_those_that_the_generator_makes(shop: Shop) -> None:
     nouns = {item["name"]: item["title_nouns"] for item in unpacked("items_shuffle.json.gz")}
-    made = files(with_nouns(shop, nouns))
-    assert made == {name: (OWN_DATA / name).read_bytes() for name in made}
-    assert sum(map(len, made.values())) < 300_000
+    contents = files(with_nouns(shop, nouns))
+    assert contents == {name: (OWN_DATA / name).read_bytes() for name in contents}
+    assert sum(map(len, contents.values())) < 300_000
     assert all(nouns.values())
 
 
@@ -56,7 +56,7 @@ def test_it_is_large_and_varied(shop: Shop) -> None:
     assert len({item["category"] for item in shop.items}) == 12
     assert len({item["asin"] for item in shop.items}) == len(shop.items)
     assert len({item["name"] for item in shop.items}) > 0.7 * len(shop.items)
-    goals = [goal for found in shop.instructions.values() for goal in found]
+    goals = [goal for instructions in shop.instructions.values() for goal in instructions]
     assert len(goals) >= 400
     assert len({goal["instruction"] for goal in goals}) > 0.95 * len(goals)
     assert any(item["pricing"].count("$") == 2 for item in shop.items)
@@ -68,13 +68,17 @@ def test_another_seed_makes_another_shop(shop: Shop) -> None:
 
 
 def test_a_product_says_the_attributes_that_it_has_and_no_others(shop: Shop) -> None:
-    types = {one.query: one for department in DEPARTMENTS for one in department.product_types}
+    types = {
+        product_type.query: product_type
+        for department in DEPARTMENTS
+        for product_type in department.product_types
+    }
     for item in shop.items:
-        said = " ".join([item["name"], item["full_description"], *item["small_description"]])
-        own = shop.attributes[item["asin"]]["attributes"]
-        assert all(trait in said.lower() for trait in own), item["name"]
-        others = set(types[item["query"]].traits) - set(own)
-        assert not any(trait in said.lower() for trait in others), item["name"]
+        text = " ".join([item["name"], item["full_description"], *item["small_description"]])
+        attributes = shop.attributes[item["asin"]]["attributes"]
+        assert all(trait in text.lower() for trait in attributes), item["name"]
+        others = set(types[item["query"]].traits) - set(attributes)
+        assert not any(trait in text.lower() for trait in others), item["name"]
 
 
 def test_every_attribute_is_said_in_words_that_hold_it() -> None:
@@ -103,8 +107,8 @@ def test_goals_ask_for_what_their_product_has(shop: Shop) -> None:
         offered = {entry["value"] for values in options.values() for entry in values}
         assert set(goal["instruction_options"]) <= offered
         assert set(goal["instruction_attributes"]) <= set(shop.attributes[asin]["attributes"])
-        for wanted in (*goal["instruction_options"], *goal["instruction_attributes"]):
-            assert wanted in goal["instruction"], goal["instruction"]
+        for request in (*goal["instruction_options"], *goal["instruction_attributes"]):
+            assert request in goal["instruction"], goal["instruction"]
 
 
 @pytest.mark.parametrize("goals", ["synthetic", "human"])
@@ -120,8 +124,8 @@ def test_the_shipped_sessions_are_those_of_the_expert(
     env: WebShop, sessions: list[Trajectory]
 ) -> None:
     by_id = {task.id: task for task in env.tasks("demo_train")}
-    for told in sessions[::20]:
-        assert solve(env, by_id[told.task.id], seed=SEED) == told
+    for session in sessions[::20]:
+        assert solve(env, by_id[session.task.id], seed=SEED) == session
 
 
 def test_the_expert_shops_as_a_careful_person_does(sessions: list[Trajectory]) -> None:
@@ -131,22 +135,24 @@ def test_the_expert_shops_as_a_careful_person_does(sessions: list[Trajectory]) -
     first = Counter(t.steps[0].action for t in sessions)
     assert all(action.startswith("search[") for action in first)
     assert not any(t.task.goal in t.steps[0].action for t in sessions)
-    done = Counter(step.action for t in sessions for step in t.steps)
-    assert done["click[Buy Now]"] == len(sessions)
-    assert min(done["click[Features]"], done["click[Description]"], done["click[< Prev]"]) > 0
+    actions = Counter(step.action for t in sessions for step in t.steps)
+    assert actions["click[Buy Now]"] == len(sessions)
+    assert (
+        min(actions["click[Features]"], actions["click[Description]"], actions["click[< Prev]"]) > 0
+    )
     assert any(len(t.steps) > 15 for t in sessions)
 
 
 def test_no_session_shows_a_reward(sessions: list[Trajectory]) -> None:
-    for told in sessions:
-        assert all(step.reward == 0.0 for step in told.steps[:-1])
-        assert told.steps[-1].observation == ""
-        assert not any("score" in s.observation.lower() for s in told.steps)
+    for session in sessions:
+        assert all(step.reward == 0.0 for step in session.steps[:-1])
+        assert session.steps[-1].observation == ""
+        assert not any("score" in s.observation.lower() for s in session.steps)
 
 
 def test_key_words_leave_out_how_one_asks() -> None:
-    asked = "i am looking for a set of towels in size large, and price lower than 40.00 dollars"
-    assert key_words(asked) == ["towel", "large"]
+    request = "i am looking for a set of towels in size large, and price lower than 40.00 dollars"
+    assert key_words(request) == ["towel", "large"]
 
 
 def test_the_expert_refuses_pages_that_it_cannot_read(tmp_path: Path) -> None:

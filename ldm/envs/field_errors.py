@@ -1,4 +1,4 @@
-"""What importers of other formats share: reading a line, and saying which field is wrong."""
+"""Helpers of all importers: read a line as JSON, and name the field that does not fit."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Any
 from ldm.records import Problem
 
 
-class Wrong(Exception):
-    """A field that is not as the format has it."""
+class FieldError(Exception):
+    """A field that does not have the type or the value that its format demands.
+
+    field: its path within the line, as "goal" or "steps.3.action".
+    """
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -19,25 +22,28 @@ class Wrong(Exception):
 
 
 def line_object(text: str, file: str, number: int) -> Mapping[str, Any] | Problem:
-    """The JSON object in a line, or what is wrong with it."""
+    """Return the JSON object in line `number` of `file`, or the problem with the line."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         return Problem(file, number, "", f"not JSON: {getattr(error, 'msg', error)}")
-    return found if isinstance(found, dict) else Problem(file, number, "", "not a JSON object")
+    return value if isinstance(value, dict) else Problem(file, number, "", "not a JSON object")
 
 
 def text_in(line: Mapping[str, Any], name: str, path: str = "") -> str:
-    """The text in field `name`, with something in it. Raises Wrong."""
+    """Return the text in field `name`; raise FieldError where it is missing, blank or no text.
+
+    path: how the error names the field; "" for `name`.
+    """
     value = line.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise Wrong(path or name, "missing, empty or not a text")
+        raise FieldError(path or name, "missing, empty or not a text")
     return value
 
 
 def number_in(line: Mapping[str, Any], name: str) -> float:
-    """The finite number in field `name`. Raises Wrong."""
+    """Return the finite number in field `name`; raise FieldError where there is none."""
     value = line.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        raise Wrong(name, "missing or not a number")
+        raise FieldError(name, "missing or not a number")
     return float(value)

@@ -1,7 +1,7 @@
-"""Reading a state without a model: its entities, and the part that each plays.
+"""The entities of a state, read from its texts without a model, and the part that each plays.
 
 A command is read as a frame with slots ("take _ from _") filled by entities. Nothing here knows a
-word of any environment: an entity is a word sequence that commands share with what was read, and
+word of any environment: an entity is a sequence of words that commands share with observations, and
 the only vocabulary is a list of English function words.
 """
 
@@ -34,36 +34,36 @@ Roles = Mapping[str, int]
 
 @lru_cache(maxsize=50_000)
 def words(text: str) -> tuple[str, ...]:
-    """The words of `text`, in lower case."""
+    """Return the words of `text`, in lower case."""
     return tuple(_WORD.findall(text.lower()))
 
 
 @lru_cache(maxsize=50_000)
 def phrases(text: str) -> frozenset[Entity]:
-    """The sequences of up to LONGEST_NAME words that no function word starts or ends."""
-    found = words(text)
+    """Return the sequences of up to LONGEST_NAME words without a function word at either end."""
+    tokens = words(text)
     return frozenset(
-        found[i:j]
-        for i in range(len(found))
-        if found[i] not in FUNCTION_WORDS
-        for j in range(i + 1, min(i + LONGEST_NAME, len(found)) + 1)
-        if found[j - 1] not in FUNCTION_WORDS
+        tokens[i:j]
+        for i in range(len(tokens))
+        if tokens[i] not in FUNCTION_WORDS
+        for j in range(i + 1, min(i + LONGEST_NAME, len(tokens)) + 1)
+        if tokens[j - 1] not in FUNCTION_WORDS
     )
 
 
 @lru_cache(maxsize=50_000)
 def numbered(text: str) -> frozenset[Entity]:
-    """The entities of `text` that are written as a word and a number ("drawer 3")."""
+    """Return the entities of `text` that are written as a word and a number ("drawer 3")."""
     return frozenset(p for p in phrases(text) if len(p) == 2 and p[1].isdigit())
 
 
 def name_of(entity: Entity) -> Entity:
-    """What kind of thing an entity is: its words without a final number."""
+    """Return an entity's words without a final number: the kind of thing it is."""
     return entity[:-1] if len(entity) > 1 and entity[-1].isdigit() else entity
 
 
 def role_of(name: Entity, roles: Roles) -> int:
-    """The role of the last word of `name` that has one, 0 where none has."""
+    """Return the role of the last word of `name` that has one, 0 where none has."""
     return next((roles[word] for word in reversed(name) if word in roles), 0)
 
 
@@ -77,25 +77,29 @@ class Command:
 
     @property
     def verb(self) -> str:
+        """The first word, in lower case."""
         return self.frame.partition(" ")[0]
 
 
 def read_command(action: str, known: Iterable[Set[Entity]]) -> Command:
-    """Read `action` given the phrases of the texts seen so far; its first word is the verb."""
-    seen = tuple(known)
-    found = words(action)
-    frame, entities = list(found[:1]), []
+    """Read an action as a command; its first word is the verb.
+
+    known: the phrases of each text seen so far; the longest that matches becomes an entity.
+    """
+    texts = tuple(known)
+    tokens = words(action)
+    frame, entities = list(tokens[:1]), []
     i = 1
-    while i < len(found):
-        for j in range(min(i + LONGEST_NAME, len(found)), i, -1):
-            phrase = found[i:j]
-            if any(phrase in text for text in seen):
+    while i < len(tokens):
+        for j in range(min(i + LONGEST_NAME, len(tokens)), i, -1):
+            phrase = tokens[i:j]
+            if any(phrase in text for text in texts):
                 frame.append("_")
                 entities.append(phrase)
                 i = j
                 break
         else:
-            frame.append(found[i])
+            frame.append(tokens[i])
             i += 1
     return Command(action, " ".join(frame), tuple(entities))
 
@@ -125,9 +129,10 @@ class Part:
 
 
 class Situation:
-    """A state with its past, read once: which entities there are and what happened to each."""
+    """A state with its past, read once: its entities, and what happened to each of them."""
 
     def __init__(self, goal: str, past: Past, observation: str) -> None:
+        """Read a state; past: the pairs (observation, action) before the present `observation`."""
         self.goal = words(goal)
         self.texts = (goal, *(seen for seen, _ in past), observation)
         self.past: list[Command] = []
@@ -144,34 +149,35 @@ class Situation:
 
     def _record(self, command: Command, after: str) -> None:
         self.past.append(command)
+        distinct = tuple(dict.fromkeys(command.entities))  # a reply may repeat one a thousand times
         for slot, entity in enumerate(command.entities):
             event = f"{command.frame}:{slot}"
             self._events.setdefault(entity, []).append(event)
             self._after[entity] = after
-            others = ((event, other) for other in command.entities if other != entity)
+            others = ((event, other) for other in distinct if other != entity)
             self._joined.setdefault(entity, []).extend(others)
 
     def read(self, action: str) -> Command:
-        """`action` as a command in this situation."""
+        """Read `action` as a command in this situation."""
         return read_command(action, self._known)
 
     def entities(self) -> frozenset[Entity]:
-        """Everything that was acted on, is written with a number, or that the goal names."""
+        """Return all that was acted on, is written with a number or is named by the goal."""
         goal_words = frozenset((word,) for word in self.goal if word not in FUNCTION_WORDS)
         return frozenset(self._events).union(goal_words, *(numbered(t) for t in self.texts))
 
     def head_words(self) -> set[str]:
-        """The last word of the name of all that was acted on or is written with a number."""
-        found = {name_of(entity)[-1] for entity in self._events}
-        return found.union(*({e[0] for e in numbered(text)} for text in self.texts))
+        """Return the last name word of all that was acted on or is written with a number."""
+        heads = {name_of(entity)[-1] for entity in self._events}
+        return heads.union(*({e[0] for e in numbered(text)} for text in self.texts))
 
     def roles(self, lexicon: Set[str]) -> Roles:
-        """The things that the goal names, given the words that name things."""
+        """Return the roles of the things that the goal names; lexicon: words that name things."""
         things = [w for w in self.goal if w in lexicon or _singular(w) in lexicon]
         return {word: len(things) - i for i, word in reversed(list(enumerate(things)))}
 
     def part(self, entity: Entity, roles: Roles) -> Part:
-        """The part that `entity` plays here."""
+        """Return the part that `entity` plays here."""
         events = self._events.get(entity, [])
         after = self._after.get(entity)
         beside: set[int] = set()
@@ -190,17 +196,20 @@ class Situation:
         )
 
     def scene(self, roles: Roles) -> frozenset[tuple[str, int]]:
-        """The goal's things in view: (what was last done with it, role)."""
-        found = set()
+        """Return, for the goal's things in view, what was last done with each, and its role."""
+        scene = set()
         for phrase in self._in_view:
             role = role_of(name_of(phrase), roles)
             if role and name_of(phrase) != phrase:
                 events = self._events.get(phrase)
-                found.add((events[-1] if events else "", role))
-        return frozenset(found)
+                scene.add((events[-1] if events else "", role))
+        return frozenset(scene)
 
     def progress(self, roles: Roles) -> frozenset[tuple[str, int, int]]:
-        """What was done with the goal's things: (frame and slot, role, how often, at most 2)."""
+        """Return what was done with the goal's things.
+
+        Each item is (frame and slot, role, how often), counted up to 2.
+        """
         counts: dict[tuple[str, int], int] = {}
         for entity, events in self._events.items():
             if role := role_of(name_of(entity), roles):
@@ -209,11 +218,11 @@ class Situation:
         return frozenset((event, role, times) for (event, role), times in counts.items())
 
     def surface(self, entity: Entity) -> str:
-        """`entity` as it was written in what was read, its plain words where it was not."""
+        """Return `entity` as the latest text spells it, its words where no text does."""
         pattern = re.compile(r"\b" + r"\W+".join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
         for text in reversed(self.texts):
-            if found := pattern.search(text):
-                return found.group()
+            if match := pattern.search(text):
+                return match.group()
         return " ".join(entity)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ldm.agents.autoplan.optimiser import AutoPlanSettings, Workplace, cleaned, draw, optimise
 from ldm.agents.autoplan.plans import Experience
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
-from ldm.explore.autoplan import AutoPlanSettings, Workplace, cleaned, draw, optimise
 from ldm.llm import LLM
 from ldm.runs import Manifest, Run, create, open_run
 from ldm.types import Task

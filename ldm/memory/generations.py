@@ -1,4 +1,8 @@
-"""Generations after the first: what a refinement adds, and the way back."""
+"""The generations of a memory: list them, add what refinement found, go back to an earlier one.
+
+Generation 0 is the formed memory; each later one adds trajectories (`ldm.memory.build`) or the
+tuples of a refinement (LDM² §3.3, Memory Enhancement).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,19 @@ from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory.building import OnProgress, StagedEmbedder
 from ldm.memory.index import Generation, IndexedTuple
-from ldm.memory.store import digest, writing
+from ldm.memory.store import digest, reading, writing
+
+
+def generations(location: str, env: str) -> tuple[Generation, ...]:
+    """List the generations of an environment's memory, oldest first.
+
+    location: a directory or the http(s) address of a Chroma server.
+
+    Returns an empty tuple where `location` is a memory, but has none of `env`.
+    Raises MemoryStoreError where there is no memory at `location`.
+    """
+    with reading(location) as store:
+        return store.generations(env)
 
 
 def extend(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -22,11 +38,21 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
     settings: Mapping[str, str],
     on_progress: OnProgress = lambda *_: None,
 ) -> Generation:
-    """Make the generation after `base`, which must be the newest: its tuples and `rows`.
+    """Add `rows` to the memory as the generation after `base`, which must be the newest one.
 
-    rows: in cells of batches that exist, of the generation to be made; what the memory holds
-    already is left out. Readers see the new generation once it is whole; done twice, it is there
-    once. Raises MemoryStoreError where the memory has changed since `base`.
+    This is LDM²'s Memory Enhancement (§3.3): new tuples go into the present types of batches that
+    exist. Tuples that the memory holds already are left out. Readers see the new generation once it
+    is complete, and a call repeated after an interruption adds nothing twice.
+
+    location: a directory or the http(s) address of a Chroma server.
+    rows: tuples of generation `base.number + 1` in cells of batches that exist (`Memory.place`).
+    embedder: the one that the memory was built with.
+    tasks: ids of the tasks that were explored, whether or not they yielded a tuple.
+    settings: how the tuples were found, for `Generation.settings`.
+    on_progress: called with (stage, done, total) as texts are embedded.
+
+    Returns the new generation.
+    Raises MemoryStoreError where the memory has changed since `base` or has another embedder.
     """
     env, number = base.env, base.number + 1
     base.check_embedder(embedder.name)
@@ -53,7 +79,7 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
                 f"explored, and the newest is {newest} now.",
                 f"Go back with `ldm memory rollback {base.number}`, or explore again.",
             )
-        store.drop_after(env, base.number)  # leftovers of one that was interrupted
+        store.drop_after(env, base.number)  # what an interrupted call left behind
         staged = StagedEmbedder(embedder, None)
         texts = {text for row in new.values() for text in (row.tuple.goal, row.tuple.observation)}
         staged.prepare(sorted(texts), on_progress)
@@ -63,9 +89,12 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
 
 
 def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
-    """Make generation `number` the newest again; the ones that went, oldest first.
+    """Make generation `number` the newest again, and remove the later ones for good.
 
-    Raises MemoryStoreError where there is no such generation.
+    location: a directory or the http(s) address of a Chroma server.
+
+    Returns the removed generations, oldest first.
+    Raises MemoryStoreError where there is no memory or no such generation.
     """
     with writing(location) as store:
         present = store.generations(env)

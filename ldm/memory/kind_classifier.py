@@ -1,4 +1,4 @@
-"""The task kind of a goal, learned from the goals that the memory knows the kinds of.
+"""The classifier of task kinds, trained on the goals in the memory, whose kinds are known.
 
 Embeddings are no help here: "cool some egg" is nearer to "heat some egg" than to "cool a pan". So
 the words decide, by logistic regression.
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 
 class KindClassifier:
-    """Goal → kind."""
+    """A function from a goal to its task kind."""
 
     def __init__(self, goals: Sequence[str], kinds: Sequence[str]) -> None:
-        """Learn from n goals and their n kinds, in any order."""
+        """Train on n goals (at least one) and their n kinds; their order makes no difference."""
         examples = sorted(set(zip(goals, kinds, strict=True)))
-        self._only = examples[0][1] if len({kind for _, kind in examples}) == 1 else None
-        if self._only is None:
+        self._only_kind = examples[0][1] if len({kind for _, kind in examples}) == 1 else None
+        if self._only_kind is None:
             from sklearn.feature_extraction.text import CountVectorizer
             from sklearn.linear_model import LogisticRegression
             from sklearn.pipeline import make_pipeline
@@ -27,5 +27,7 @@ class KindClassifier:
             self._model.fit([goal for goal, _ in examples], [kind for _, kind in examples])
 
     def __call__(self, goal: str) -> str:
-        """The most probable kind of `goal`."""
-        return self._only if self._only is not None else str(self._model.predict([goal])[0])
+        """Return the most probable kind of `goal`."""
+        if self._only_kind is not None:
+            return self._only_kind
+        return str(self._model.predict([goal])[0])

@@ -10,19 +10,16 @@ import re
 import pytest
 
 from ldm.reasoner import State
-from ldm.reasoner.labels import (
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.page_votes import PagePrecedent, PageWeights, compose, poll
+from ldm.reasoner.pages import (
     Page,
-    PagePrecedent,
-    PageWeights,
-    compose,
     descriptions,
     labels_of,
-    named,
-    poll,
+    named_labels,
+    named_share,
     read_call,
-    wanted_on,
 )
-from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import History, Past, Recall, StateActionTuple, stable_hash
 from tests.embedder import BagOfWords
 
@@ -32,8 +29,8 @@ WEIGHTS = PageWeights()
 
 def listing(*things: str) -> str:
     """A page with buttons and things, each with a code of its own and a description below."""
-    shown = (f"[{code(text)}] \n{text} " for text in things)
-    return "\n".join(["[Leave] ", "Found \n[More] ", *shown])
+    entries = (f"[{code(text)}] \n{text} " for text in things)
+    return "\n".join(["[Leave] ", "Found \n[More] ", *entries])
 
 
 def code(text: str) -> str:
@@ -94,8 +91,8 @@ TAPPED: Past = (*OPENED, (LEOPARD, "tap[black]"))
 
 class TestImitation:
     def test_a_question_is_made_up_of_the_words_that_people_kept(self) -> None:
-        made = chosen(WISH, (), START, MEMORY, (f"ask[{WISH}]",))
-        assert made == "ask[spotted leopard black]"
+        action = chosen(WISH, (), START, MEMORY, (f"ask[{WISH}]",))
+        assert action == "ask[spotted leopard black]"
 
     def test_of_a_list_it_opens_what_is_described_as_wanted(self) -> None:
         assert chosen(WISH, SEARCHED, PAGE, MEMORY, LISTED) == BEST
@@ -158,10 +155,10 @@ class TestReading:
         )  # fmt: skip
 
     def test_a_description_is_what_stands_below_a_label_alone_on_its_line(self) -> None:
-        found = descriptions(
+        texts = descriptions(
             "[a] [b] \nboth \n[c] \nA cat [new] \n$3 \n[d] \n[e] \nA dog \ntwo [f]"
         )
-        assert found == {"c": "A cat [new] \n$3 ", "e": "A dog "}
+        assert texts == {"c": "A cat [new] \n$3 ", "e": "A dog "}
 
     @pytest.mark.parametrize(
         ("label", "goal", "share"),
@@ -172,11 +169,11 @@ class TestReading:
     def test_the_goal_names_a_label_by_its_words_in_a_row(
         self, label: str, goal: str, share: float
     ) -> None:
-        assert named(label, goal) == share
+        assert named_share(label, goal) == share
 
     def test_a_label_within_a_longer_one_that_is_meant_is_not(self) -> None:
         page = "[Leave] \nsize [4][4 inch][6]"
-        assert wanted_on(page, "a nail of 4 inch") == {
+        assert named_labels(page, "a nail of 4 inch") == {
             "leave": 0.0, "4": 0.5, "4 inch": 1.0, "6": 0.0,
         }  # fmt: skip
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ldm.errors import LdmError
@@ -62,8 +61,3 @@ def _parsed(name: str, text: str, hint: Any, owner: str) -> Any:
         raise LdmError(
             f"{name}={text} does not fit the {owner}: {message}.", f"Change --set {name}=…."
         ) from error
-
-
-def full_location(memory: str) -> str:
-    """Return the memory's place as a run records it, to be resumed from any directory."""
-    return memory if "://" in memory else str(Path(memory).expanduser().absolute())

@@ -1,10 +1,10 @@
-"""Imitation by analogy: each recalled action votes for the present actions that resemble it.
+"""Votes by analogy between entities: a recalled action votes for present actions that resemble it.
 
 A recalled action and a present one are alike when their frames are equal and the entities in their
-slots play the same parts (`ldm.reasoner.situation`). A recall's voice is louder the more similar
-its text, the closer its progress towards the goal, and the closer what it had in view. So a
-recalled "take the knife" votes for taking the spatula that the present goal is about, if it is in
-view, and not for taking what has already been put away.
+slots play the same parts (`ldm.reasoner.entities`). A recall's vote weighs more, the more similar
+its text, its progress towards the goal and what it had in view are. So a recalled "take the knife"
+votes for taking the spatula that the present goal is about, if it is in view, and not for taking
+what has already been put away.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Sequence, Set
 from dataclasses import dataclass
 from itertools import product
 
-from ldm.reasoner.situation import Command, Entity, Part, Roles, Situation, name_of
+from ldm.reasoner.entities import Command, Entity, Part, Roles, Situation, name_of
 from ldm.reasoner.voting import Ballot, Poll
 
 #: How many entities may fill one slot where the admissible actions are unknown.
@@ -29,9 +29,9 @@ class Weights:
 
     The first eight multiply a vote once for every entity whose part differs in that respect;
     `repeat` once for every time the action was already done, beyond how often it had been done when
-    the recalled one was. `text`, `progress` and `scene` are the rates at which a recall's voice
-    falls off with the distance of its text, progress and view. `rarity` is the power with which
-    common frames lose their say in progress.
+    the recalled one was. `text`, `progress` and `scene` are the rates at which a recall's weight
+    falls with the distance of its text, progress and view. `rarity` is the power with which
+    common frames count less in progress.
     """
 
     role: float = 0.05
@@ -51,7 +51,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Precedent:
-    """A recalled situation with what was done in it and the similarity of its text."""
+    """A recalled situation, the action taken in it, and the similarity of its text."""
 
     situation: Situation
     command: Command
@@ -64,11 +64,11 @@ def poll(
     precedents: Sequence[Precedent],
     weights: Weights,
 ) -> Poll:
-    """How the precedents vote on the admissible actions.
+    """Let the precedents vote on the admissible actions.
 
     Where `admissible` is None, the candidates are the recalled actions with their entities replaced
-    by present ones that play the same parts. Candidates are of the same sort where frame, parts and
-    repetitions are equal.
+    by present ones that play the same parts. Candidates belong to the same group where frame, parts
+    and repetitions are equal.
     """
     if not precedents:
         return Poll((), (), ())
@@ -82,8 +82,8 @@ def poll(
     candidates = [present.read(text) for text in texts]
     parts = [tuple(present.part(e, roles) for e in c.entities) for c in candidates]
     ballots = []
-    for precedent, voice in zip(
-        precedents, _voices(present, precedents, roles_in, weights), strict=True
+    for precedent, weight in zip(
+        precedents, _vote_weights(present, precedents, roles_in, weights), strict=True
     ):
         situation, command = precedent.situation, precedent.command
         theirs = tuple(situation.part(e, roles_in(situation)) for e in command.entities)
@@ -94,13 +94,13 @@ def poll(
                 continue
             alike = math.prod(map(_likeness, parts[i], theirs, [weights] * len(theirs)))
             likeness[i] = alike * weights.repeat ** max(0, done[candidate.text] - repeats)
-        ballots.append(Ballot(voice, tuple(likeness)))
-    sorts = tuple((c.frame, parts[i], done[c.text]) for i, c in enumerate(candidates))
-    return Poll(tuple(texts), sorts, tuple(ballots))
+        ballots.append(Ballot(weight, tuple(likeness)))
+    groups = tuple((c.frame, parts[i], done[c.text]) for i, c in enumerate(candidates))
+    return Poll(tuple(texts), groups, tuple(ballots))
 
 
 def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
-    """In (0, 1]: how alike two parts are. Names count only for what the goal does not name."""
+    """Return how alike two parts are, in (0, 1]; names count only for what the goal omits."""
     alike = 1.0
     if mine.role != theirs.role:
         alike *= w.role
@@ -122,34 +122,34 @@ def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
     return alike
 
 
-def _voices(
+def _vote_weights(
     present: Situation,
     precedents: Sequence[Precedent],
     roles_in: Callable[[Situation], Roles],
     w: Weights,
 ) -> list[float]:
-    """The say of each precedent, in (0, 1]."""
+    """Return the weight of each precedent's vote, in (0, 1]."""
     # Progress must not drown in what is done all the time: a frame counts the less, the more often
     # it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
     uses = Counter(command.frame for p in precedents for command in p.situation.past)
 
-    def telling(event: str) -> float:
+    def rarity(event: str) -> float:
         frame = event.rpartition(":")[0]
         return float((1 + uses[frame] / len(precedents)) ** -w.rarity)
 
     roles = roles_in(present)
     progress, scene = present.progress(roles), present.scene(roles)
     nearest = max(p.similarity for p in precedents)
-    voices = []
+    vote_weights = []
     for p in precedents:
         theirs = roles_in(p.situation)
         distance = (
             w.text * (nearest - p.similarity)
-            + w.progress * (1 - _overlap(progress, p.situation.progress(theirs), telling))
-            + w.scene * (1 - _overlap(scene, p.situation.scene(theirs), telling))
+            + w.progress * (1 - _overlap(progress, p.situation.progress(theirs), rarity))
+            + w.scene * (1 - _overlap(scene, p.situation.scene(theirs), rarity))
         )
-        voices.append(math.exp(-distance))
-    return voices
+        vote_weights.append(math.exp(-distance))
+    return vote_weights
 
 
 def _overlap(
@@ -157,7 +157,7 @@ def _overlap(
     theirs: Set[tuple[str, *tuple[Hashable, ...]]],
     weight: Callable[[str], float],
 ) -> float:
-    """Weighted Jaccard index in [0, 1] of sets of (event, …); 1 where both are empty."""
+    """Return the weighted Jaccard index in [0, 1] of sets of (event, …); 1 if both are empty."""
     # math.fsum does not depend on the order of a set, which differs from process to process.
     union = math.fsum(weight(item[0]) for item in mine | theirs)
     return math.fsum(weight(item[0]) for item in mine & theirs) / union if union else 1.0
@@ -166,7 +166,7 @@ def _overlap(
 def _roles_by_lexicon(
     present: Situation, admissible: Sequence[str], precedents: Sequence[Precedent]
 ) -> Callable[[Situation], Roles]:
-    """Goal roles, read in every situation with the same notion of which words name things."""
+    """Return a function to a situation's goal roles, with one lexicon for all situations."""
     commands = [present.read(a) for a in admissible] + [p.command for p in precedents]
     lexicon = present.head_words()
     for precedent in precedents:
@@ -183,7 +183,7 @@ def _carried_over(
     roles_in: Callable[[Situation], Roles],
     weights: Weights,
 ) -> list[str]:
-    """The recalled actions in the present's entities; distinct, the most similar recall's first."""
+    """Return the recalled actions with present entities: distinct, the best recall's first."""
     roles = roles_in(present)
     mine = {entity: present.part(entity, roles) for entity in sorted(present.entities())}
     carried: dict[str, None] = {}
@@ -198,17 +198,17 @@ def _carried_over(
             ranked = sorted(mine, key=lambda e: (-alike[e], e[-1].isdigit() != numbers))
             options.append(ranked[:FILLERS])
         for fillers in product(*options):
-            carried[_refilled(command, fillers, present)] = None
+            carried[_with_fillers(command, fillers, present)] = None
     return list(carried)
 
 
-def _refilled(command: Command, fillers: Sequence[Entity], present: Situation) -> str:
-    """The text of `command` with its entities replaced, its punctuation kept."""
+def _with_fillers(command: Command, fillers: Sequence[Entity], present: Situation) -> str:
+    """Return the text of `command` with its entities replaced and its punctuation preserved."""
     text, start = command.text, len(command.verb)
     for entity, filler in zip(command.entities, fillers, strict=True):
         pattern = re.compile(r"\b" + r"\W+".join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
-        if found := pattern.search(text, start):
+        if match := pattern.search(text, start):
             surface = present.surface(filler)
-            text = text[: found.start()] + surface + text[found.end() :]
-            start = found.start() + len(surface)
+            text = text[: match.start()] + surface + text[match.end() :]
+            start = match.start() + len(surface)
     return text

@@ -1,0 +1,147 @@
+"""A model's replies: how they are asked for, counted, and matched to what they mean."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from ldm import prompts
+from ldm.errors import ContextTooLong
+from ldm.llm import GREEDY, LLM, Completion
+
+#: Least similarity, in [0, 1], of an answer to the admissible action it is taken for.
+MIN_SIMILARITY = 0.8
+#: What is tried in turn where the model's context is too short: these shares of recalls and texts.
+TEXT_SHARES = (1.0, 0.5, 0.25)
+
+#: What stands between several actions; not in brackets, where words are searched for.
+_SEPARATOR = re.compile(r"\s*;(?![^\[]*\])\s*| and then ")
+
+Match = Literal["exact", "normalised", "closest", "none", "free"]
+T = TypeVar("T")
+
+
+@dataclass
+class ReplyCounts:
+    """Counts of what became of a model's replies, by name. Safe in several threads."""
+
+    _counts: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, name: str) -> None:
+        """Count one more of `name`."""
+        with self._lock:
+            self._counts[name] += 1
+
+    def by_name(self) -> dict[str, int]:
+        """Return the counts so far, sorted by name."""
+        with self._lock:
+            return dict(sorted(self._counts.items()))
+
+
+class Prompter:
+    """Renders prompts, sends them to one model, and counts its replies."""
+
+    def __init__(self, llm: LLM) -> None:
+        self.llm = llm
+        self.counts = ReplyCounts()
+
+    def ask(self, prompt: str, form: type[Any], max_tokens: int, **variables: Any) -> Completion:
+        """Return the model's reply to the prompt `reasoner/PROMPT` with these variables.
+
+        form: the dataclass that the reply fills in; `Completion.value` is None where it does not.
+
+        Raises what `LLM.complete` raises.
+        """
+        completion = self.llm.complete(
+            prompts.render(f"reasoner/{prompt}", **variables),
+            schema=form,
+            sampling=GREEDY,
+            max_tokens=max_tokens,
+        )
+        self.counts.add("replies")
+        if completion.malformed:
+            self.counts.add("malformed")
+        return completion
+
+
+def fit_context(ask: Callable[[float], T]) -> T:
+    """Return the answer to the longest question that fits the model's context.
+
+    ask: asks with a share of the recalls and texts, 1 for all of them.
+
+    Raises ContextTooLong where even the shortest question does not fit.
+    """
+    for share in TEXT_SHARES[:-1]:
+        try:
+            return ask(share)
+        except ContextTooLong:
+            continue
+    return ask(TEXT_SHARES[-1])
+
+
+def fit_context_or_none(ask: Callable[[float], T]) -> T | None:
+    """Return what `fit_context` returns, or None where not even the shortest question fits."""
+    try:
+        return fit_context(ask)
+    except ContextTooLong:
+        return None
+
+
+def salvage_field(text: str, name: str) -> str:
+    """Return field `name` of a reply with broken JSON, or the first line of one in plain text."""
+    if match := re.search(rf'"{name}"\s*:\s*"((?:[^"\\\n]|\\.)*)', text):
+        return match[1].strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines and not lines[0].startswith(("{", "```", "[")) else ""
+
+
+def match_action(answer: str, admissible: Sequence[str] | None) -> tuple[str, Match]:
+    """Return the admissible action that an answer means, and how it was recognised.
+
+    "free" where nothing is known to be admissible, "none" where nothing is similar: then the answer
+    is returned as it is, and the environment may refuse it. Ties keep the order of `admissible`.
+    """
+    answer = " ".join(answer.split())
+    if not admissible:
+        return answer, "free"
+    if answer in admissible:
+        return answer, "exact"
+    normalised = [normalise_action(action) for action in admissible]
+    action = normalise_action(answer)
+    if action not in normalised:  # of several actions the first
+        action = normalise_action(_SEPARATOR.split(answer)[0])
+    if action in normalised:
+        return admissible[normalised.index(action)], "normalised"
+    similarity = [_similarity(action, other) for other in normalised]
+    best = max(range(len(normalised)), key=lambda i: (similarity[i], -i))
+    if similarity[best] >= MIN_SIMILARITY:
+        return admissible[best], "closest"
+    return answer, "none"
+
+
+def _similarity(answer: str, action: str) -> float:
+    """Return how alike two normalised actions are, in [0, 1]; 0 where they surely differ.
+
+    Another number is no slip of the pen but another thing: "cabinet 1" is not "cabinet 2". A name
+    in brackets has to be alike by itself: the verb before it would make "click[large]" and
+    "click[x-large]" one.
+    """
+    from rapidfuzz.distance import Levenshtein
+
+    if re.findall(r"\d+", answer) != re.findall(r"\d+", action):
+        return 0.0
+    similarity = Levenshtein.normalized_similarity(answer, action)
+    names = [text.partition("[")[2] for text in (answer, action)]
+    return min(similarity, Levenshtein.normalized_similarity(*names)) if all(names) else similarity
+
+
+def normalise_action(action: str) -> str:
+    """Remove what models wrap around an action: case, quotes, articles, an "Action:"."""
+    bare = re.sub(r"^\W*(?:next )?(?:action|do|act)\s*:\s*", "", action.lower())
+    bare = re.sub(r"\b(?:the|a|an)\s+", "", bare)
+    return " ".join(re.sub(r"[^\w\[\]<>/$%.,' -]", " ", bare).strip(" .'-").split())

@@ -1,0 +1,239 @@
+"""An environment and an agent of another package are seen by every command, as our own are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm import records
+from ldm.envs import formats
+from ldm.memory import generations
+from ldm.types import Trajectory
+from tests.cli.conftest import Run
+
+MODULE = '''
+"""A depot, and a clerk who works in it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ldm.agents.reporting import Findings, Measure, Reporting, TaskTree
+from ldm.envs.metadata import DataSource, Extra, Fetched, Metadata, ShippedSplits
+from ldm.errors import LdmError
+from ldm.types import Card, Step, Task, TimeStep, Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class DepotOptions:
+    data: str | None = None
+
+
+class Depot:
+    """Fetching crates."""
+
+    card = Card("depot", "Fetch the crate.", ("fetch",), published={"clerk": {"patience": 7}})
+    metadata = Metadata(
+        data=DataSource(__name__, "DEPOT_DATA", "crates.txt", "Buy some crates.", ("few", "many")),
+        shipped=ShippedSplits("demo_learn", "demo_try"),
+        batch_size=2,
+        formats={"depot-slips": __name__},
+        extra=Extra(("crane-driver",), "high shelves", "pip install crane-driver"),
+    )
+    default_split = "try"
+    train_splits = ("learn", "demo_learn")
+    Options = DepotOptions
+
+    def __init__(self, options):
+        self.options = options
+
+    def protocol(self):
+        return {"environment": "depot"}
+
+    def tasks(self, split):
+        if not split.startswith("demo_") and not self.options.data:
+            raise LdmError(f"depot needs data for {split}.", "Get some.")
+        return [Task(f"{split}/{n}", "depot", split, f"crate {n}", "crate") for n in range(3)]
+
+    def reset(self, task):
+        return TimeStep("You are in the depot.", admissible=("fetch",))
+
+    def step(self, action):
+        done = action == "fetch"
+        return TimeStep("There.", float(done), done, ("fetch",), valid=done)
+
+    def localize(self, text):
+        return text
+
+    def fork(self):
+        return Depot(self.options)
+
+    def close(self):
+        pass
+
+
+class Report:
+    problems = ()
+
+    def __init__(self, path):
+        self.count = len((path / "crates.txt").read_text().split())
+
+    def lines(self):
+        yield f"{self.count} crates"
+
+    def as_json(self):
+        return {"crates": self.count}
+
+
+def check(path):
+    return Report(path)
+
+
+def summary(path):
+    return f"crates in {path.name}"
+
+
+def fetch(destination, *, size, url, sha256, progress):
+    destination.mkdir(parents=True)
+    (destination / "crates.txt").write_text("a b" if size == "few" else "a b c d")
+    return [Fetched("0" * 64, False, "crates.txt")]
+
+
+def detect(line):
+    return "slip" in line
+
+
+def parse(line, file, number):
+    task = Task(f"learn/{number}", "depot", "learn", line["slip"], "crate")
+    return Trajectory(task, "Start.", (Step("fetch", "There.", 1.0),), 1.0, True, "human")
+
+
+@dataclass(frozen=True, slots=True)
+class ClerkOptions:
+    patience: int | None = None
+
+
+class Clerk:
+    """Fetches at once."""
+
+    name = "clerk"
+    sees_reward = False
+    needs = ()
+    paper = "a shop floor"
+    Options = ClerkOptions
+    reporting = Reporting(
+        (Measure("haste", "how soon it fetched", lambda result: 1 / result.env_steps),),
+        lambda results: Findings(("Nobody was hurt.",), {"hurt": 0}),
+        lambda result: TaskTree({"parts": "1"}, "undivided", (result.task.goal,)),
+    )
+
+    def __init__(self, options, resources):
+        self.options = options
+
+    def budget(self, card):
+        return self.options.patience or card.published[self.name]["patience"]
+
+    def solve(self, episode):
+        episode.note("budget", steps=episode.budget)
+        with episode.trial():
+            episode.act("fetch")
+'''
+ENTRY_POINTS = """
+[ldm.envs]
+depot = depot_outside:Depot
+broken_depot = depot_outside:Nothing
+
+[ldm.agents]
+clerk = depot_outside:Clerk
+"""
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package that announces an environment and an agent."""
+    site = tmp_path / "site"
+    info = site / "depot_outside-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "depot_outside.py").write_text(MODULE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: depot-outside\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delitem(sys.modules, "depot_outside", raising=False)
+    monkeypatch.delenv("DEPOT_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(formats, "_modules", formats._modules.__wrapped__)  # nothing is remembered
+
+
+@pytest.fixture
+def crates(tmp_path: Path) -> Path:
+    (tmp_path / "crates").mkdir()
+    (tmp_path / "crates" / "crates.txt").write_text("a b c")
+    return tmp_path / "crates"
+
+
+def test_they_are_listed(run: Run) -> None:
+    environments = json.loads(run("envs", "--json").out)
+    assert environments["depot"]["is"] == "Fetching crates."
+    assert "cannot be imported" in environments["broken_depot"]["unusable"]
+    clerk = json.loads(run("agents", "--json").out)["clerk"]
+    assert clerk["published patience"] == {"depot": 7}
+
+
+def test_doctor_looks_at_its_data_and_packages(
+    run: Run, crates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checks() -> dict[str, Any]:
+        return {c["name"]: c for c in json.loads(run("doctor", "--json").out)["checks"]}
+
+    found = checks()
+    assert (found["DEPOT_DATA"]["status"], found["DEPOT_DATA"]["remedy"]) == (
+        "missing",
+        "Buy some crates.",
+    )
+    assert found["crane-driver"]["detail"] == "not installed; only for high shelves"
+    assert found["crane-driver"]["remedy"] == "`pip install crane-driver`"
+    assert "cannot be imported" in found["environment broken_depot"]["detail"]
+    monkeypatch.setenv("DEPOT_DATA", str(crates))
+    assert checks()["DEPOT_DATA"]["detail"] == "crates in crates"
+
+
+@pytest.mark.parametrize("name", ["depot", "depot_outside:Depot"])
+def test_its_data_are_checked_and_downloaded(
+    run: Run, crates: Path, tmp_path: Path, name: str
+) -> None:
+    assert run("data", "check", name, crates).out == "3 crates\n0 problem(s)\n"
+    assert "DEPOT_DATA is not set" in run("data", "check", name).err
+    got = run("data", "get", name, "--size", "many")
+    assert (got.code, "4 crates" in got.out) == (0, True)
+    place = tmp_path / "home" / ".cache" / name.rpartition(":")[2]
+    assert f"export DEPOT_DATA={place}" in got.out
+    assert "choose from few, many" in " ".join(run("data", "get", name, "--size", "x").err.split())
+    assert "2 crates" in run("data", "get", name, "--to", tmp_path / "small").out
+
+
+def test_its_records_become_a_memory_in_batches_of_its_size(run: Run, tmp_path: Path) -> None:
+    slips = [json.dumps({"slip": f"crate {number}"}) for number in range(5)]
+    (tmp_path / "slips.jsonl").write_text("\n".join(slips))
+    done = run("import", "slips.jsonl", "--out", "crates.jsonl")
+    assert done.code == 0, done.err
+    assert len(records.read(tmp_path / "crates.jsonl", Trajectory)) == 5
+    done = run("build-memory", "crates.jsonl", "--json")
+    assert json.loads(done.out)["environments"][0]["batches"] == 3
+    assert generations(".ldm/memory", "depot")[0].settings["batch_size"] == "2"
+
+
+def test_reports_say_what_the_agent_tells(run: Run, tmp_path: Path) -> None:
+    done = run("eval", "--env", "depot", "--split", "demo_try", "--agent", "clerk", "--workers", 1)
+    assert done.code == 0, done.err
+    assert "haste, how soon it fetched, on average: 1.00 (crate 1.00)." in done.out
+    assert "Nobody was hurt." in done.out
+    (run_folder,) = (tmp_path / "runs").iterdir()
+    assert json.loads((run_folder / "summary.json").read_text())["overall"]["haste"] == 1.0
+    episodes = (run_folder / "episodes.jsonl").read_text()
+    assert '"steps":7' in episodes  # the budget on its card
+    assert "Divided tasks" in run("runs", "tree", run_folder).out
+    assert "solved, undivided\ncrate 1\n" in run("runs", "tree", run_folder, "demo_try/1").out

@@ -1,0 +1,80 @@
+"""No general module names an environment or an agent: what depends on them, their classes say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ldm.agents import AGENTS
+from ldm.envs import ENVS
+from tests.conftest import CHECKOUT
+
+PACKAGE = CHECKOUT / "ldm"
+ENVIRONMENT = re.compile("|".join(ENVS), re.IGNORECASE)
+#: "random" and "standard" are words, "ldm" is the package, "autoplan" a command, too.
+METHODS = set(AGENTS) - {"random", "standard", "ldm", "autoplan"}
+#: What lies here belongs to one environment or one agent.
+SPECIAL = (
+    *(PACKAGE / "envs" / name for name in ENVS),
+    *(PACKAGE / "agents" / name for name in AGENTS),
+    *(PACKAGE / "agents" / f"{name}.py" for name in AGENTS),
+)
+REGISTRIES = {
+    PACKAGE / "envs" / "__init__.py": "ENVS",
+    PACKAGE / "agents" / "__init__.py": "AGENTS",
+}
+
+
+def general_modules() -> list[Path]:
+    return [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not any(path == place or place in path.parents for place in SPECIAL)
+    ]
+
+
+def code(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of every name and string; docstrings, help texts and registries left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    prose: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            prose.add(node.value)
+        elif _is_help(node) or _is_registry(node, REGISTRIES.get(path, "")):
+            prose.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if node in prose:
+            continue
+        match node:
+            case ast.Constant(value=str(text)):
+                yield node.lineno, text
+            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.FunctionDef(name=text):
+                yield node.lineno, text
+            case ast.ImportFrom(module=str(text)):
+                yield node.lineno, text
+
+
+def _is_help(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("Option", "Argument", "Typer")
+    )
+
+
+def _is_registry(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Assign) and [ast.unparse(t) for t in node.targets] == [name]
+
+
+@pytest.mark.parametrize("path", general_modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_environment_or_agent_is_named(path: Path) -> None:
+    named = [
+        f"{path.relative_to(CHECKOUT)}:{line}: {text!r}"
+        for line, text in code(path)
+        if ENVIRONMENT.search(text) or text in METHODS
+    ]
+    assert named == []
