@@ -110,7 +110,7 @@ def test_constraints_are_exact_and_cover_every_dependency(project: dict[str, obj
 
 
 def test_doctor_looks_at_what_the_project_depends_on(project: dict[str, object]) -> None:
-    from ldm.cli.doctor import REQUIRED
+    from ldm.diagnosis import REQUIRED
     from ldm.envs import ENVS
     from ldm.envs.metadata import metadata
 

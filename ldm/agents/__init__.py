@@ -52,19 +52,19 @@ class Resources:
     seed: int = 0
 
     def model(self, episode: Episode, role: Role = "llm") -> LLM:
-        """The model of a role, for one episode: its account is charged, and its draws differ.
+        """Return the model of a role for one episode: its account is charged, its draws differ.
 
         Raises LdmError where none is configured.
         """
-        found = {"llm": self.llm, "planner": self.planner, "reasoner": self.reasoner_llm}[role]
-        if found is None:
+        model = {"llm": self.llm, "planner": self.planner, "reasoner": self.reasoner_llm}[role]
+        if model is None:
             raise LdmError("This agent needs a language model, and none is configured.", NO_MODEL)
         return ScopedLLM(
-            found, lambda: (self.seed, episode.task_id, episode.trials, role), episode.spent
+            model, lambda: (self.seed, episode.task_id, episode.trials, role), episode.spent
         )
 
     def reasoning(self, episode: Episode, options: PromptedOptions) -> Reasoner:
-        """The reasoner for one episode: a model's, charged to it, or the offline one.
+        """Return the reasoner for one episode: a model's, charged to it, or the offline one.
 
         Raises LdmError where there is neither.
         """
@@ -96,9 +96,9 @@ class AgentClass(Protocol):
 
 
 def load_agent(name: str) -> AgentClass:
-    """The agent class called `name` (built in, announced by a package, or module:Class)."""
-    found: AgentClass = registry.load(name, AGENTS, GROUP, "agent")
-    return found
+    """Return the agent class called `name` (built in, announced by a package, or module:Class)."""
+    agent: AgentClass = registry.load(name, AGENTS, GROUP, "agent")
+    return agent
 
 
 __all__ = [

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 from ldm.agents import Resources, demonstrations, replies
 from ldm.agents.replies import Reply
-from ldm.agents.transcript import View, ask, example, localized, told
+from ldm.agents.transcript import View, ask, example, localized, transcript_text
 from ldm.episode import NO_ACTION, Episode
 from ldm.llm import GREEDY, LLM, Message, Sampling
 from ldm.prompts import render
@@ -75,7 +75,7 @@ class LoopAgent:
 
     @staticmethod
     def sources(options: LoopOptions, env: str) -> Iterable[str]:
-        """Sources of what its prompts show: they may not be evaluated.
+        """Return the sources of what its prompts show: they may not be evaluated.
 
         Raises LdmError where the demonstrations are no longer those that the run began with.
         """
@@ -138,14 +138,14 @@ class Outcome:
 
 
 def examples(episode: Episode, options: LoopOptions) -> tuple[Trajectory, ...]:
-    """The demonstrations for an episode, in the words of its task.
+    """Return the demonstrations for an episode, in the words of its task.
 
     Call it within a trial: only then does an environment know its dialect. Raises LdmError where
     the options name a file that does not fit.
     """
     known = demonstrations.load(episode.env_name, options.demonstrations)
-    found = demonstrations.chosen(known, episode.kind, options.shots)
-    return tuple(localized(one, episode.localize) for one in found)
+    chosen = demonstrations.chosen(known, episode.kind, options.shots)
+    return tuple(localized(one, episode.localize) for one in chosen)
 
 
 def run(episode: Episode, llm: LLM, work: Work, options: LoopOptions) -> Outcome:
@@ -184,7 +184,7 @@ def run(episode: Episode, llm: LLM, work: Work, options: LoopOptions) -> Outcome
 
 
 def _acts(reply: Reply, work: Work) -> bool:
-    """Whether something is done: also where an agent that only acts got a thought or nothing."""
+    """Return whether to act: also where an agent that only acts got a thought or nothing."""
     return bool(reply.action) or reply.form == "malformed" or not work.thinking
 
 
@@ -231,7 +231,7 @@ class _Loop:
             ],
             task=work.task,
             hints=work.hints,
-            transcript=told(
+            transcript=transcript_text(
                 self.opening,
                 self.steps,
                 width=width,
@@ -249,12 +249,12 @@ class _Loop:
             yield
         finally:
             forms = {name: self.counts[name] for name in ("loose", "malformed")}
-            replies = self.counts["asked"] + sum(forms.values())
-            shown = {"replies": replies, **forms, "dropped": self.counts["dropped"]}
+            total = self.counts["asked"] + sum(forms.values())
+            note = {"replies": total, **forms, "dropped": self.counts["dropped"]}
             if self.view != self._widest:
-                shown["left_out_demonstrations"] = (
+                note["left_out_demonstrations"] = (
                     self._widest.demonstrations - self.view.demonstrations
                 )
-                shown["left_out_steps"] = self.view.skipped
-                shown["observation"] = self.view.width
-            self.episode.note("replies", **shown)
+                note["left_out_steps"] = self.view.skipped
+                note["observation"] = self.view.width
+            self.episode.note("replies", **note)

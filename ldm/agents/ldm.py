@@ -34,7 +34,7 @@ class LdmAgent:
     Options = LdmOptions
 
     def __init__(self, options: LdmOptions, resources: Resources) -> None:
-        """Raises LdmError where `resources` lack memory or reasoner."""
+        """Raise LdmError where `resources` lack memory or reasoner."""
         if resources.memory is None or (resources.reasoner is None and resources.ask is None):
             raise LdmError("The agent ldm needs a memory.", "Make one with `ldm build-memory`.")
         self.options = options
@@ -60,7 +60,7 @@ class LdmAgent:
     def _best_of(
         self, episode: Episode, policy: Policy, reasoner: Reasoner, batches: Sequence[str]
     ) -> None:
-        """A decision process from each batch, and the one that the reasoner chooses (Eq. 5)."""
+        """Play a process from each batch; submit the one that the reasoner chooses (Eq. 5)."""
         processes = []
         for batch in batches:
             confidences = self._process(episode, policy, [batch])
@@ -72,26 +72,26 @@ class LdmAgent:
         episode.submit(chosen)
 
     def _process(self, episode: Episode, policy: Policy, batches: Sequence[str]) -> list[float]:
-        """One decision process from `batches`, in a fresh trial; the confidences of its actions."""
+        """Play one decision process in a fresh trial; return the confidences of its actions."""
         confidences: list[float] = []
-        kept = Notes()
+        notes = Notes()
         with episode.trial():
             while True:
-                decision = policy.decide(_observed(episode, kept), batches)
-                kept = decision.notes
+                decision = policy.decide(_observed(episode, notes), batches)
+                notes = decision.notes
                 confidences.append(decision.proposals[0].confidence)
                 episode.act(decision.action, recalls=decision.used)
         return confidences
 
 
-def _observed(episode: Episode, kept: Notes) -> Observed:
+def _observed(episode: Episode, notes: Notes) -> Observed:
     now = episode.now
     return Observed(
         goal=episode.goal,
         past=episode.past,
         observation=now.observation,
         admissible=now.admissible,
-        previous_notes=kept,
+        previous_notes=notes,
         key=episode.task_id,
         localize=episode.localize,
     )

@@ -42,18 +42,18 @@ class NaiveAgent:
         return self.options.budget
 
     def solve(self, episode: Episode) -> None:
-        """Gives up where there is nothing to search or to buy, as in all other environments."""
+        """Search and buy; give up where there is nothing to search or to buy."""
         with episode.trial():
-            found = episode.act(f"search[{episode.goal}]")
-            product = first_product(found) if found.valid else None
+            page = episode.act(f"search[{episode.goal}]")
+            product = first_product(page) if page.valid else None
             if product is not None:
                 episode.act(f"click[{product}]")
                 episode.act("click[Buy Now]")
 
 
 def first_product(now: TimeStep) -> str | None:
-    """The number of the first product that can be opened; None where there is none."""
+    """Return the number of the first product that can be opened; None where there is none."""
     if now.admissible is None:
-        shown = _SHOWN.search(now.observation)
-        return shown[1] if shown else None
+        code = _SHOWN.search(now.observation)
+        return code[1] if code else None
     return next((link[1] for a in now.admissible if (link := _LINK.fullmatch(a))), None)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
 from ldm.agents.replies import THINK
-from ldm.agents.transcript import View, ask, outlined, told
+from ldm.agents.transcript import View, ask, outlined, transcript_text
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
 from ldm.prompts import render, shortened
@@ -39,18 +39,18 @@ class PlanExecuteAgent(LoopAgent):
     options: PlanExecuteOptions
 
     def solve(self, episode: Episode) -> None:
-        """One trial. The plan is never changed, whatever comes of it."""
+        """Start one trial. The plan is never changed, whatever comes of it."""
         planner = self._resources.model(episode, "planner")
         llm = self._resources.model(episode)
         with episode.trial():
-            shown = examples(episode, self.options)
-            plan = self._plan(episode, planner, shown)
+            trajectories = examples(episode, self.options)
+            plan = self._plan(episode, planner, trajectories)
             episode.note("plan", text=plan)
             hints = (Hint("Your plan", "plan", _steps(plan)),) if plan else ()
-            run(episode, llm, Work(episode.goal, shown, hints), self.options)
+            run(episode, llm, Work(episode.goal, trajectories, hints), self.options)
 
-    def _plan(self, episode: Episode, planner: LLM, shown: tuple[Trajectory, ...]) -> str:
-        """The plan in the planner's words, "" where it gives none."""
+    def _plan(self, episode: Episode, planner: LLM, trajectories: tuple[Trajectory, ...]) -> str:
+        """Return the plan in the planner's words, "" where it gives none."""
 
         def prompt(view: View) -> list[Message]:
             return render(
@@ -58,30 +58,30 @@ class PlanExecuteAgent(LoopAgent):
                 card=episode.card,
                 examples=[
                     outlined(one, _plan_of(one), width=view.width)
-                    for one in shown[: view.demonstrations]
+                    for one in trajectories[: view.demonstrations]
                 ],
                 task=episode.goal,
-                opening=told(episode.now.observation, (), width=view.width),
+                opening=transcript_text(episode.now.observation, (), width=view.width),
             )
 
-        widest = View(len(shown), self.options.observation)
+        widest = View(len(trajectories), self.options.observation)
         completion, _ = ask(planner, prompt, widest, 0, max_tokens=self.options.plan)
         return shortened(completion.text.strip(), LONGEST)
 
 
-def _plan_of(found: Trajectory) -> str:
-    """What a demonstration thought first and did, written as a plan is to be.
+def _plan_of(demonstration: Trajectory) -> str:
+    """Return what a demonstration thought first and did, written as a plan is to be.
 
     Without AND between the steps: a small model then writes it into its actions.
     """
-    thought = next((step.thought for step in found.steps if step.thought), "")
-    actions = [step.action for step in found.steps if step.action]
+    thought = next((step.thought for step in demonstration.steps if step.thought), "")
+    actions = [step.action for step in demonstration.steps if step.action]
     plan = "\n".join(f"{number}. {action}" for number, action in enumerate(actions, 1))
     return f"{THINK} {thought}\n{plan}" if thought else plan
 
 
 def _steps(plan: str) -> str:
-    """A plan without the thought before it, which an executor would only repeat.
+    """Return a plan without the thought before it, which an executor would only repeat.
 
     All of it where it is no list.
     """

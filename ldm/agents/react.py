@@ -15,7 +15,7 @@ class ReactAgent(LoopAgent):
     paper: ClassVar[str] = "ReAct, arXiv 2210.03629"
 
     def solve(self, episode: Episode) -> None:
-        """One trial."""
+        """Start one trial."""
         llm = self._resources.model(episode)
         with episode.trial():
             run(episode, llm, Work(episode.goal, examples(episode, self.options)), self.options)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
-from ldm.agents.transcript import View, ask, told
+from ldm.agents.transcript import View, ask, transcript_text
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
 from ldm.prompts import bullets, render, shortened
@@ -30,7 +30,7 @@ class ReflexionOptions(LoopOptions):
     reflection: int = 200
 
     def __post_init__(self) -> None:
-        # super() finds no class in a dataclass with slots, which is made anew.
+        # super() does not work in a dataclass with slots, which is made anew.
         LoopOptions.__post_init__(self)
         if self.trials is not None and self.trials < 1:
             raise ValueError("trials is 1 or more")
@@ -48,15 +48,15 @@ class ReflexionAgent(LoopAgent):
     options: ReflexionOptions
 
     def solve(self, episode: Episode) -> None:
-        """Trials until one succeeds or all are spent."""
+        """Start trials until one succeeds or all are spent."""
         options = self.options
         llm = self._resources.model(episode)
         trials = self.setting(episode.card, "trials", TRIALS)
         lessons: list[str] = []
         for number in range(trials):
             with episode.trial():
-                shown = lessons[len(lessons) - options.lessons :] if options.lessons else []
-                run(episode, llm, _work(episode, options, shown), options)
+                latest = lessons[len(lessons) - options.lessons :] if options.lessons else []
+                run(episode, llm, _work(episode, options, latest), options)
             tried = episode.trajectory(number)
             if tried.success or number + 1 == trials:
                 return
@@ -68,12 +68,12 @@ class ReflexionAgent(LoopAgent):
 
 def _work(episode: Episode, options: LoopOptions, lessons: Sequence[str]) -> Work:
     hint = Hint("What you learnt in earlier attempts at this task", "lessons", bullets(lessons))
-    found = examples(episode, options)
-    return Work(episode.goal, found, hints=(hint,) if lessons else ())
+    demonstrations = examples(episode, options)
+    return Work(episode.goal, demonstrations, hints=(hint,) if lessons else ())
 
 
 def _reflect(episode: Episode, llm: LLM, tried: Trajectory, options: ReflexionOptions) -> str:
-    """Why a trial failed and what to do in the next one; "" where the model says nothing."""
+    """Return why a trial failed and what to do in the next one; "" where the model says nothing."""
 
     def prompt(view: View) -> list[Message]:
         return render(
@@ -81,7 +81,9 @@ def _reflect(episode: Episode, llm: LLM, tried: Trajectory, options: ReflexionOp
             card=episode.card,
             task=episode.goal,
             score=f"{tried.score:.2f}",
-            transcript=told(tried.opening, tried.steps, width=view.width, skipped=view.skipped),
+            transcript=transcript_text(
+                tried.opening, tried.steps, width=view.width, skipped=view.skipped
+            ),
         )
 
     widest = View(0, options.observation)

@@ -74,37 +74,37 @@ class Reply:
 
 
 def verbs_of(card: Card, demonstrations: Iterable[Trajectory] = ()) -> frozenset[str]:
-    """The words that actions begin with, by the action grammar and by what others did."""
-    forms = [*card.actions, *(s.action for told in demonstrations for s in told.steps)]
-    return frozenset(found[0] for form in forms if (found := re.match(r"[a-z]+", form.casefold())))
+    """Return the words that actions begin with, by the action grammar and by what others did."""
+    forms = [*card.actions, *(s.action for one in demonstrations for s in one.steps)]
+    return frozenset(verb[0] for form in forms if (verb := re.match(r"[a-z]+", form.casefold())))
 
 
 def read(text: str, verbs: frozenset[str], *, judged: bool = False) -> Reply:
-    """What `text` says to do. judged: it may also say whether the task is completed or failed.
+    """Return what `text` says to do. judged: it may say that the task is completed or failed.
 
     A reply without any action, thought or verdict is malformed, and its first line is taken for
     the action.
     """
     text = text[:LONGEST_REPLY]
-    found = _from_json(text, judged) or _from_lines(text, verbs, judged)
-    if found.form == "loose" and _same(text, _as_asked(found)):
-        found = replace(found, form="asked")
+    reply = _from_json(text, judged) or _from_lines(text, verbs, judged)
+    if reply.form == "loose" and _same(text, _as_requested(reply)):
+        reply = replace(reply, form="asked")
     return replace(
-        found,
-        thought=_cut(found.thought, LONGEST_THOUGHT),
-        action=_cut(found.action, LONGEST_ACTION),
+        reply,
+        thought=_cut(reply.thought, LONGEST_THOUGHT),
+        action=_cut(reply.action, LONGEST_ACTION),
     )
 
 
-def _as_asked(reply: Reply) -> str:
-    """How `reply` should have been written."""
-    said = {"": reply.action, "completed": COMPLETED, "failed": FAILED}[reply.verdict]
-    lines = ((THINK, reply.thought), (ACT, said))
+def _as_requested(reply: Reply) -> str:
+    """Return how `reply` should have been written."""
+    action = {"": reply.action, "completed": COMPLETED, "failed": FAILED}[reply.verdict]
+    lines = ((THINK, reply.thought), (ACT, action))
     return "\n".join(f"{label} {text}" for label, text in lines if text)
 
 
 def _same(text: str, other: str) -> bool:
-    """Equal but for blanks and capitals."""
+    """Return whether the texts are equal but for blanks and capitals."""
     lines, others = ([line.split() for line in t.casefold().splitlines()] for t in (text, other))
     return [line for line in lines if line] == others
 
@@ -116,15 +116,15 @@ def _from_lines(text: str, verbs: frozenset[str], judged: bool) -> Reply:
     verdict: Verdict = ""
     label: Label = ""
     for line in _lines(text):
-        given, rest = _labelled(line)
-        if given == "seen":
+        own_label, rest = _labelled(line)
+        if own_label == "seen":
             break  # the model goes on with what it imagines to see
         if judged and not actions and (verdict := _verdict(rest)):
             break
-        label = given or ("" if label == "seen" else label)
+        label = own_label or ("" if label == "seen" else label)
         if not rest:
             continue
-        if given == "think":
+        if own_label == "think":
             thoughts.append(rest)
         elif label == "act" or _first_word(rest) in verbs:
             actions += _several(rest, verbs)
@@ -151,41 +151,41 @@ def _lines(text: str) -> list[str]:
 
 
 def _labelled(line: str) -> tuple[Label, str]:
-    """The last of the labels that a line begins with, and what follows."""
+    """Return the last of the labels that a line begins with, and what follows."""
     label: Label = ""
     rest = line.strip(_QUOTES + " ")
     while True:
         for name, pattern in _LABELS:
-            found = pattern.match(rest)
-            if found is not None:
-                label, rest = name, _MARK.sub("", rest[found.end() :].strip(_QUOTES + " "))
+            match = pattern.match(rest)
+            if match is not None:
+                label, rest = name, _MARK.sub("", rest[match.end() :].strip(_QUOTES + " "))
                 break
         else:
             return label, rest
 
 
 def _verdict(text: str) -> Verdict:
-    said = text.casefold().strip(" .!")
-    if said.startswith(COMPLETED):
+    sentence = text.casefold().strip(" .!")
+    if sentence.startswith(COMPLETED):
         return "completed"
-    if said.startswith(FAILED):
+    if sentence.startswith(FAILED):
         return "failed"
-    if found := _JUDGED.fullmatch(said):
-        return "failed" if found["failed"] else "completed"
+    if match := _JUDGED.fullmatch(sentence):
+        return "failed" if match["failed"] else "completed"
     return ""
 
 
 def _several(text: str, verbs: frozenset[str]) -> list[str]:
-    """The actions in one line, where each begins with a verb."""
-    found = [text]
+    """Return the actions in one line, where each begins with a verb."""
+    actions = [text]
     while True:
-        last = found[-1]
+        last = actions[-1]
         for cut in _AND_THEN.finditer(last):
             if "[" not in last[: cut.start()] and _first_word(last[cut.end() :]) in verbs:
-                found[-1:] = [last[: cut.start()], last[cut.end() :]]
+                actions[-1:] = [last[: cut.start()], last[cut.end() :]]
                 break
         else:
-            return [_cleaned(action, verbs) for action in found]
+            return [_cleaned(action, verbs) for action in actions]
 
 
 def _cleaned(action: str, verbs: frozenset[str]) -> str:
@@ -199,12 +199,12 @@ def _cleaned(action: str, verbs: frozenset[str]) -> str:
 
 
 def _first_word(text: str) -> str:
-    found = re.match(r"[a-z]+", text.strip(_QUOTES + " ").casefold())
-    return found[0] if found else ""
+    word = re.match(r"[a-z]+", text.strip(_QUOTES + " ").casefold())
+    return word[0] if word else ""
 
 
 def _from_json(text: str, judged: bool) -> Reply | None:
-    """A reply written as an object with a thought or an action; None where it is none."""
+    """Return a reply written as an object with a thought or an action; None where it is none."""
     start = text.find("{")
     if start < 0:
         return None
@@ -214,16 +214,16 @@ def _from_json(text: str, judged: bool) -> Reply | None:
         return None
     if not isinstance(value, dict):
         return None
-    said = {str(key).casefold(): item for key, item in value.items()}
-    thought, action = (_named(said, _KEYS[label]) for label in ("think", "act"))
+    fields = {str(key).casefold(): item for key, item in value.items()}
+    thought, action = (_named(fields, _KEYS[label]) for label in ("think", "act"))
     if judged and (verdict := _verdict(action) or _verdict(thought)):
         return Reply(verdict=verdict, form="loose")
     return Reply(thought, action, form="loose") if thought or action else None
 
 
-def _named(said: dict[str, Any], keys: tuple[str, ...]) -> str:
-    found = next((said[key] for key in keys if isinstance(said.get(key), str)), "")
-    return str(_labelled(found)[1]) if found else ""
+def _named(fields: dict[str, Any], keys: tuple[str, ...]) -> str:
+    text = next((fields[key] for key in keys if isinstance(fields.get(key), str)), "")
+    return str(_labelled(text)[1]) if text else ""
 
 
 def _cut(text: str, length: int) -> str:

@@ -28,7 +28,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What else is to be said of a run's episodes: in lines of words, and as JSON values."""
+    """What else a report says of a run's episodes, in sentences and as JSON values."""
 
     lines: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class Reporting:
 
 def reporting_of(agent: object) -> Reporting:
     """Return what an agent's class tells."""
-    found: Reporting = getattr(agent, "reporting", Reporting())
-    return found
+    reporting: Reporting = getattr(agent, "reporting", Reporting())
+    return reporting
 
 
 def reporting_named(name: str) -> Reporting:

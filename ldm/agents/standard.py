@@ -15,7 +15,7 @@ class StandardAgent(LoopAgent):
     paper: ClassVar[str] = "few-shot prompting (“Act” in ReAct, arXiv 2210.03629, §3.2)"
 
     def solve(self, episode: Episode) -> None:
-        """One trial."""
+        """Start one trial."""
         llm = self._resources.model(episode)
         with episode.trial():
             work = Work(episode.goal, examples(episode, self.options), thinking=False)

@@ -29,7 +29,7 @@ class View:
     skipped: int = 0
 
     def shorter(self, steps: int) -> View | None:
-        """The next shorter view of a transcript of `steps` steps; None where there is none.
+        """Return the next shorter view of a transcript of `steps` steps; None where there is none.
 
         Demonstrations go first, then the older half of the steps, then the length of observations.
         """
@@ -42,10 +42,10 @@ class View:
         return None
 
 
-def told(
+def transcript_text(
     opening: str, steps: Sequence[Step], *, width: int, thoughts: bool = True, skipped: int = 0
 ) -> str:
-    """A process in lines with labels, as replies are asked for.
+    """Return a process in lines with labels, as replies are asked for.
 
     A line that goes on is indented, so that nothing within an observation looks like a step.
     """
@@ -61,43 +61,47 @@ def told(
     return "\n".join(lines)
 
 
-def example(found: Trajectory, *, width: int, thoughts: bool) -> str:
-    """A demonstration: its task and what was done, without what the last action answered."""
-    text = told(found.opening, found.steps, width=width, thoughts=thoughts)
-    if found.steps and found.steps[-1].action and not found.steps[-1].observation.strip():
+def example(trajectory: Trajectory, *, width: int, thoughts: bool) -> str:
+    """Return a demonstration: its task and what was done, without what the last action answered."""
+    text = transcript_text(trajectory.opening, trajectory.steps, width=width, thoughts=thoughts)
+    if (
+        trajectory.steps
+        and trajectory.steps[-1].action
+        and not trajectory.steps[-1].observation.strip()
+    ):
         text = text.rpartition("\n")[0]
-    return f"Task: {found.task.goal}\n{text}"
+    return f"Task: {trajectory.task.goal}\n{text}"
 
 
-def outlined(found: Trajectory, plan: str, *, width: int) -> str:
-    """A demonstration for planners: its task, what there was at first, and a plan for it.
+def outlined(trajectory: Trajectory, plan: str, *, width: int) -> str:
+    """Return a demonstration for planners: its task, what there was at first, and a plan for it.
 
     Without what there was a small model plans to use all that it sees (docs/lab, planning agents).
     """
-    seen = told(without_goal(found.opening, found.task.goal), (), width=width)
-    return f"Task: {found.task.goal}\n{seen}\n{plan}"
+    seen = transcript_text(without_goal(trajectory.opening, trajectory.task.goal), (), width=width)
+    return f"Task: {trajectory.task.goal}\n{seen}\n{plan}"
 
 
 def without_goal(opening: str, goal: str) -> str:
-    """What was seen first without the lines that tell the goal, and without empty ones."""
-    said = goal.casefold().rstrip(". ")
-    kept = [line for line in opening.splitlines() if said not in line.casefold()]
-    return "\n".join(line for line in kept if line.strip())
+    """Return what was seen first without the lines that tell the goal, and without empty ones."""
+    task = goal.casefold().rstrip(". ")
+    lines = [line for line in opening.splitlines() if task not in line.casefold()]
+    return "\n".join(line for line in lines if line.strip())
 
 
-def localized(found: Trajectory, localize: Callable[[str], str]) -> Trajectory:
-    """A demonstration in the words of the present task (`Environment.localize`)."""
+def localized(trajectory: Trajectory, localize: Callable[[str], str]) -> Trajectory:
+    """Return a demonstration in the words of the present task (`Environment.localize`)."""
     steps = tuple(
         replace(step, action=localize(step.action), observation=localize(step.observation))
-        for step in found.steps
+        for step in trajectory.steps
     )
-    return replace(found, opening=localize(found.opening), steps=steps)
+    return replace(trajectory, opening=localize(trajectory.opening), steps=steps)
 
 
 def ask(
     llm: LLM, prompt: Callable[[View], list[Message]], view: View, steps: int, **options: Any
 ) -> tuple[Completion, View]:
-    """The reply to `prompt(view)`, or to shorter ones where the model has no room; the view used.
+    """Return the reply to `prompt(view)`, or to a shorter view if there is no room, and the view.
 
     steps: how many the transcript has. options: of `LLM.complete`.
     Raises ContextTooLong where nothing is left to shorten, ModelError and RunStopped.

@@ -40,7 +40,7 @@ class TryAgainAgent(LoopAgent):
     options: TryAgainOptions
 
     def solve(self, episode: Episode) -> None:
-        """Of trials with the same score the first stands."""
+        """Start trials; of those with the same score the first stands."""
         options = self.options
         llm = self._resources.model(episode)
         trials = self.setting(episode.card, "trials", TRIALS)

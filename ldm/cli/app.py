@@ -17,13 +17,14 @@ from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
-from ldm.cli.doctor import doctor, module_clash
+from ldm.cli.doctor import doctor
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
 from ldm.cli.refine import refine
 from ldm.cli.runs import runs_app
 from ldm.cli.validate import schema, validate
+from ldm.diagnosis import module_clash
 from ldm.errors import Interrupted, LdmError
 
 INTERRUPTED = 130
@@ -44,8 +45,8 @@ Examples:
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from ldm import __version__
 
         typer.echo(f"ldm {__version__}")
@@ -116,7 +117,7 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> tuple[str, str]:
-    """What went wrong and what to do about it, in words for users."""
+    """Return what went wrong and what to do about it, in words for users."""
     match error:
         case Interrupted():
             return error.message, error.remedy
@@ -130,13 +131,10 @@ def _explain(error: Exception) -> tuple[str, str]:
         case OSError():
             return f"Error: {error}.", "Check the path and its permissions."
         case ImportError():
-            return f"Error: {error}.", _import_remedy()
+            remedy = "`ldm doctor` shows what is installed and how to install the rest."
+            return f"Error: {error}.", module_clash() or remedy
     kind = type(error).__name__
     return f"Error inside ldm: {kind}: {error}", "Run it again with LDM_DEBUG=1 and report that."
-
-
-def _import_remedy() -> str:
-    return module_clash() or "`ldm doctor` shows what is installed and how to install the rest."
 
 
 def _complain(message: str, remedy: str = "") -> None:

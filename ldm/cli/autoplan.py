@@ -111,9 +111,9 @@ def autoplan(optimisation: Optimisation, execution: Execution) -> None:
     models = execution.calls.options(llm=execution.llm, planner_llm=execution.planner_llm)
     more, env_options = option_settings(plan.assign, plan.data)
     options = {**dict(more), **plan.options()}
-    given = {"env": plan.env, "kind": plan.kind, "split": plan.split, "out": plan.out}
+    recorded_options = {"env": plan.env, "kind": plan.kind, "split": plan.split, "out": plan.out}
     if execution.resume is not None:
-        refuse_with_resume(**given, seed=plan.seed, **options, **dict(env_options))
+        refuse_with_resume(**recorded_options, seed=plan.seed, **options, **dict(env_options))
         run, spec = recorded_spec(execution.resume, PlanSpec, runtime.runs)
         recorded = planning.resume(run, spec, models, runtime)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -36,13 +35,6 @@ FormatName = Annotated[
 ]
 
 
-class Batching(StrEnum):
-    """How trajectories are cut into batches (FormationOptions.batching)."""
-
-    kind = "kind"
-    mixed = "mixed"
-
-
 @dataclass(frozen=True)
 class Forming:
     """What becomes a memory, and how."""
@@ -58,9 +50,9 @@ class Forming:
     batch_size: Annotated[
         int, typer.Option(min=0, help="Trajectories a batch; 0: the paper's 50, WebShop 100.")
     ] = 0
-    batching: Annotated[Batching, typer.Option(help="Within each kind, or over all.")] = (
-        Batching.kind
-    )
+    batching: Annotated[
+        Literal["kind", "mixed"], typer.Option(help="Within each kind, or over all.")
+    ] = "kind"
     seed: Annotated[int, typer.Option(help="Of the shuffle before cutting.")] = 0
     embedder: EmbedderName = None
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False
@@ -114,7 +106,7 @@ def build_memory(
     options = BuildOptions(
         env=forming.env,
         batch_size=forming.batch_size,
-        batching=forming.batching.value,
+        batching=forming.batching,
         seed=forming.seed,
         embedder=forming.embedder,
         rebuild=forming.rebuild,

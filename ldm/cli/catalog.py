@@ -1,21 +1,20 @@
-"""`ldm agents` and `ldm envs`: what there is, built in or announced by installed packages."""
+"""`ldm agents` and `ldm envs`: those built in, and those of other installed packages."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ldm import registry
+from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.types import Card
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def agents(as_json: AsJson = False) -> None:
@@ -41,11 +40,11 @@ def envs(as_json: AsJson = False) -> None:
     """List the environments: what each is, its default split, its options and their defaults."""
     from ldm.envs import ENVS, GROUP, load_env
 
-    def describe(found: Any) -> dict[str, Any]:
+    def describe(env: Any) -> dict[str, Any]:
         return {
-            "paper": getattr(found, "paper", ""),
-            "needs": getattr(found, "needs", ""),
-            "default_split": found.default_split,
+            "paper": getattr(env, "paper", ""),
+            "needs": getattr(env, "needs", ""),
+            "default_split": env.default_split,
         }
 
     _print(_entries(ENVS, GROUP, load_env, describe), as_json)
@@ -57,15 +56,15 @@ def _entries(
     load: Callable[[str], Any],
     describe: Callable[[Any], dict[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """Name → its description; one that cannot be loaded says why and hides no other."""
+    """Return name → description; a class that cannot be loaded says why and hides no other."""
     entries: dict[str, dict[str, Any]] = {}
     for name, target in registry.names(builtin, group).items():
         try:
-            found = load(name)
+            loaded = load(name)
             entries[name] = {
-                "is": _first_line(found),
-                **describe(found),
-                "options": _defaults(found.Options),
+                "is": (loaded.__doc__ or "").strip().partition("\n")[0],
+                **describe(loaded),
+                "options": _defaults(loaded.Options),
                 "class": target,
             }
         except (LdmError, AttributeError) as error:
@@ -87,20 +86,15 @@ def _published(agent: Any, cards: Mapping[str, Card]) -> dict[str, dict[str, Any
     return {f"published {option}": by_env for option, by_env in values.items() if by_env}
 
 
-def _first_line(found: Any) -> str:
-    text = found.__doc__ or ""
-    return text.strip().partition("\n")[0]
-
-
 def _defaults(options: type[Any]) -> dict[str, Any]:
-    """Option → default as a JSON value; whatever JSON does not know is shown as text."""
-    shown = {}
+    """Return option → default as a JSON value; as text where JSON has no such value."""
+    defaults = {}
     for field in fields(options):
         value = field.default
         if field.default_factory is not MISSING:
             value = field.default_factory()
-        shown[field.name] = value if isinstance(value, str | int | float | None) else str(value)
-    return shown
+        defaults[field.name] = value if isinstance(value, str | int | float | None) else str(value)
+    return defaults
 
 
 def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
@@ -111,10 +105,10 @@ def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
         typer.echo(f"{name}" + (f": {entry['is']}" if entry.get("is") else ""))
         for key, value in entry.items():
             if key != "is" and (key == "needs" or value not in ({}, [], "")):
-                typer.echo(f"  {key.replace('_', ' ')}: {_shown(value)}")
+                typer.echo(f"  {key.replace('_', ' ')}: {_worded(value)}")
 
 
-def _shown(value: Any) -> str:
+def _worded(value: Any) -> str:
     match value:
         case dict():
             return ", ".join(f"{key}={item}" for key, item in value.items())

@@ -82,7 +82,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Variations:
-    """Options of the agent, and their values to compare."""
+    """Options of the agent, with values to compare, and of the environment."""
 
     assign: Assignments = None
     sweep: Annotated[
@@ -97,12 +97,6 @@ class Variations:
         typer.Option(help="One process over all batch memories, or one a batch. Default: pooled."),
     ] = None
     decisions: Decisions = field(default_factory=Decisions)
-
-
-@dataclass(frozen=True)
-class Engine:
-    """Where the environment's data are, and who simulates it."""
-
     data: Annotated[
         Path | None,
         typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
@@ -134,12 +128,11 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Given:
+class Request:
     """All that the command line says of an evaluation."""
 
     subject: Subject
     variations: Variations
-    engine: Engine
 
     def values(self, env: str = "", *, resumed: bool = False) -> dict[str, Any]:
         """Return the fields of `EvaluationSpec` that were given. env: where --env is left out."""
@@ -150,9 +143,9 @@ class Given:
             tasks, split = None, split or (None if resumed else published[1])
         agent_options, env_options = option_settings(
             [*(more.assign or ()), *self._named()],
-            self.engine.data,
+            more.data,
             more.decisions,
-            engine=self.engine.engine,
+            engine=more.engine,
             tasks=published[0] if published else None,
         )
         values = {
@@ -199,9 +192,7 @@ class Given:
 
 
 @expanded
-def evaluate(
-    subject: Subject, variations: Variations, engine: Engine, execution: Execution
-) -> None:
+def evaluate(subject: Subject, variations: Variations, execution: Execution) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
     Without --env, the agent is evaluated on every environment that has a memory. An agent that
@@ -222,12 +213,12 @@ def evaluate(
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
-    given = Given(subject, variations, engine)
+    request = Request(subject, variations)
     runtime, models = command_runtime(execution.runs, subject.workers), execution.models()
     if execution.resume is not None:
-        evaluations = [_resumed(execution.resume, given, models, runtime)]
+        evaluations = [_resumed(execution.resume, request, models, runtime)]
     else:
-        evaluations = _prepared(given, models, runtime)
+        evaluations = _prepared(request, models, runtime)
     if execution.estimate:
         for line in (line for evaluation in evaluations for line in evaluation.estimate()):
             output.say(line, error=False)
@@ -238,11 +229,11 @@ def evaluate(
         output.say(line, error=execution.as_json)
 
 
-def _prepared(given: Given, models: ModelOptions, runtime: Runtime) -> list[Evaluation]:
+def _prepared(request: Request, models: ModelOptions, runtime: Runtime) -> list[Evaluation]:
     """Start an evaluation in the environment asked for, or in every one that has a memory."""
     from ldm.experiments.evaluation import prepare, remembered, resolve
 
-    values, grid = given.values(), given.grid()
+    values, grid = request.values(), request.grid()
     values.setdefault("memory", full_location(DEFAULT_MEMORY))
     evaluations = []
     for env in [values["env"]] if "env" in values else remembered(values["memory"]):
@@ -251,24 +242,24 @@ def _prepared(given: Given, models: ModelOptions, runtime: Runtime) -> list[Eval
     return evaluations
 
 
-def _resumed(name: str, given: Given, models: ModelOptions, runtime: Runtime) -> Evaluation:
+def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime) -> Evaluation:
     """Go on with a recorded evaluation. Raises LdmError where an option contradicts it."""
     from ldm.experiments.evaluation import resume
     from ldm.experiments.grid import fitting
     from ldm.experiments.lifecycle import recorded_spec
 
-    if given.variations.sweep is not None:
+    if request.variations.sweep is not None:
         raise LdmError(
             "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
         )
     run, spec = recorded_spec(name, EvaluationSpec, runtime.runs)
-    values = given.values(spec.env, resumed=True)
-    agents = listed_names(given.subject.agent or "")
+    values = request.values(spec.env, resumed=True)
+    agents = listed_names(request.subject.agent or "")
     if len(agents) > 1 and "agent_options" in values:
         values["agent_options"] = fitting(values["agent_options"], spec)
     _agree(spec, values, str(run.directory))
     evaluation = resume(run, spec, models, runtime)
-    if given.subject.control is not None and len(evaluation.members) == 1:
+    if request.subject.control is not None and len(evaluation.members) == 1:
         raise LdmError(f"{run.directory} has no control.", "Leave out --control.")
     known = list(dict.fromkeys(member.spec.agent for member in evaluation.members))
     if set(agents) - set(known) or (len(agents) == 1 and agents[0] != spec.agent):

@@ -23,17 +23,14 @@ from ldm.cli.options import (
     model_options,
 )
 from ldm.errors import LdmError
-from ldm.llm.estimate import SAMPLE, bound_lines, cost_lines
+from ldm.llm.estimate import SAMPLE, bound_lines, cost_lines, reply_requests
 from ldm.llm.models import Models, account_lines
 
 if TYPE_CHECKING:
     from ldm.llm import Completion, Message
-    from ldm.llm.calls import Request
 
 llm_app = typer.Typer(no_args_is_help=True, help="Try language models, and see what they cost.")
 
-#: Bytes of what is said to be wrong with a reply, generously.
-COMPLAINT = 1000
 #: What --field understands.
 TYPES: dict[str, Any] = {
     "str": str,
@@ -104,7 +101,7 @@ def ask(
         # Greedy replies are all the same one.
         drawn = min(SAMPLE, question.samples - 1) if question.temperature else 0
     if not drawn:
-        calls = _calls(options.roles()["llm"], question.messages, schema, question.length)
+        calls = reply_requests(options.roles()["llm"], question.messages, schema, question.length)
         for line in bound_lines(calls, options):
             output.say(line, error=False)
         return
@@ -182,8 +179,8 @@ def probe(
         return
     output.say(f"{name} at {where}", error=False)
     for key, value in capabilities.items():
-        shown = {True: "yes", False: "refused", "": "refused"}.get(value, value)
-        output.say(f"  {key}: {shown}", error=False)
+        answer = {True: "yes", False: "refused", "": "refused"}.get(value, value)
+        output.say(f"  {key}: {answer}", error=False)
 
 
 @llm_app.command("usage", short_help="Show what recorded calls cost.")
@@ -225,38 +222,18 @@ def usage(
     output.print_table("Paid calls, in tokens", columns, rows)
 
 
-def _calls(
-    llm: str, messages: Sequence[Message], schema: type[Any] | None, length: int
-) -> list[Request]:
-    """The calls of one reply: with a schema there may be a second, to repair it."""
-    from ldm.llm.calls import Request
-    from ldm.llm.structured import REPAIR_EXCERPT, form_of, repair_messages, with_json_instruction
-
-    if schema is None:
-        return [Request(llm, tuple(messages), max_tokens=length)]
-    form = form_of(schema)
-    worded = with_json_instruction(messages, form.schema)
-    # The bound takes bytes as tokens.
-    reply, complaint = "x" * min(length, REPAIR_EXCERPT), "x" * COMPLAINT
-    again = repair_messages(worded, reply, complaint)
-    return [Request(llm, words, form.schema, max_tokens=length) for words in (worded, again)]
-
-
 def _form(specified: Sequence[str]) -> type[Any]:
-    """A type with the fields that NAME:TYPE texts name."""
+    """Return a type with the fields that NAME:TYPE texts specify."""
     from pydantic import create_model
 
-    named: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for text in specified:
         name, _, kind = text.partition(":")
         if not name.isidentifier() or name.startswith("_") or (kind or "str") not in TYPES:
             raise LdmError(
-                f"--field {text} is not NAME:TYPE.", f"For example --field age:int; {_known()}."
+                f"--field {text} is not NAME:TYPE.",
+                f"For example --field age:int; the types are {', '.join(TYPES)}.",
             )
-        named[name] = (TYPES[kind or "str"], ...)
-    made: type[Any] = create_model("Reply", **named)
-    return made
-
-
-def _known() -> str:
-    return f"the types are {', '.join(TYPES)}"
+        fields[name] = (TYPES[kind or "str"], ...)
+    reply: type[Any] = create_model("Reply", **fields)
+    return reply

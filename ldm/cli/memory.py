@@ -30,12 +30,12 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     """
     from ldm.memory import environments, generations
 
-    found = [g for env in environments(memory) for g in generations(memory, env)]
+    listed = [g for env in environments(memory) for g in generations(memory, env)]
     if as_json:
-        output.print_json([plain(g) for g in found])
+        output.print_json([plain(g) for g in listed])
         return
     rows = [
-        (g.env, str(g.number), g.origin, str(g.tuples), g.embedder, _settings(g)) for g in found
+        (g.env, str(g.number), g.origin, str(g.tuples), g.embedder, _settings(g)) for g in listed
     ]
     columns = ("environment", "generation", "origin", "tuples", "embedder", "settings")
     output.print_table(f"Memory at {memory}", columns, rows)
@@ -52,19 +52,19 @@ def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = Fals
     """
     from ldm.memory import generations
 
-    found = generations(memory, env or only_environment(memory))
+    history = generations(memory, env or only_environment(memory))
     if as_json:
-        output.print_json([plain(g) for g in found])
+        output.print_json([plain(g) for g in history])
         return
     before = 0
     rows = []
-    for g in found:
+    for g in history:
         goals = str(len(g.tasks)) if g.origin == "refined" else ""
         rows.append((str(g.number), g.origin, goals, f"+{g.tuples - before}", str(g.tuples)))
         before = g.tuples
     columns = ("generation", "origin", "goals explored", "added", "tuples")
     output.print_table(f"Memory at {memory}", columns, rows)
-    for g in found:
+    for g in history:
         output.say(f"{g.number}: {_settings(g)}", error=False)
 
 
@@ -101,8 +101,8 @@ def diff(
     rows = [(b, origin, f"{sign}{n}") for (b, origin), n in sorted(counts.items())]
     output.print_table(f"{first} to {second}", ("batch", "origin", "tuples"), rows)
     for row in added[:limit]:
-        found = row.tuple
-        output.say(f"{sign} {found.goal} | {found.observation} -> {found.action}", error=False)
+        one = row.tuple
+        output.say(f"{sign} {one.goal} | {one.observation} -> {one.action}", error=False)
     if len(added) > limit:
         output.say(f"… and {len(added) - limit} more (--limit).", error=False)
 

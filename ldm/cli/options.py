@@ -243,9 +243,9 @@ def option_settings(
     return sorted_settings(agent), sorted_settings({**env, **as_given(**env_options)})
 
 
-def refuse_with_resume(**given: object) -> None:
+def refuse_with_resume(**options: object) -> None:
     """Raise LdmError where an option was given beside --resume, which has the recorded ones."""
-    for name, value in given.items():
+    for name, value in options.items():
         if value not in (None, False, ()):
             raise LdmError(
                 f"--resume goes on with the recorded options, and {name.replace('_', '-')} is "

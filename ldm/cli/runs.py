@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -13,7 +14,7 @@ from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
 
 if TYPE_CHECKING:
-    from ldm.explore import ExploredGoal
+    from ldm.explore import ExploredGoal, Tree
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
@@ -31,14 +32,16 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
     """
     from ldm.runs import list_runs
 
-    found = [run.manifest for run in list_runs(runs)]
+    manifests = [run.manifest for run in list_runs(runs)]
     if as_json:
-        output.print_json([{"id": m.id, "command": m.command, "started": m.started} for m in found])
+        output.print_json(
+            [{"id": m.id, "command": m.command, "started": m.started} for m in manifests]
+        )
         return
-    if not found:
+    if not manifests:
         output.say(f"There are no runs in {runs}.")
         return
-    rows = [(m.id, m.command, m.started, m.fingerprint) for m in found]
+    rows = [(m.id, m.command, m.started, m.fingerprint) for m in manifests]
     output.print_table(f"Runs in {runs}", ("run", "command", "started", "fingerprint"), rows)
 
 
@@ -68,7 +71,6 @@ def tree(
     """
     from ldm.explore import read_explored_goals
     from ldm.explore.picture import svg as picture
-    from ldm.explore.picture import text
     from ldm.runs import open_run, writing
 
     run = open_run(name, runs)
@@ -85,30 +87,37 @@ def tree(
     output.say(f"{one.task.id}\ngoal: {one.task.goal}", error=False)
     if one.error:
         output.say(one.error, error=False)
-    for found in one.trees:
+    for explored_tree in one.trees:
         if len(one.trees) > 1:
-            output.say(f"\nbatch {', '.join(found.batches)}", error=False)
-        ground = " | ".join(step.action for step in found.ground.steps)
-        output.say(f"ground process, score {found.ground.score:.2f}: {ground}", error=False)
-        for line in text(found, observations=observations):
+            output.say(f"\nbatch {', '.join(explored_tree.batches)}", error=False)
+        for line in _tree_lines(explored_tree, observations=observations):
             output.say(line, error=False)
-        if found.improved:
-            output.say(f"{len(found.added)} tuples were added to {found.into}:", error=False)
-        for row in found.added:
-            output.say(f"  {row.tuple.observation} -> {row.tuple.action}", error=False)
     if svg is not None:
         with writing(svg):
             svg.write_text(picture(one.trees[0], one.task.goal), encoding="utf-8")
         output.say(f"Picture: {svg}", error=False)
 
 
+def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
+    """Yield the ground process, the tree, and the tuples that were added."""
+    from ldm.explore.picture import text
+
+    ground = " | ".join(step.action for step in tree.ground.steps)
+    yield f"ground process, score {tree.ground.score:.2f}: {ground}"
+    yield from text(tree, observations=observations)
+    if tree.improved:
+        yield f"{len(tree.added)} tuples were added to {tree.into}:"
+    for row in tree.added:
+        yield f"  {row.tuple.observation} -> {row.tuple.action}"
+
+
 def _print_divided(run: Run, task: str) -> None:
-    """The trees in the records of an evaluation: all in a table, or that of one task."""
+    """Print how an agent divided its tasks: all in a table, or the tree of one task."""
     from ldm.agents.reporting import reporting_named
     from ldm.eval import agent_of, results
 
     tree_of = reporting_named(agent_of(run)).tree
-    trees = [(result, found) for result in results(run) if (found := tree_of(result)) is not None]
+    trees = [(result, tree) for result in results(run) if (tree := tree_of(result)) is not None]
     if not trees:
         raise LdmError(
             f"{run.directory} has no trees.",
@@ -120,15 +129,15 @@ def _print_divided(run: Run, task: str) -> None:
             (
                 result.task.id,
                 result.task.goal,
-                *found.columns.values(),
+                *tree.columns.values(),
                 "yes" if result.success else "no",
             )
-            for result, found in trees
+            for result, tree in trees
         ]
         output.print_table("Divided tasks", columns, rows)
         return
     result = _one_of([result for result, _ in trees], task)
-    divided = next(found for one, found in trees if one is result)
+    divided = next(tree for one, tree in trees if one is result)
     solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
     output.say(f"{result.task.id}\n{solved}, {divided.headline}", error=False)
     for line in divided.lines:
@@ -151,15 +160,15 @@ def _list_goals(explored: list[ExploredGoal]) -> None:
 Recorded = TypeVar("Recorded", "ExploredGoal", "EpisodeResult")
 
 
-def _one_of(known: list[Recorded], name: str) -> Recorded:
-    """The record of the task with this id, or of the only one whose id contains it."""
-    found = [one for one in known if one.task.id == name] or [
-        one for one in known if name in one.task.id
+def _one_of(records: list[Recorded], name: str) -> Recorded:
+    """Return the record of the task with this id, or of the only one whose id contains it."""
+    matches = [one for one in records if one.task.id == name] or [
+        one for one in records if name in one.task.id
     ]
-    if len(found) != 1:
-        which, fit = (f"{len(found)} goals", "fit") if found else ("no goal", "fits")
+    if len(matches) != 1:
+        which, fit = (f"{len(matches)} goals", "fit") if matches else ("no goal", "fits")
         raise LdmError(
             f"{which} of this run {fit} {name!r}.",
-            f"For example {(found or known)[0].task.id}; `ldm runs tree RUN` lists them.",
+            f"For example {(matches or records)[0].task.id}; `ldm runs tree RUN` lists them.",
         )
-    return found[0]
+    return matches[0]

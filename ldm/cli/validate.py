@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 
 
@@ -27,7 +28,7 @@ def validate(
         RecordName | None,
         typer.Option("--type", help="What the records are; told by their fields if left out."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check JSONL files against their schema; print file:line:field for every problem.
 
@@ -51,21 +52,21 @@ def validate(
 
 
 def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
-    """What `validate` has to say about one file; a file that cannot be read is one problem."""
+    """Return the report on one file; a file that cannot be read is one problem."""
     from ldm import records
 
     report: dict[str, Any] = {"file": str(file), "type": "", "records": 0, "problems": []}
-    found: list[dict[str, Any]] = report["problems"]
+    listed: list[dict[str, Any]] = report["problems"]
     try:
         name = record.value if record else records.detect(file)
         report["type"] = name
         for problem in records.problems(file, records.SCHEMAS[name]):
             place = {"line": problem.line, "field": problem.field, "message": problem.message}
-            found.append({**place, "text": str(problem)})
-        bad = {problem["line"] for problem in found}
+            listed.append({**place, "text": str(problem)})
+        bad = {problem["line"] for problem in listed}
         report["records"] = sum(1 for _ in records.numbered_lines(file)) - len(bad)
     except LdmError as error:
-        found.append({"line": None, "field": "", "message": error.message, "text": str(error)})
+        listed.append({"line": None, "field": "", "message": error.message, "text": str(error)})
     return report
 
 

@@ -32,7 +32,7 @@ class _Interrupted(Exception):
 
 
 def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None = None) -> str:
-    """Download `url` to `file`; returns the SHA-256 of what came, in hexadecimal.
+    """Download `url` to `file`; return the SHA-256 of what came, in hexadecimal.
 
     What has arrived is kept in `<file>.part`, and a later call asks only for the rest, unless the
     server's copy has changed since. With `sha256` a different content is refused. A `file` that is
@@ -59,7 +59,7 @@ def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None =
 
 
 def unpack(archive: Path, destination: Path, *, progress: Progress | None = None) -> int:
-    """Extract a zip archive below `destination`; returns the number of files.
+    """Extract a zip archive below `destination`; return the number of files.
 
     Every file is written beside its place and renamed, so none is ever half-written. Raises
     LdmError where the archive is damaged or a member would land outside of `destination`.
@@ -171,7 +171,7 @@ def _check(file: Path, sha256: str, url: str) -> str:
 
 
 def _target(member: zipfile.ZipInfo, destination: Path, archive: Path) -> Path:
-    """Where a member goes. Raises LdmError for a link or a place outside of `destination`."""
+    """Return where a member goes. Raises LdmError for a link or a place outside."""
     name = PurePosixPath(member.filename.replace("\\", "/"))
     outside = name.is_absolute() or ".." in name.parts or ":" in (name.parts or ("",))[0]
     if outside or stat.S_ISLNK(member.external_attr >> 16):

@@ -36,13 +36,13 @@ class Format(Protocol):
     """
 
     def detect(self, line: Mapping[str, Any]) -> bool:
-        """Whether a JSON object is of this format."""
+        """Return whether a JSON object is of this format."""
         ...
 
     def scan(
         self, lines: Iterable[Line], file: str, data: str | None
     ) -> Iterator[Trajectory | Problem]:
-        """The trajectories in a file's lines, and what is wrong with some.
+        """Return the trajectories in a file's lines, and what is wrong with some.
 
         data: a folder with the environment's data, where what was seen may be rebuilt from it.
         """
@@ -55,12 +55,12 @@ class LineFormat(Protocol):
     def detect(self, line: Mapping[str, Any]) -> bool: ...
 
     def parse(self, line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
-        """The trajectory in a line, or what is wrong with it."""
+        """Return the trajectory in a line, or what is wrong with it."""
         ...
 
 
 def files_below(paths: Iterable[Path]) -> list[Path]:
-    """The JSONL files among `paths` and below them, sorted; hidden files and folders are left out.
+    """Return the JSONL files among `paths` and below them, sorted, without hidden ones.
 
     Raises LdmError for a path that does not exist, and for a named file of another kind.
     """
@@ -84,7 +84,7 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
 
 
 def format_of(path: Path) -> str | None:
-    """The format of a file, judged by its first readable line; None where it is none of ours."""
+    """Return the format of a file by its first readable line; None where it is none of ours."""
     for _, text in records.numbered_lines(path):
         try:
             line = json.loads(text)
@@ -95,7 +95,7 @@ def format_of(path: Path) -> str | None:
 
 
 def read(path: Path, name: str, data: str | None = None) -> Iterator[Trajectory | Problem]:
-    """Every trajectory of a file in the format `name`, and what is wrong with lines that have none.
+    """Return every trajectory of a file in the format `name`, and problems of other lines.
 
     data: see `Format.scan`.
     """

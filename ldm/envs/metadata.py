@@ -33,11 +33,11 @@ class DataReport(Protocol):
     @property
     def problems(self) -> tuple[Problem, ...]: ...
     def lines(self) -> Iterator[str]:
-        """The report in words."""
+        """Yield the report in words."""
         ...
 
     def as_json(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         ...
 
 
@@ -148,8 +148,8 @@ class Metadata:
 
 def metadata_of(env: EnvironmentClass) -> Metadata:
     """Return what an environment class says about itself."""
-    found: Metadata = getattr(env, "metadata", Metadata())
-    return found
+    own: Metadata = getattr(env, "metadata", Metadata())
+    return own
 
 
 def metadata(name: str) -> Metadata:

@@ -19,7 +19,7 @@ def select(
     ids: Sequence[str] = (),
     seed: int | None = None,
 ) -> tuple[Task, ...]:
-    """The tasks to evaluate or to explore, in the order of `tasks`.
+    """Return the tasks to evaluate or to explore, in the order of `tasks`.
 
     kinds: only these task types. ids: only these tasks. limit: at most that many, an even share of
     each kind; which ones depends on their ids and the seed alone, and a smaller limit takes a part
@@ -43,7 +43,7 @@ def select(
 
 
 def even(items: Sequence[tuple[str, str]], limit: int, seed: int | None = None) -> list[int]:
-    """Which `limit` of items (id, kind) are an even share of each kind; their indices, ascending.
+    """Return the indices of `limit` items (id, kind), an even share of each kind, ascending.
 
     They are dealt round the kinds like cards; within a kind in the order of a hash of the ids.
     """
@@ -58,14 +58,14 @@ def even(items: Sequence[tuple[str, str]], limit: int, seed: int | None = None) 
     return sorted(i for _, _, i in dealt[:limit])
 
 
-def _known(what: str, asked: Sequence[str], known: set[str]) -> None:
-    for name in asked:
+def _known(what: str, names: Sequence[str], known: set[str]) -> None:
+    for name in names:
         if name not in known:
             close = get_close_matches(name, sorted(known), n=1)
             hint = f"Did you mean {close[0]!r}? " if close else ""
             some = sorted(known)
-            shown = ", ".join(some[:8]) + (", …" if len(some) > 8 else "")
-            raise LdmError(f"The split has no {what} {name!r}.", f"{hint}It has: {shown}.")
+            examples = ", ".join(some[:8]) + (", …" if len(some) > 8 else "")
+            raise LdmError(f"The split has no {what} {name!r}.", f"{hint}It has: {examples}.")
 
 
 def check_leakage(

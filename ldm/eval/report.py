@@ -62,7 +62,7 @@ class Report:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The object that `ldm eval --json` prints; rates in [0, 1], None where nothing counts."""
+    """Return what `ldm eval --json` prints; rates in [0, 1], None where nothing counts."""
     overall = report.summary.overall
     return {
         "env": report.env,
@@ -98,21 +98,21 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def rows(report: Report) -> list[tuple[str, ...]]:
-    """A row a kind and the row "all", by COLUMNS."""
+    """Return a row a kind and the row "all", by COLUMNS."""
     kinds = report.summary.by_kind
-    found = [_row(kind, group) for kind, group in kinds.items()]
-    return [*found, _row("all", report.summary.overall)]
+    rows_by_kind = [_row(kind, group) for kind, group in kinds.items()]
+    return [*rows_by_kind, _row("all", report.summary.overall)]
 
 
 def comparison(reports: Sequence[Report]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Columns and rows of several reports side by side, success by kind included."""
+    """Return columns and rows of several reports side by side, success by kind included."""
     kinds = sorted({kind for report in reports for kind in report.summary.by_kind})
     measured = ("steps", "trials", "calls", "tokens", "s a task", "rewards")
     columns = ("agent", "success", "95 % interval", *kinds, *measured)
-    found = []
+    rows_by_agent = []
     for report in reports:
         overall, by_kind = report.summary.overall, report.summary.by_kind
-        found.append(
+        rows_by_agent.append(
             (
                 report.label,
                 percent(overall.success_rate),
@@ -126,11 +126,11 @@ def comparison(reports: Sequence[Report]) -> tuple[tuple[str, ...], list[tuple[s
                 "seen" if report.sees_reward else "hidden",
             )
         )
-    return columns, found
+    return columns, rows_by_agent
 
 
 def lines(report: Report) -> list[str]:
-    """What a reader must know beside the table: attempts, rewards, errors, the files' place."""
+    """Return what to know beside the table: attempts, rewards, errors, the files' place."""
     overall = report.summary.overall
     attempts = (
         "one trial a task"
@@ -138,35 +138,35 @@ def lines(report: Report) -> list[str]:
         else f"{number(overall.trials)} trials a task: compare it with agents that had as many"
     )
     reward = "sees rewards" if report.sees_reward else "does not see rewards"
-    said = [f"{report.label}: {attempts}; it {reward}."]
+    sentences = [f"{report.label}: {attempts}; it {reward}."]
     if overall.success_rate in (0.0, 1.0):
-        said.append(
+        sentences.append(
             f"With {'no' if overall.success_rate == 0 else 'every'} success the interval is the "
             "exact one (Clopper-Pearson): the bootstrap's would have no width."
         )
     interval = score_interval(report)
     if interval is not None:
-        said.append(
+        sentences.append(
             f"Mean score {overall.mean_score:.3f} (95 % interval {interval[0]:.3f}–"
             f"{interval[1]:.3f}); success is a score of 1."
         )
-    said += _measured(report)
-    said += report.findings().lines
-    if replies := told_replies(_replies(report.results)):
-        said.append(replies)
+    sentences += _measured(report)
+    sentences += report.findings().lines
+    if replies := describe_replies(_replies(report.results)):
+        sentences.append(replies)
     broken = [result for result in report.results if result.error]
     if broken:
-        said.append(
+        sentences.append(
             f"{len(broken)} of {overall.episodes} episodes ended in an error and do not count. "
             f"The first, {broken[0].task.id}: {broken[0].error.strip().splitlines()[-1]}"
         )
-    said.append(f"Files: {report.directory}")
-    return said
+    sentences.append(f"Files: {report.directory}")
+    return sentences
 
 
 def _measured(report: Report) -> list[str]:
     """Return a line on each of the agent's own figures."""
-    found = []
+    sentences = []
     for measure in report.measures:
         kinds = ", ".join(
             f"{kind} {group.measures[measure.name]:.2f}"
@@ -174,45 +174,47 @@ def _measured(report: Report) -> list[str]:
             if measure.name in group.measures
         )
         mean = report.summary.overall.measures[measure.name]
-        found.append(f"{measure.name}, {measure.meaning}, on average: {mean:.2f} ({kinds}).")
-    return found
+        sentences.append(f"{measure.name}, {measure.meaning}, on average: {mean:.2f} ({kinds}).")
+    return sentences
 
 
 def _replies(results: Sequence[EpisodeResult]) -> Counter[str]:
-    """What became of a model's replies, where the agent counted them (notes "replies")."""
+    """Return what became of a model's replies, where the agent counted them (notes "replies")."""
     counts: Counter[str] = Counter()
     for note in (note for result in results for note in result.notes if note.kind == "replies"):
         counts.update({k: v for k, v in note.data.items() if isinstance(v, int)})
     return counts
 
 
-def told_replies(counts: Mapping[str, int]) -> str:
-    """What became of replies in words, "" where there was none; counts: see `Reasoner.counts`."""
+def describe_replies(counts: Mapping[str, int]) -> str:
+    """Return what became of replies, "" without any; counts: see `Reasoner.counts`."""
     replies, malformed = counts.get("replies", 0), counts.get("malformed", 0)
     if not replies:
         return ""
-    told = [f"Of {replies} replies {malformed} ({100 * malformed / replies:.1f} %) were malformed"]
+    parts = [f"Of {replies} replies {malformed} ({100 * malformed / replies:.1f} %) were malformed"]
     if counts.get("loose"):
-        told.append(f"{counts['loose']} were understood though not of the form asked for")
+        parts.append(f"{counts['loose']} were understood though not of the form asked for")
     if counts.get("dropped"):
-        told.append(f"{counts['dropped']} further actions in the same reply were dropped")
+        parts.append(f"{counts['dropped']} further actions in the same reply were dropped")
     if counts.get(TYPES_BY_FALLBACK):
-        told.append(f"{counts[TYPES_BY_FALLBACK]} named no usable types: made offline instead")
+        parts.append(f"{counts[TYPES_BY_FALLBACK]} named no usable types: made offline instead")
     if counts.get("misplaced"):
-        told.append(f"{counts['misplaced']} notes spoke of another step and were left out")
+        parts.append(f"{counts['misplaced']} notes spoke of another step and were left out")
     if counts.get("unseen"):
-        told.append(f"{counts['unseen']} notes named what only later steps show: left out")
+        parts.append(f"{counts['unseen']} notes named what only later steps show: left out")
     if counts.get("asked again"):
-        told.append(f"{counts['asked again']} named the last action, not possible now: asked again")
+        parts.append(
+            f"{counts['asked again']} named the last action, not possible now: asked again"
+        )
     matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
     if matched:
         how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())
-        told.append(f"actions were matched to admissible ones: {how}")
-    return "; ".join(told) + "."
+        parts.append(f"actions were matched to admissible ones: {how}")
+    return "; ".join(parts) + "."
 
 
 def score_interval(report: Report) -> Interval | None:
-    """The 95 % interval of the mean score; None where scores say no more than successes."""
+    """Return the 95 % interval of the mean score; None where scores say no more than successes."""
     counted = [result for result in report.results if result.end != "error"]
     if all(result.score == float(result.success) for result in counted):
         return None
@@ -220,28 +222,28 @@ def score_interval(report: Report) -> Interval | None:
 
 
 def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
-    """One object for an agent; "compared" holds those beside it, "control" its control alone.
+    """Return one object for an agent; "compared" holds those beside it, "control" its control.
 
     "differences" holds the paired difference of each two.
     """
     first, *others = reports
-    found = as_json(first)
+    group = as_json(first)
     control = [as_json(o) for o in others if o.label.startswith(f"{first.label} control=")]
     if control:
-        found["control"] = control[0]
+        group["control"] = control[0]
     if others:
-        found["compared"] = [
+        group["compared"] = [
             {**as_json(other), "difference": _difference(first, other)} for other in others
         ]
-        found["differences"] = [
+        group["differences"] = [
             {"first": one.label, "second": other.label, "difference": _difference(one, other)}
             for one, other in combinations(reports, 2)
         ]
-    return found
+    return group
 
 
 def _difference(first: Report, second: Report) -> dict[str, Any] | None:
-    """The paired difference of the first to the second, None where there is none."""
+    """Return the paired difference of the first to the second, None where there is none."""
     try:
         return asdict(difference(first.results, second.results))
     except LdmError:
@@ -263,7 +265,7 @@ class RefinedRecalls:
 
 
 def refined_recalls(run: Run, tuples: frozenset[str]) -> RefinedRecalls:
-    """How often the tuples with these ids were recalled in a finished run."""
+    """Return how often the tuples with these ids were recalled in a finished run."""
     counts: Counter[str] = Counter()
     steps, all_steps, tasks = 0, 0, set()
     for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
@@ -297,27 +299,27 @@ def refined_lines(
 
 
 def gains(reports: Sequence[Report]) -> list[str]:
-    """A line on the paired difference of each two reports."""
-    said = [_gain(first, other) for first, other in combinations(reports, 2)]
-    if len(said) > 1:
-        said.append(f"The p-values are of {len(said)} comparisons, each on its own.")
-    return said
+    """Return a line on the paired difference of each two reports."""
+    sentences = [_gain(first, other) for first, other in combinations(reports, 2)]
+    if len(sentences) > 1:
+        sentences.append(f"The p-values are of {len(sentences)} comparisons, each on its own.")
+    return sentences
 
 
 def _gain(first: Report, second: Report) -> str:
     try:
-        found = difference(first.results, second.results)
+        gain = difference(first.results, second.results)
     except LdmError as error:  # all episodes of one of them ended in an error
         return str(error)
-    if found.interval is None:
+    if gain.interval is None:
         between = "(the same for every task: no interval)"
     else:
-        between = f"[{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
+        between = f"[{100 * gain.interval[0]:+.1f}, {100 * gain.interval[1]:+.1f}]"
     return (
-        f"{first.label} − {second.label}: {100 * found.mean:+.1f} points "
-        f"{between} on the same {found.tasks} tasks; "
-        f"{found.only_first} were solved by the first alone, {found.only_second} by the second "
-        f"(McNemar's exact test: p {_p(found.p_value)})."
+        f"{first.label} − {second.label}: {100 * gain.mean:+.1f} points "
+        f"{between} on the same {gain.tasks} tasks; "
+        f"{gain.only_first} were solved by the first alone, {gain.only_second} by the second "
+        f"(McNemar's exact test: p {_p(gain.p_value)})."
     )
 
 
@@ -326,17 +328,17 @@ def _p(value: float) -> str:
 
 
 def percent(rate: float | None) -> str:
-    """A rate in [0, 1] as a percentage; a dash where there is none."""
+    """Return a rate in [0, 1] as a percentage; a dash where there is none."""
     return "–" if rate is None else f"{100 * rate:.1f} %"
 
 
 def span(interval: Interval | None) -> str:
-    """An interval of rates in per cent."""
+    """Return an interval of rates in per cent."""
     return "–" if interval is None else f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}"
 
 
 def number(value: float | None) -> str:
-    """A mean, to one decimal."""
+    """Return a mean, to one decimal."""
     return "–" if value is None else f"{value:.1f}"
 
 

@@ -61,7 +61,7 @@ class _Play:
 
 
 def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, Any]:
-    """What makes scores on these tasks comparable: the environment's word, split and task ids."""
+    """Return what makes scores comparable: the environment's protocol, split and task ids."""
     return {**env.protocol(), "split": split, "tasks": [task.id for task in tasks]}
 
 
@@ -74,7 +74,7 @@ def evaluate(
     threads: bool = False,
     on_result: Callable[[EpisodeResult], None] = lambda _: None,
 ) -> list[EpisodeResult]:
-    """The results of all `tasks` in their order, played now or recorded by an earlier attempt.
+    """Return the results of all `tasks` in their order, played now or recorded before.
 
     threads: play in threads of this process, for agents that share its model client.
     on_result: called with every result, recorded ones first.
@@ -83,9 +83,9 @@ def evaluate(
     """
     with run.lock():
         if finished(run):
-            found = results(run)
+            finished_results = results(run)
             run.discard_parts()
-            for result in found:
+            for result in finished_results:
                 on_result(result)
         else:
             played = run_items(
@@ -97,9 +97,9 @@ def evaluate(
                 threads=threads,
                 on_result=lambda record: on_result(record.result),
             )
-            found = _merge(run, played)
-        _summarize(run, found)
-    return found
+            finished_results = _merge(run, played)
+        _summarize(run, finished_results)
+    return finished_results
 
 
 def sample(
@@ -111,11 +111,11 @@ def sample(
     workers: int = 1,
     threads: bool = False,
 ) -> list[EpisodeResult]:
-    """The results of the `chosen` among `tasks`, and what else is recorded; the run stays open.
+    """Return the results of `chosen`, and what else is recorded; the run stays unfinished.
 
     Raises what `evaluate` raises.
     """
-    wanted = {task.id for task in chosen}
+    ids = {task.id for task in chosen}
     with run.lock():
         played = run_items(
             run,
@@ -124,20 +124,20 @@ def sample(
             Played,
             workers=workers,
             threads=threads,
-            only=[index for index, task in enumerate(tasks) if task.id in wanted],
+            only=[index for index, task in enumerate(tasks) if task.id in ids],
         )
     return [record.result for record in played]
 
 
 def results(run: Run) -> list[EpisodeResult]:
-    """The results of a finished run. Raises LdmError where it is not finished."""
+    """Return the results of a finished run. Raises LdmError where it is not finished."""
     if not finished(run):
         raise LdmError(f"{run.directory} is not finished.", f"Go on with `{run.resume_command}`.")
     return records.read(run.directory / EPISODES, EpisodeResult)
 
 
 def finished(run: Run) -> bool:
-    """Whether all tasks are recorded and merged; episodes.jsonl appears last, and whole."""
+    """Return whether all tasks are recorded and merged; episodes.jsonl appears last, and whole."""
     return (run.directory / EPISODES).is_file()
 
 

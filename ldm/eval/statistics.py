@@ -86,7 +86,7 @@ class Difference:
 
 
 def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
-    """The 95 % percentile bootstrap interval of the mean of `values` (n,), n > 0.
+    """Return the 95 % percentile bootstrap interval of the mean of `values` (n,), n > 0.
 
     The same values, in the same order, and seed give the same interval. Where all values are
     equal it has no width (0 of n gives (0, 0)).
@@ -106,7 +106,7 @@ def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interva
 
 
 def rate_interval(successes: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
-    """The 95 % interval of the rate of `successes` (n,), n > 0, each 0 or 1.
+    """Return the 95 % interval of the rate of `successes` (n,), n > 0, each 0 or 1.
 
     The bootstrap's; where all are equal, and it would have no width, the exact one of Clopper and
     Pearson: 0 of 6 gives (0, 0.459).
@@ -183,7 +183,7 @@ def summarize(
 def difference(
     first: Sequence[EpisodeResult], second: Sequence[EpisodeResult], *, seed: int = 0
 ) -> Difference:
-    """The paired difference in success, with its bootstrap interval over tasks.
+    """Return the paired difference in success, with its bootstrap interval over tasks.
 
     Raises LdmError where no task was finished by both.
     """
@@ -204,7 +204,7 @@ def difference(
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """The two-sided p-value of McNemar's exact test; 1 where no task tells the two apart."""
+    """Return the two-sided p-value of McNemar's exact test; 1 where no task tells the two apart."""
     from scipy.stats import binomtest
 
     discordant = only_first + only_second

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -93,7 +94,7 @@ class PlayerBuilder:
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> tuple[Environment, Agent]:
-        """Raises LdmError where a name, an option, data, a model or the memory does not fit."""
+        """Build them. Raises LdmError where a name, an option, data, model or memory is wrong."""
         from ldm.agents import Resources
 
         spec = self.spec
@@ -132,7 +133,7 @@ class ExplorerBuilder:
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> ExplorationSetup:
-        """Raises LdmError where a name, an option, data or the memory does not fit."""
+        """Build it. Raises LdmError where a name, an option, data or the memory is wrong."""
         from ldm.explore import ExplorationSetup
         from ldm.policy import Policy, PolicyOptions
 
@@ -169,7 +170,7 @@ class OptimiserBuilder:
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> Workplace:
-        """Raises LdmError where a name, an option or data does not fit."""
+        """Build it. Raises LdmError where a name, an option or data is wrong."""
         from ldm.agents.autoplan.optimiser import Workplace
 
         assert models is not None  # noqa: S101 - its spec always calls models
@@ -223,11 +224,8 @@ def build_environment(name: str, options: Settings, cache: Path | None = None) -
 
 def environment_name(name: str, options: Settings, cache: Path | None = None) -> str:
     """Return the name that the environment has in tasks and memories: its card's."""
-    env = build_environment(name, options, cache)
-    try:
+    with closing(build_environment(name, options, cache)) as env:
         return env.card.name
-    finally:
-        env.close()
 
 
 def card_of(env: str) -> Card:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import card_of
@@ -36,7 +36,7 @@ class BuildOptions:
 
     env: str = ""
     batch_size: int = 0
-    batching: str = "kind"
+    batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
     embedder: str | None = None
     rebuild: bool = False
@@ -166,7 +166,7 @@ def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
     from ldm.memory import FormationOptions
 
     size = options.batch_size or batch_size(env)
-    return FormationOptions(size, options.batching, options.seed)  # type: ignore[arg-type]
+    return FormationOptions(size, options.batching, options.seed)
 
 
 @contextmanager
@@ -184,7 +184,7 @@ def _reasoners(
         runtime.message("No language model is used: the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.eval.report import told_replies
+    from ldm.eval.report import describe_replies
     from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 
     if not models.replay:
@@ -206,7 +206,7 @@ def _reasoners(
             yield reasoner_for
         finally:
             for reasoner in reasoners:
-                if line := told_replies(reasoner.counts()):
+                if line := describe_replies(reasoner.counts()):
                     runtime.message(line)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -282,8 +283,7 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
     from ldm.memory import inspect
 
     agent_options(spec)
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
         check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
         if "memory" in agent_of(spec).needs:
@@ -298,8 +298,6 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
                 memory_digest=generation.digest,
             )
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
 
 
 def _with_digests(spec: EvaluationSpec) -> EvaluationSpec:
@@ -325,8 +323,8 @@ def _check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) 
     if not models.configured:
         raise no_model(spec)
     if not models.replay:
-        shown = listed(models.of(called))
-        runtime.message(f"Models at {runtime.connection().shown}: {shown}.")
+        names = listed(models.of(called))
+        runtime.message(f"Models at {runtime.connection().shown}: {names}.")
 
 
 def _report(spec: EvaluationSpec, run: Run, results: Sequence[EpisodeResult]) -> Report:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.experiments.builders import Builder, Shared
-from ldm.experiments.specs import Spec
+from ldm.experiments.specs import S
 from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 #: What stops a run that can go on: the run is kept.
 STOPPED = (Interrupted, WorkerDied, RunStopped)
 
-S = TypeVar("S", bound=Spec)
 T = TypeVar("T")
 
 
@@ -58,10 +57,8 @@ class Recorded(Generic[S]):
 
     @property
     def untouched(self) -> bool:
-        """Whether it is new, nothing happened in it and no call was paid."""
-        from ldm.llm.recording import FILE
-
-        return self.new and not self.run.begun and not (self.run.directory / FILE).exists()
+        """Whether it is new, and holds neither results nor paid calls."""
+        return self.new and not self.run.begun and not any(self.run.directory.glob("*.jsonl"))
 
     def workers(self, runtime: Runtime) -> int:
         """Return how many tasks to work on at a time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, sha
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import PlanSpec
 from ldm.llm.models import ModelOptions, listed
-from ldm.options import Settings, sorted_settings
+from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Experience, Iteration, PlanFile
@@ -47,10 +48,13 @@ def optimize_plan(
 
 def prepare(spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Recorded[PlanSpec]:
     """Write a new run, with its pool chosen. Nothing is written where something does not fit."""
+    from ldm.agents.autoplan import AutoPlanAgent
+    from ldm.envs.metadata import published_options
     from ldm.eval import protocol
 
     called = models.of(spec.roles(models))
-    options = with_data(spec.env, _published(spec.env, spec.env_options), runtime)
+    published = published_options(spec.env, AutoPlanAgent.name)
+    options = with_data(spec.env, sorted_settings({**published, **dict(spec.env_options)}), runtime)
     spec = replace(
         spec,
         split=training_split(spec.env, spec.split, options, runtime, explore=False),
@@ -58,13 +62,10 @@ def prepare(spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Recorded[
         env_options=options,
     )
     spec.settings()
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = _pool(spec, env, runtime)
         spec = replace(spec, pool=tuple(task.id for task in tasks))
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
     if not models.replay:
         runtime.message(f"Models at {runtime.connection().shown}: {listed(called)}.")
     return start(checked, ("autoplan", short(spec.env), spec.kind), models, runtime)
@@ -106,22 +107,6 @@ def carry_out(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPlan:
     return _written(recorded, text, iterations)
 
 
-def _published(env: str, options: Settings) -> Settings:
-    """Return the options with those that the paper plays this environment with, unless given."""
-    from ldm.agents.autoplan import AutoPlanAgent
-    from ldm.envs import load_env
-    from ldm.envs.metadata import card_of
-
-    card = card_of(load_env(env))
-    published = card.published.get(AutoPlanAgent.name, {}) if card else {}
-    values = {
-        name.removeprefix("env."): str(value)
-        for name, value in published.items()
-        if name.startswith("env.")
-    }
-    return sorted_settings({**values, **dict(options)})
-
-
 def _pool(spec: PlanSpec, env: Environment, runtime: Runtime) -> tuple[Task, ...]:
     """Return the tasks that batches are drawn from: of the kind, and not used by an evaluation."""
     from ldm.eval import select
@@ -147,12 +132,9 @@ def _pool(spec: PlanSpec, env: Environment, runtime: Runtime) -> tuple[Task, ...
 def _check(spec: PlanSpec, runtime: Runtime) -> Checked[PlanSpec]:
     from ldm.eval import protocol, select
 
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = select(env.tasks(spec.split), ids=spec.pool)
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
 
 
 def _written(

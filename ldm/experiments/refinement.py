@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -77,8 +78,7 @@ def prepare(
     from ldm.memory import inspect
 
     spec = _resolved(spec, runtime)
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
         base = contents.generation
         base.check_embedder(spec.embedder or base.embedder)
@@ -90,8 +90,6 @@ def prepare(
         tasks = _chosen(spec, goals, env, contents, runtime)
         spec = replace(spec, tasks=tuple(task.id for task in tasks))
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
     if not models.configured:
         runtime.message("No language model is used: the offline reasoner decides.")
     elif not models.replay:
@@ -120,7 +118,7 @@ def carry_out(
 
 
 def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[ExploredGoal]:
-    from ldm.eval.report import told_replies
+    from ldm.eval.report import describe_replies
     from ldm.explore import refine as explore
 
     spec = recorded.spec
@@ -149,7 +147,7 @@ def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[Expl
                 counts = Counter[str]()
                 for equipment in builder.built:
                     counts.update(equipment.reasoner.counts())
-                if line := told_replies(counts):
+                if line := describe_replies(counts):
                     runtime.message(line)
 
 
@@ -218,14 +216,11 @@ def _check(spec: RefinementSpec, runtime: Runtime) -> Checked[RefinementSpec]:
     from ldm.eval import protocol, select
     from ldm.memory import generations
 
-    env = build_environment(spec.env, spec.env_options, runtime.cache)
-    try:
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         tasks = select(env.tasks(spec.split), ids=spec.tasks)
         digests = {g.number: g.digest for g in generations(spec.memory, env.card.name)}
         spec = replace(spec, memory_digest=digests.get(spec.generation or 0, ""))
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
-    finally:
-        env.close()
 
 
 def _check_newest(memory: str, base: Generation) -> None:

@@ -1,10 +1,14 @@
-"""What experiments are determined by: frozen values that run.json holds, so that runs resume."""
+"""What experiments are determined by: frozen values that run.json holds, so that runs resume.
+
+Of each class, `command` records and resumes it, `noun` names it in messages, and `prompts` begins
+the names of the prompts that it may use. `roles` returns the roles whose models are called.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from ldm.options import Settings, override
 
@@ -15,37 +19,6 @@ if TYPE_CHECKING:
 
 DEFAULT_AGENT = "ldm"
 DEFAULT_MEMORY = ".ldm/memory"
-
-
-class Spec(Protocol):
-    """What every experiment's spec has.
-
-    command: the command that records and resumes it. noun: what it is, for messages.
-    prompts: the prompts that it may use begin with this.
-    """
-
-    command: ClassVar[str]
-    noun: ClassVar[str]
-    prompts: ClassVar[str]
-
-    @property
-    def env(self) -> str: ...
-    @property
-    def split(self) -> str: ...
-    @property
-    def env_options(self) -> Settings: ...
-    @property
-    def embedder(self) -> str | None: ...
-    @property
-    def memory(self) -> str: ...
-    @property
-    def memory_digest(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-
-    def roles(self, models: ModelOptions) -> tuple[str, ...]:
-        """Return the roles whose models are called, () where none is."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +136,10 @@ class PlanSpec:
 
         settings: AutoPlanSettings = override(AutoPlanSettings, dict(self.options), "optimisation")
         return settings
+
+
+#: Any of the specs.
+S = TypeVar("S", EvaluationSpec, RefinementSpec, PlanSpec)
 
 
 def full_location(memory: str) -> str:

@@ -7,17 +7,20 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldm.llm.models import ModelOptions, listed
 
 if TYPE_CHECKING:
+    from ldm.llm import Message
     from ldm.llm.calls import Request
     from ldm.llm.prices import Price
     from ldm.types import Usage
 
 #: How many items are measured.
 SAMPLE = 6
+#: Bytes of the message on what is wrong with a reply, generously.
+REPAIR_MESSAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,23 @@ def bound_lines(requests: Sequence[Request], options: ModelOptions) -> list[str]
     if not prices:
         return [f"{line}; nothing was sent.", _unknown_price(options)]
     return [f"{line}, {max(price.most(bound) for price in prices):.4f} USD; nothing was sent."]
+
+
+def reply_requests(
+    llm: str, messages: Sequence[Message], schema: type[Any] | None, length: int
+) -> list[Request]:
+    """Return the requests for one reply: with a schema there may be a second, to repair it."""
+    from ldm.llm.calls import Request
+    from ldm.llm.structured import REPAIR_EXCERPT, form_of, repair_messages, with_json_instruction
+
+    if schema is None:
+        return [Request(llm, tuple(messages), max_tokens=length)]
+    form = form_of(schema)
+    worded = with_json_instruction(messages, form.schema)
+    # The bound takes bytes as tokens.
+    reply, message = "x" * min(length, REPAIR_EXCERPT), "x" * REPAIR_MESSAGE
+    again = repair_messages(worded, reply, message)
+    return [Request(llm, words, form.schema, max_tokens=length) for words in (worded, again)]
 
 
 def _prices(options: ModelOptions) -> list[Price]:

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 import ldm
-from ldm import embed, memory
-from ldm.cli import doctor
+from ldm import diagnosis, embed, memory
 from ldm.envs import ENVS
 from ldm.envs.metadata import metadata as metadata_of_env
 from ldm.experiments import building
@@ -278,7 +277,7 @@ def test_this_project_is_no_clash_with_itself(
 ) -> None:
     install(tmp_path / "site", name, "ldm.cli.app:main")  # it was called ldm before 0.2.0
     monkeypatch.syspath_prepend(tmp_path / "site")
-    assert doctor.module_clash() == ""
+    assert diagnosis.module_clash() == ""
 
 
 def test_an_import_error_is_explained_by_the_clash(
@@ -297,4 +296,4 @@ def test_a_foreign_module_ldm_is_told_by_its_content(monkeypatch: pytest.MonkeyP
     foreign.__path__ = ["/somewhere/ldm"]
     monkeypatch.setitem(sys.modules, "ldm", foreign)
     monkeypatch.setattr(metadata, "packages_distributions", dict)
-    assert "/somewhere/ldm is another project's" in doctor.module_clash()
+    assert "/somewhere/ldm is another project's" in diagnosis.module_clash()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ldm.agents.reporting import Findings, Measure, Reporting
-from ldm.eval.report import Report, as_json, lines, score_interval, told_replies
+from ldm.eval.report import Report, as_json, describe_replies, lines, score_interval
 from ldm.eval.statistics import summarize
 from ldm.types import End, EpisodeResult, Task, Usage
 
@@ -86,7 +86,7 @@ def test_agents_that_tell_nothing_have_none() -> None:
 
 
 def test_what_became_of_replies_is_told_in_words() -> None:
-    assert told_replies({"matched exact": 3}) == ""
+    assert describe_replies({"matched exact": 3}) == ""
     counts = {
         "replies": 40,
         "malformed": 1,
@@ -99,7 +99,7 @@ def test_what_became_of_replies_is_told_in_words() -> None:
         "matched exact": 7,
         "matched none": 8,
     }
-    assert told_replies(counts) == (
+    assert describe_replies(counts) == (
         "Of 40 replies 1 (2.5 %) were malformed; 2 were understood though not of the form asked "
         "for; 3 further actions in the same reply were dropped; 4 named no usable types: made "
         "offline instead; 5 notes spoke of another step and were left out; 6 notes named what "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldm import records
 from ldm.errors import LdmError, RecordError
 from ldm.experiments import (
     EvaluationSpec,
@@ -21,6 +22,7 @@ from ldm.experiments import (
     settings,
 )
 from ldm.experiments.lifecycle import Checked, plain, recorded_spec, start
+from ldm.llm.service import Connection
 from ldm.options import override
 from ldm.policy import PolicyOptions
 
@@ -45,8 +47,6 @@ def values_of(kind: type[Any]) -> st.SearchStrategy[Any]:
 
 @given(st.one_of(*map(values_of, SPECS)))
 def test_every_spec_comes_back_from_run_json(spec: Any) -> None:
-    from ldm import records
-
     assert records.loads(json.dumps(plain(spec)), type(spec)) == spec
     assert hash(spec) is not None  # builders are sent to other processes, and compared
 
@@ -76,17 +76,12 @@ def test_model_options_come_back_from_run_json(options: ModelOptions) -> None:
     ],
 )
 def test_a_run_holds_the_spec_that_it_was_started_with(spec: Any, tmp_path: Path) -> None:
-    runtime = Runtime(runs=tmp_path)
-    models = ModelOptions("gpt-x", replay="nowhere") if spec.command == "autoplan" else None
-    if models is not None:
-        (tmp_path / "calls").mkdir()
-        models = replace(models, replay=str(tmp_path / "calls"))
-        (tmp_path / "calls" / "llm.jsonl").touch()
-    recorded = start(Checked(spec, (), {}), ("subject",), models or ModelOptions(), runtime)
+    runtime = Runtime(runs=tmp_path, server=Connection("http://127.0.0.1:9/v1"))
+    recorded = start(Checked(spec, (), {}), ("subject",), ModelOptions("m"), runtime)
     run, found = recorded_spec(recorded.run.manifest.id, type(spec), tmp_path)
     assert found == spec
     assert run.manifest == recorded.run.manifest
-    other = SPECS[SPECS.index(type(spec)) - 1]
+    other: Any = SPECS[SPECS.index(type(spec)) - 1]
     with pytest.raises(LdmError, match=f"is no {other.noun}") as refused:
         recorded_spec(str(run.directory), other, tmp_path)
     assert refused.value.remedy == f"Go on with `{run.resume_command}`."

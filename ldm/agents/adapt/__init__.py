@@ -52,7 +52,7 @@ class AdaptOptions(LoopOptions):
                 raise ValueError(f"{name} is 1 or more")
 
     @property
-    def shown(self) -> int:
+    def shots_for_executors(self) -> int:
         """How many demonstrations executors are shown."""
         return {"task": self.shots, "hybrid": min(1, self.shots), "skills": 0}[self.strength]
 
@@ -79,14 +79,14 @@ class AdaptAgent(LoopAgent):
         )
 
     def solve(self, episode: Episode) -> None:
-        """One trial. The tree goes into the record, however it ends."""
-        options, made = self.options, list[int]()
+        """Start one trial. The tree goes into the record, however it ends."""
+        options, calls = self.options, list[int]()
         llm, planner = (
-            Counted(self._resources.model(episode, role), options.max_calls, made)
+            Counted(self._resources.model(episode, role), options.max_calls, calls)
             for role in ("llm", "planner")
         )
         with episode.trial():
-            shown = examples(episode, options)
+            trajectories = examples(episode, options)
             plans = demonstrations.plans(episode.env_name, options.demonstrations)
             controller = Controller(
                 episode,
@@ -94,12 +94,12 @@ class AdaptAgent(LoopAgent):
                 planner,
                 options,
                 self.limits(episode.card),
-                shown[: options.shown],
+                trajectories[: options.shots_for_executors],
                 () if options.strength == "task" else episode.card.skills,
-                tuple((one, plans[one.task.id]) for one in shown if one.task.id in plans),
+                tuple((one, plans[one.task.id]) for one in trajectories if one.task.id in plans),
             )
             try:
                 controller.solve()
             finally:
                 root = controller.root
-                episode.note(NOTE, k_max=root.k_max, calls=len(made), tree=root.as_data())
+                episode.note(NOTE, k_max=root.k_max, calls=len(calls), tree=root.as_data())

@@ -17,7 +17,7 @@ from ldm.agents.adapt.logic import Logic, Plan, parse_plan
 from ldm.agents.adapt.tree import Node
 from ldm.agents.executor import Hint, LoopOptions, Work, run
 from ldm.agents.replies import COMPLETED, FAILED
-from ldm.agents.transcript import View, ask, outlined, told
+from ldm.agents.transcript import View, ask, outlined, transcript_text
 from ldm.episode import Episode, EpisodeOver
 from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
 from ldm.prompts import render, shortened
@@ -28,13 +28,13 @@ JUDGEMENT, LONGEST = 100, 400
 
 
 class Counted:
-    """A model of which a task may make `most` calls, together with others that share `made`."""
+    """A model of which a task may make `most` calls, together with others that share `calls`."""
 
-    def __init__(self, llm: LLM, most: int | None, made: list[int]) -> None:
+    def __init__(self, llm: LLM, most: int | None, calls: list[int]) -> None:
         self.name = llm.name
         self._llm = llm
         self._most = most
-        self._made = made
+        self._calls = calls
 
     def complete(
         self,
@@ -45,14 +45,14 @@ class Counted:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Completion:
-        """As `LLM.complete`; raises EpisodeOver where no call is left."""
-        if self._most is not None and len(self._made) >= self._most:
+        """Ask as `LLM.complete` does; raise EpisodeOver where no call is left."""
+        if self._most is not None and len(self._calls) >= self._most:
             raise EpisodeOver("budget")
-        found = self._llm.complete(
+        completion = self._llm.complete(
             messages, schema=schema, sampling=sampling, max_tokens=max_tokens, stop=stop
         )
-        self._made.append(1)
-        return found
+        self._calls.append(1)
+        return completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ class Controller:
         self.rule = rule_of(self.episode.card)
 
     def solve(self) -> bool:
-        """adapt(goal, 1): whether the controller holds the task to be done.
+        """Return whether the controller holds the task to be done: adapt(goal, 1).
 
         Raises EpisodeOver when the trial ends before, and what model calls raise.
         """
         return self._adapt(self.root, "")[0]
 
     def _adapt(self, node: Node, carried: str) -> tuple[bool, str]:
-        """(success, what is handed on) of a task; `carried` is what it is given."""
+        """Return (success, what it hands over) of a task; carried: what was handed over to it."""
         try:
             success, after = self._attempt(node, carried)
             if not success and node.k < self.limits.d_max:
@@ -110,32 +110,32 @@ class Controller:
         return success, after
 
     def _follow(self, node: Node, plan: Plan, logic: Logic, carried: str) -> tuple[bool, str]:
-        """As `_adapt`, for a part of a plan's logic. All parts of an Or are given the same."""
+        """Return what `_adapt` does, for a part of a plan's logic. Parts of an Or begin alike."""
         if isinstance(logic, int):
             child = Node(shortened(plan.steps[logic], LONGEST), node.k + 1, logic)
             node.children.append(child)
             return self._adapt(child, carried)
         either = logic.operator == "or"
-        given = carried
+        current = carried
         for part in logic.parts:
-            success, after = self._follow(node, plan, part, given)
+            success, after = self._follow(node, plan, part, current)
             if success == either:
                 return success, after if success else carried
             if not either:
-                given = after
-        return not either, carried if either else given
+                current = after
+        return not either, carried if either else current
 
     def _attempt(self, node: Node, carried: str) -> tuple[bool, str]:
-        """As `_adapt`, for the task's own executor."""
+        """Return what `_adapt` does, for the task's own executor."""
         first = node.task.split(maxsplit=1)[0].casefold() if node.task.strip() else ""
         node.mode = "judge" if first.strip(":*") in self.episode.card.judged else "loop"
         work = None if node.mode == "judge" else self._work(node, carried)
         steps: tuple[Step, ...] = ()
-        said = ""
+        judgement = ""
         left = self.episode.steps_left
         try:
             if work is None:
-                node.executor, said = self._judge(node)
+                node.executor, judgement = self._judge(node)
             else:
                 outcome = run(self.episode, self.llm, work, self.options)
                 node.executor, steps = outcome.end, outcome.steps
@@ -145,7 +145,7 @@ class Controller:
         finally:
             node.steps = left - self.episode.steps_left
         if node.executor == "completed":
-            return True, self.rule.after(self.episode, steps, said, carried)
+            return True, self.rule.after(self.episode, steps, judgement, carried)
         self.failed.append(node.task)
         return False, carried
 
@@ -165,21 +165,21 @@ class Controller:
         )
 
     def _judge(self, node: Node) -> tuple[Any, str]:
-        """How a look at the page turns out, and what was said; it takes a step, as a thought."""
+        """Look at the page, a step like a thought; return the verdict and the judgement."""
 
         def prompt(view: View) -> list[Message]:
             return render(
                 "agents/adapt/judge",
                 task=node.task,
                 whole=self.episode.goal,
-                page=told(self.episode.now.observation, (), width=view.width),
+                page=transcript_text(self.episode.now.observation, (), width=view.width),
             )
 
-        reply = self._asked(self.llm, prompt, JUDGEMENT)
-        said = shortened(reply, LONGEST)
-        self.episode.think(said or "(no judgement)")
+        reply = self._reply(self.llm, prompt, JUDGEMENT)
+        judgement = shortened(reply, LONGEST)
+        self.episode.think(judgement or "(no judgement)")
         verdicts = re.findall(rf"{COMPLETED}|{FAILED}", reply.casefold())
-        return ("completed" if verdicts[-1:] == [COMPLETED] else "failed"), said
+        return ("completed" if verdicts[-1:] == [COMPLETED] else "failed"), judgement
 
     def _plan(self, node: Node) -> Plan:
         hints = self.rule.to_planner(self.episode, self.failed)
@@ -194,12 +194,14 @@ class Controller:
                 ],
                 task=node.task,
                 hints=hints,
-                seen=told(self.rule.seen(self.episode, self.opening), (), width=view.width),
+                seen=transcript_text(
+                    self.rule.seen(self.episode, self.opening), (), width=view.width
+                ),
             )
 
-        return parse_plan(self._asked(self.planner, prompt, self.limits.plan, len(self.divided)))
+        return parse_plan(self._reply(self.planner, prompt, self.limits.plan, len(self.divided)))
 
-    def _asked(
+    def _reply(
         self, llm: LLM, prompt: Callable[[View], list[Message]], tokens: int, examples: int = 0
     ) -> str:
         widest = View(examples, self.options.observation)

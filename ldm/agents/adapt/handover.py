@@ -1,7 +1,7 @@
 """What an ADaPT controller hands over from one sub-task to the next (arXiv 2311.05772, §3.3, App.).
 
 The environment's card names the rule (`Card.handover`). Every rule says what a sub-task sees first,
-what its executor and the planner are told besides, and what is handed over when it has succeeded.
+what its executor and the planner learn besides, and what is handed over when it has succeeded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Rule(Protocol):
         ...
 
     def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
-        """Return what the executor of a sub-task is told besides; may take an action to learn it.
+        """Return what the executor of a sub-task learns besides; may take an action to learn it.
 
         carried: as `after` gave it, "" at first. Raises EpisodeOver where that action ends the
         trial.
@@ -35,7 +35,7 @@ class Rule(Protocol):
         ...
 
     def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
-        """Return what the planner is told besides; failed: tasks at which executors failed."""
+        """Return what the planner learns besides; failed: tasks at which executors failed."""
         ...
 
     def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:

@@ -80,7 +80,7 @@ class Plan:
 
 
 def parse_plan(text: str) -> Plan:
-    """The plan in a model's reply. Never raises.
+    """Return the plan in a model's reply. Never raises.
 
     A number that comes again is ignored, and so is everything behind the execution order. Where
     some steps are named, as in "Step 1: …", a list with bare numbers is a part of a step or of a
@@ -100,13 +100,13 @@ def parse_plan(text: str) -> Plan:
             number = int((step["named"] or step["bare"])[:6])
             listed = not named or (number not in named and steps and number == max(steps) + 1)
             if step["named"] or listed:
-                said = step["text"] or _next_text(lines[at + 1 :])
-                if said.strip("*_ "):
-                    steps.setdefault(number, said.rstrip("*_; \t"))
+                task = step["text"] or _next_text(lines[at + 1 :])
+                if task.strip("*_ "):
+                    steps.setdefault(number, task.rstrip("*_; \t"))
     if not steps:
         return Plan({}, None, "there are no steps")
-    for said in reversed(orders):
-        if (logic := parse_logic(said, steps)) is not None:
+    for order_text in reversed(orders):
+        if (logic := parse_logic(order_text, steps)) is not None:
             return Plan(steps, logic)
     flaw = "there is no execution order"
     if orders:
@@ -115,7 +115,7 @@ def parse_plan(text: str) -> Plan:
 
 
 def parse_logic(text: str, known: Collection[int]) -> Logic | None:
-    """The logic over the `known` steps that `text` means; None where it says nothing usable.
+    """Return the logic over the `known` steps that `text` means; None where it says nothing usable.
 
     Any brackets will do; missing ones are supplied, superfluous ones ignored. Operators of one
     level are read from left to right, as the plan is carried out, so that "1 OR 2 AND 3" is
@@ -127,23 +127,23 @@ def parse_logic(text: str, known: Collection[int]) -> Logic | None:
     mentions = 0
     called: Operator | None = None
     tokens = list(_tokens(text))
-    for before, found, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
+    for before, part, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
         level = stack[-1]
-        if isinstance(found, int):
-            if found in known:
+        if isinstance(part, int):
+            if part in known:
                 mentions += 1
-                level.take(found)
+                level.take(part)
             else:
                 level.skip()
-        elif found in _OPENING:
+        elif part in _OPENING:
             stack.append(_Level() if called is None else _Level(called, called=True))
             called = None
-        elif found in _CLOSING:
+        elif part in _CLOSING:
             if len(stack) > 1:
                 stack.pop()
                 stack[-1].absorb(level)
-        elif found in ("and", "or"):
-            operator: Operator = "or" if found == "or" else "and"
+        elif part in ("and", "or"):
+            operator: Operator = "or" if part == "or" else "and"
             first = not level.begun
             if after in _OPENING and (first or (level.called and before == ",")):
                 called = operator
@@ -158,7 +158,7 @@ def parse_logic(text: str, known: Collection[int]) -> Logic | None:
 
 
 def joined(operator: Operator, *parts: Logic) -> Logic:
-    """`parts` under one operator, without a group for a single part or within an equal group."""
+    """Join `parts` by one operator, without a group for a single part or within an equal group."""
     flat: list[Logic] = []
     for part in parts:
         if isinstance(part, Group) and part.operator == operator:
@@ -169,7 +169,7 @@ def joined(operator: Operator, *parts: Logic) -> Logic:
 
 
 def written(logic: Logic) -> str:
-    """The logic in the form that `parse_logic` reads, e.g. "(Step 1 OR Step 2) AND Step 3"."""
+    """Return the logic as `parse_logic` reads it, e.g. "(Step 1 OR Step 2) AND Step 3"."""
     if isinstance(logic, int):
         return f"Step {logic}"
     parts = (f"({written(p)})" if isinstance(p, Group) else written(p) for p in logic.parts)
@@ -220,8 +220,8 @@ class _Level:
 
 
 def _named(lines: list[str]) -> set[int]:
-    """The numbers of the steps that are called so, "Step 1: …", up to the execution order."""
-    found: set[int] = set()
+    """Return the numbers of steps that are called so, "Step 1: …", up to the execution order."""
+    numbers: set[int] = set()
     begun = False
     for line in lines:
         if begun and _ORDER_LINE.match(line):
@@ -229,18 +229,18 @@ def _named(lines: list[str]) -> set[int]:
         if step := _STEP_LINE.match(line):
             begun = True
             if step["named"]:
-                found.add(int(step["named"][:6]))
-    return found
+                numbers.add(int(step["named"][:6]))
+    return numbers
 
 
 def _next_text(following: list[str]) -> str:
-    """What stands in the line below a step's bare label; "" where that is something else."""
+    """Return the line below a step's bare label; "" where it is something else."""
     line = next((line for line in following if line.strip()), "")
     return "" if _STEP_LINE.match(line) or _ORDER_LINE.match(line) else line.strip(" \t>*-")
 
 
 def _continued(order: str, following: list[str]) -> str:
-    """The execution order with the lines behind it that hold nothing but logic."""
+    """Return the execution order with the lines behind it that hold nothing but logic."""
     parts = [order]
     for line in following:
         if not line.strip():
@@ -254,11 +254,11 @@ def _continued(order: str, following: list[str]) -> str:
 
 
 def _tokens(text: str) -> Iterator[int | str]:
-    """Step numbers, brackets, commas, "and" and "or"; a number among other words is no step's.
+    """Yield step numbers, brackets, commas, "and", "or"; a number among other words is no step's.
 
     A range "1-3" or "1 to 3" is its numbers in their order.
     """
-    tokens = [found.group().lower() for found in _TOKEN.finditer(text)]
+    tokens = [match.group().lower() for match in _TOKEN.finditer(text)]
     last, ranged = 0, False
     for before, token, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
         if token.isdecimal():

@@ -22,10 +22,9 @@ class Node:
     """A task in the recursion.
 
     step: its number in the parent's plan, 0 of the root. k: its depth, from 1. mode: "judge" where
-    one look decided. executor, steps: how its own executor ended, after how many steps (what it was
-    told beforehand is not counted). success:
-    what the controller made of it, its sub-tasks included; None where it was cut short. done:
-    whether the environment's task had ended by then.
+    one look decided. executor, steps: how its own executor ended, after how many steps (without
+    those that prepared its prompt). success: how the controller judges it, its sub-tasks included;
+    None where it was cut short. done: whether the environment's task had ended by then.
     """
 
     task: str
@@ -42,13 +41,13 @@ class Node:
     children: list[Node] = field(default_factory=list)
 
     def planned(self, plan: Plan) -> None:
-        """Take down the plan for this task."""
+        """Record the plan for this task."""
         self.plan = {str(number): text for number, text in plan.steps.items()}
         self.logic = "" if plan.logic is None else written(plan.logic)
         self.flaw = plan.flaw
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it, in the order in which they were begun."""
+        """Return this node and all below it, in the order in which they were begun."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -64,7 +63,7 @@ class Node:
         return max((node.k for node in self.walk() if node.ran), default=1)
 
     def as_data(self) -> dict[str, Any]:
-        """JSON values, for a note."""
+        """Return JSON values, for a note."""
         return {
             "task": self.task,
             "k": self.k,
@@ -82,12 +81,12 @@ class Node:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Node:
-        """The tree that `as_data` gave."""
+        """Return the tree that `as_data` gave."""
         return cls(**{**data, "children": [cls.of(child) for child in data["children"]]})
 
 
 def tree_of(result: EpisodeResult) -> Node | None:
-    """The tree in the record of an episode; None where its agent grew none."""
+    """Return the tree in the record of an episode; None where its agent grew none."""
     for note in result.notes:
         if note.kind == NOTE:
             return Node.of(note.data["tree"])
@@ -95,26 +94,26 @@ def tree_of(result: EpisodeResult) -> Node | None:
 
 
 def lines(root: Node) -> list[str]:
-    """The tree in words: a task, then how its executor ended, its plan, and its sub-tasks."""
-    found: list[str] = []
-    _tell(root, "", found)
-    return found
+    """Return the tree in words: a task, how its executor ended, its plan, and its sub-tasks."""
+    written_lines: list[str] = []
+    _write(root, "", written_lines)
+    return written_lines
 
 
-def _tell(node: Node, indent: str, found: list[str]) -> None:
+def _write(node: Node, indent: str, lines: list[str]) -> None:
     number = f"Step {node.step}: " if node.step else ""
-    found.append(f"{indent}{number}{node.task}  [k={node.k}, {_ended(node)}]")
+    lines.append(f"{indent}{number}{node.task}  [k={node.k}, {_ended(node)}]")
     if node.plan:
         flaw = f"  ({node.flaw})" if node.flaw else ""
-        found.append(f"{indent}  plan: {node.logic}{flaw}")
+        lines.append(f"{indent}  plan: {node.logic}{flaw}")
         carried_out = {child.step for child in node.children}
         for child in node.children:
-            _tell(child, indent + "    ", found)
+            _write(child, indent + "    ", lines)
         for number_, task in node.plan.items():
             if int(number_) not in carried_out:
-                found.append(f"{indent}    Step {number_}: {task}  [not tried]")
+                lines.append(f"{indent}    Step {number_}: {task}  [not tried]")
     elif node.flaw:
-        found.append(f"{indent}  plan: {node.flaw}")
+        lines.append(f"{indent}  plan: {node.flaw}")
 
 
 def _ended(node: Node) -> str:
@@ -136,8 +135,8 @@ def _ended(node: Node) -> str:
 class Judged:
     """Self-judged against true success (the paper's Fig. 10), over episodes.
 
-    said: what the controller held the task to be ("success", "failure"), or how it came that it
-    was not asked ("ended" by the environment, "stopped"). of them `right` are truly solved.
+    said: the controller's judgement ("success", "failure"), or why there is none ("ended" by the
+    environment, "stopped"). right: how many of the episodes are truly solved.
     """
 
     said: str
@@ -146,7 +145,7 @@ class Judged:
 
 
 def judged(results: Sequence[EpisodeResult]) -> list[Judged]:
-    """How the controllers' judgement of the whole task compares with the environment's."""
+    """Return how the controllers' judgement of the whole task compares with the environment's."""
     counts: dict[str, list[bool]] = {}
     for result in results:
         root = tree_of(result)
@@ -155,11 +154,11 @@ def judged(results: Sequence[EpisodeResult]) -> list[Judged]:
         over = {True: "success", False: "failure", None: "ended" if root.done else "stopped"}
         counts.setdefault(over[root.success], []).append(result.success)
     order = ("success", "failure", "ended", "stopped")
-    return [Judged(said, len(counts[said]), sum(counts[said])) for said in order if said in counts]
+    return [Judged(end, len(counts[end]), sum(counts[end])) for end in order if end in counts]
 
 
 def planned(results: Sequence[EpisodeResult]) -> tuple[int, int]:
-    """How many plans were made, and of how many the logic could not be read, or there was none."""
+    """Return how many plans there are, and how many of them without readable logic."""
     trees = [tree for result in results if (tree := tree_of(result)) is not None]
     nodes = [node for tree in trees for node in tree.walk() if node.plan or node.flaw]
     return len(nodes), sum(bool(node.flaw) for node in nodes)

@@ -16,7 +16,7 @@ from typing import ClassVar
 from ldm.agents import Resources, replies
 from ldm.agents.autoplan import plans
 from ldm.agents.autoplan.formaliser import formalise
-from ldm.agents.transcript import View, ask, told
+from ldm.agents.transcript import View, ask, transcript_text
 from ldm.episode import NO_ACTION, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
@@ -79,7 +79,7 @@ class AutoPlanAgent:
 
     @staticmethod
     def sources(options: AutoPlanOptions, env: str) -> Iterable[str]:
-        """Sources of the tasks that the plans were made from: they may not be evaluated.
+        """Return the sources of the tasks that plans were made from: they may not be evaluated.
 
         Raises LdmError where there are no plans, or others than when the run began.
         """
@@ -90,12 +90,12 @@ class AutoPlanAgent:
                 f"The plans in {options.plans} have changed since the run began.",
                 "Start a new run, or put the former plans back.",
             )
-        found = plans.in_folder(Path(options.plans), env)
-        return frozenset(source for plan in found for source in plan.sources)
+        known = plans.in_folder(Path(options.plans), env)
+        return frozenset(source for plan in known for source in plan.sources)
 
     @staticmethod
     def kinds(options: AutoPlanOptions, env: str) -> frozenset[str] | None:
-        """The kinds of task that there are plans for; None where no folder of plans is used."""
+        """Return the kinds of task that there are plans for; None where no folder is used."""
         if options.plans is None or options.plan is not None:
             return None
         return frozenset(plan.kind for plan in plans.in_folder(Path(options.plans), env))
@@ -105,7 +105,7 @@ class AutoPlanAgent:
         return self.options.budget
 
     def solve(self, episode: Episode) -> None:
-        """One trial. Raises LdmError where there is no plan for the task's kind."""
+        """Start one trial. Raises LdmError where there is no plan for the task's kind."""
         work = _Work(episode, self._resources.model(episode), self.options, self._plan(episode))
         try:
             with episode.trial():
@@ -113,7 +113,7 @@ class AutoPlanAgent:
                 while True:
                     work.step()
         finally:
-            episode.note(SAID, said=work.said, formalised=dict(work.counts), plan=work.plan)
+            episode.note(SAID, said=work.intentions, formalised=dict(work.counts), plan=work.plan)
 
     def _plan(self, episode: Episode) -> str:
         options = self.options
@@ -129,7 +129,7 @@ class AutoPlanAgent:
 
 
 def understood(text: str, verbs: frozenset[str]) -> replies.Reply:
-    """The thought and the action in a reply; "Step 2: …" within is no action but talk of the plan.
+    """Return the thought and the action in a reply; "Step 2: …" within it speaks of the plan.
 
     Everything before the first "Act:" is the thought.
     """
@@ -138,19 +138,19 @@ def understood(text: str, verbs: frozenset[str]) -> replies.Reply:
     if label is None:
         return replies.read(text, verbs)
     thought = replies.read(f"{replies.THINK} {_THINK.sub('', text[: label.start()])}", verbs)
-    found = replies.read(f"{replies.ACT}{text[label.end() :]}", verbs)
-    return replace(found, thought=thought.thought or found.thought)
+    action = replies.read(f"{replies.ACT}{text[label.end() :]}", verbs)
+    return replace(action, thought=thought.thought or action.thought)
 
 
 @dataclass
 class _Work:
-    """The state of a trial: what was done, what was said, how much of it the model is shown."""
+    """The state of a trial: what was done, what was to be done, how much the prompt shows."""
 
     episode: Episode
     llm: LLM
     options: AutoPlanOptions
     plan: str
-    said: list[str] = field(default_factory=list)
+    intentions: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -176,7 +176,7 @@ class _Work:
             stop=_STOP,
         )
         reply = understood(completion.text, self.verbs)
-        self.said.append(reply.action)
+        self.intentions.append(reply.action)
         if reply.thought and not reply.action:
             self.steps.append(Step("", "", thought=reply.thought))
             episode.think(reply.thought)
@@ -193,7 +193,9 @@ class _Work:
             self.page = answer.observation
 
     def _prompt(self, view: View) -> list[Message]:
-        transcript = told(self.opening, self.steps, width=view.width, skipped=view.skipped)
+        transcript = transcript_text(
+            self.opening, self.steps, width=view.width, skipped=view.skipped
+        )
         return render(
             "agents/autoplan/act",
             card=self.episode.card,

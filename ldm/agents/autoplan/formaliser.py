@@ -1,6 +1,6 @@
 """From an action in free words to the environment's grammar (AutoPlan, arXiv 2305.15064, §3.2).
 
-What can be told without a model is: an action that is possible now, one in a form of the grammar,
+What is recognised without a model: an action that is possible now, one in a form of the grammar,
 or a possible one within other words. Only the rest is put to the model.
 """
 
@@ -38,30 +38,30 @@ _TRAIL = re.compile(r"\s+(?:now|first|next|again|please)$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """A formalised action and how it was found. "nothing": nothing was said to be done."""
+    """A formalised action and how it was recognised. "nothing": there was nothing to do."""
 
     action: str
     how: How
 
 
 def formalise(
-    said: str, card: Card, admissible: Sequence[str] | None, observation: str, llm: LLM
+    text: str, card: Card, admissible: Sequence[str] | None, observation: str, llm: LLM
 ) -> Formal:
-    """The action that `said` means; of several the first.
+    """Return the action that `text` means; of several the first.
 
     admissible: the actions that are possible now, None where they are not known. observation: the
-    last one that names things. llm: asked where nothing else tells. What fits no form is returned
+    last one that names things. llm: decides where nothing else does. What fits no form is returned
     all the same: the environment refuses it.
     Raises what a model call raises.
     """
-    plain = " ".join(_LEAD.sub("", said.strip(_QUOTES)).strip(_QUOTES).split())
+    plain = " ".join(_LEAD.sub("", text.strip(_QUOTES)).strip(_QUOTES).split())
     if not plain:
         return Formal("", "nothing")
     known = {action.casefold(): action for action in admissible or ()}
     if (formal := _without_model(plain, known, card)) is not None:
         return formal
     messages = render(
-        "agents/autoplan/formalise", card=card, seen=shortened(observation, SEEN), said=said
+        "agents/autoplan/formalise", card=card, seen=shortened(observation, SEEN), said=text
     )
     reply = llm.complete(messages, max_tokens=LENGTH, stop=("\n\n",))
     understood = read(reply.text, verbs_of(card))
@@ -71,7 +71,7 @@ def formalise(
 
 
 def _without_model(text: str, known: dict[str, str], card: Card) -> Formal | None:
-    """What `text` means where that can be told; None where it cannot. known: casefolded → action.
+    """Return what `text` means; None where only a model can tell. known: casefolded → action.
 
     What is in brackets, as in search[the best pan], stays as it is.
     """
@@ -80,8 +80,8 @@ def _without_model(text: str, known: dict[str, str], card: Card) -> Formal | Non
         if words.casefold() in known:
             return Formal(known[words.casefold()], "possible")
     for words in (text, bare):
-        if (found := _within(words, known)) is not None:
-            return Formal(found, "within")
+        if (action := _within(words, known)) is not None:
+            return Formal(action, "within")
     if any(form.fullmatch(bare) for form in forms(card.actions)):
         verb = re.match(r"\w+", bare)
         small = verb[0].lower() if verb else ""
@@ -90,38 +90,38 @@ def _without_model(text: str, known: dict[str, str], card: Card) -> Formal | Non
 
 
 def _within(text: str, known: dict[str, str]) -> str | None:
-    """The possible action that is mentioned first, the longest one of those; None without one.
+    """Return the possible action that is mentioned first, the longest of those, or None.
 
     Single words are not looked for: "look for the mug in fridge 1" does not mean "look".
     """
-    found = []
+    mentions = []
     for folded, action in known.items():
         if folded.isalpha():
             continue
         at = re.search(rf"(?<!\w){re.escape(folded)}(?!\w)", text.casefold())
         if at:
-            found.append((at.start(), -len(folded), action))
-    return min(found)[2] if found else None
+            mentions.append((at.start(), -len(folded), action))
+    return min(mentions)[2] if mentions else None
 
 
 @lru_cache(maxsize=32)
 def forms(actions: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    """What an action in each form of a card's grammar looks like.
+    """Return what an action in each form of a card's grammar looks like.
 
     A line of the grammar is one form or several, with commas between bracketed ones, before its
     first colon; words in capitals stand for names, COUNT for a number; a form in parentheses
     behind it, "(in some games: …)", is one, too.
     """
-    found = []
+    written = []
     for line in actions:
         main, _, rest = line.partition(":")
-        found += main.split("], ") if "], " in main else [main]
-        found += re.findall(r"\([^():]*: ([^()]+)\)", rest)
-    return tuple(re.compile(_pattern(form.strip())) for form in found if form.strip())
+        written += main.split("], ") if "], " in main else [main]
+        written += re.findall(r"\([^():]*: ([^()]+)\)", rest)
+    return tuple(re.compile(_pattern(form.strip())) for form in written if form.strip())
 
 
 def _pattern(form: str) -> str:
-    """A form as a regular expression; what stands in brackets may hold any words."""
+    """Return a form as a regular expression; what stands in brackets may hold any words."""
     if "[" in form:
         verb, _, inside = form.partition("[")
         inside = inside.rstrip("]")

@@ -18,7 +18,7 @@ from ldm import records
 from ldm.agents import Resources
 from ldm.agents.autoplan import BUDGET, SAID, AutoPlanAgent, AutoPlanOptions
 from ldm.agents.autoplan.plans import Experience, Iteration, Reflection
-from ldm.agents.transcript import View, ask, told
+from ldm.agents.transcript import View, ask, transcript_text
 from ldm.episode import Environment, run_episode
 from ldm.errors import Interrupted, LdmError, RunStopped
 from ldm.llm import LLM, Message, ScopedLLM
@@ -86,12 +86,12 @@ class _Item:
 
 
 def draw(pool: Sequence[Task], settings: AutoPlanSettings, seed: int, iteration: int) -> list[Task]:
-    """The batch of an iteration: it depends on the tasks' ids, the seed and the number alone."""
+    """Return the batch of an iteration, which depends on task ids, seed and number alone."""
     rng = random.Random(stable_seed("autoplan batch", seed, iteration))
     return rng.sample(sorted(pool, key=lambda task: task.id), settings.batch)
 
 
-def optimise(  # noqa: PLR0913 - said by name in every call
+def optimise(  # noqa: PLR0913 - named in every call
     run: Run,
     wiring: Wiring,
     pool: Sequence[Task],
@@ -101,7 +101,7 @@ def optimise(  # noqa: PLR0913 - said by name in every call
     workers: int = 1,
     on_result: Callable[[Experience], None] = lambda _: None,
 ) -> tuple[str, list[Iteration]]:
-    """The plan X_I and how it came about, now or in an earlier attempt at the same run.
+    """Return the plan X_I and how it came about, now or in an earlier attempt at the same run.
 
     on_result: called with every experience, recorded ones first.
     Raises LdmError where another process works on the run or every attempt of an iteration failed,
@@ -124,7 +124,7 @@ def optimise(  # noqa: PLR0913 - said by name in every call
                     _Item(begun + at, number, task, plan)
                     for at, task in enumerate(draw(pool, settings, seed, number))
                 ]
-                found = run_items(
+                experiences = run_items(
                     run,
                     _Collecting(wiring, settings, seed),
                     items,
@@ -133,7 +133,7 @@ def optimise(  # noqa: PLR0913 - said by name in every call
                     threads=True,
                     on_result=lambda one, new=begun: on_result(one) if one.index >= new else None,  # type: ignore[misc]
                 )
-                batch = tuple(found[begun:])
+                batch = tuple(experiences[begun:])
                 _check(batch, number)
                 with _resumable(run):
                     improved = _improved(place, plan, batch, settings, (seed, number))
@@ -150,7 +150,7 @@ def optimise(  # noqa: PLR0913 - said by name in every call
 
 @contextmanager
 def _resumable(run: Run) -> Iterator[None]:
-    """What stops the rewriting of a plan says how to go on, as `run_items` does for attempts."""
+    """Let what stops the rewriting of a plan say how to go on, as `run_items` does."""
     go_on = f"Go on with `{run.resume_command}`."
     try:
         yield
@@ -207,14 +207,14 @@ class _Collector:
         (note,) = (note for note in result.notes if note.kind == SAID)
         spent: list[Usage] = []
         llm = ScopedLLM(place.planner, lambda: (seed, item.task.id, "reflection"), spent.append)
-        found = Experience(item.index, result, trajectories[-1], tuple(note.data["said"]))
+        experience = Experience(item.index, result, trajectories[-1], tuple(note.data["said"]))
         try:
             reflection = reflect(llm, place.env.card, item.plan, trajectories[-1], settings)
         except RunStopped:
             raise
         except Exception:  # one broken reflection must not lose the others
-            return replace(found, result=replace(result, error=traceback.format_exc()))
-        return replace(found, reflection=reflection, usage=sum(spent, Usage()))
+            return replace(experience, result=replace(result, error=traceback.format_exc()))
+        return replace(experience, reflection=reflection, usage=sum(spent, Usage()))
 
     def close(self) -> None:
         self._place.env.close()
@@ -223,7 +223,7 @@ class _Collector:
 def reflect(
     llm: LLM, card: Card, plan: str, attempt: Trajectory, settings: AutoPlanSettings
 ) -> Reflection:
-    """What the model makes of an attempt: a summary and, fully, flaw and revision of the plan.
+    """Return the model's view of an attempt: a summary and, fully, the plan's flaw and revision.
 
     Raises what a model call raises.
     """
@@ -231,7 +231,9 @@ def reflect(
     follow: list[Message] = []
 
     def prompt(view: View) -> list[Message]:
-        transcript = told(attempt.opening, attempt.steps, width=view.width, skipped=view.skipped)
+        transcript = transcript_text(
+            attempt.opening, attempt.steps, width=view.width, skipped=view.skipped
+        )
         first = render(
             "agents/autoplan/summary",
             card=card,
@@ -243,14 +245,14 @@ def reflect(
         )
         return [*first, *follow]
 
-    said: list[str] = []
+    parts: list[str] = []
     for part in ("summary", "flaw", "revision")[: 1 if settings.reflection == "summary" else 3]:
-        if said:
-            follow.append(Message("assistant", said[-1] or "…"))
+        if parts:
+            follow.append(Message("assistant", parts[-1] or "…"))
             follow += render(f"agents/autoplan/{part}")
         completion, view = ask(llm, prompt, view, len(attempt.steps), max_tokens=settings.part)
-        said.append(shortened(completion.text.strip(), LONGEST))
-    return Reflection(*said)
+        parts.append(shortened(completion.text.strip(), LONGEST))
+    return Reflection(*parts)
 
 
 def _improved(
@@ -260,7 +262,7 @@ def _improved(
     settings: AutoPlanSettings,
     scope: tuple[int, int],
 ) -> str:
-    """The plan rewritten after a batch; "" where the model gave none."""
+    """Return the plan rewritten after a batch; "" where the model gave none."""
     whole = [one for one in batch if one.trajectory is not None and not one.result.error]
     card = place.env.card
 
@@ -280,7 +282,7 @@ def _improved(
 
 
 def _told(one: Experience) -> str:
-    """An attempt as the update is told of it: the task and what was reflected."""
+    """Return an attempt as the update shows it: the task and the reflection."""
     reflection = one.reflection
     parts = [
         f"Task: {one.result.task.goal}",
@@ -292,7 +294,7 @@ def _told(one: Experience) -> str:
 
 
 def cleaned(text: str) -> str:
-    """The plan in a model's reply: its list without what stands around it, "" where it is empty.
+    """Return the plan in a reply: its list without what stands around it, "" where it is empty.
 
     A reply without a list is taken as it is.
     """
@@ -303,11 +305,11 @@ def cleaned(text: str) -> str:
     ]
     first = next((at for at, line in enumerate(lines) if _LISTED.match(line)), None)
     if first is not None:
-        kept: list[str] = []
+        steps: list[str] = []
         for line in lines[first:]:
             if not _LISTED.match(line) and not line.startswith((" ", "\t")):
                 break
-            if line not in kept:
-                kept.append(line)
-        lines = kept[:MOST_STEPS]
+            if line not in steps:
+                steps.append(line)
+        lines = steps[:MOST_STEPS]
     return shortened("\n".join(lines).strip(), LONGEST)

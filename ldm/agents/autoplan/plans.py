@@ -89,27 +89,27 @@ class PlanFile:
 
 
 def path_of(folder: Path, env: str, kind: str) -> Path:
-    """The plan file of a kind of task."""
+    """Return the plan file of a kind of task."""
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in f"{env}-{kind}")
     return folder / f"{safe}{SUFFIX}"
 
 
-def write(path: Path, found: PlanFile) -> None:
+def write(path: Path, plan: PlanFile) -> None:
     """Write a plan file, readable and whole. Raises OSError."""
-    pretty = json.dumps(json.loads(records.dumps(found)), indent=2, ensure_ascii=False)
+    pretty = json.dumps(json.loads(records.dumps(plan)), indent=2, ensure_ascii=False)
     with records.replacing(path) as file:
         file.write(pretty + "\n")
 
 
 def read(path: Path) -> PlanFile:
-    """The plan in a file. Raises LdmError where it is missing or damaged."""
+    """Return the plan in a file. Raises LdmError where it is missing or damaged."""
     if not path.is_file():
         raise LdmError(f"There is no plan at {path}.", "Make one with `ldm autoplan --out FOLDER`.")
     return records.loads(path.read_text(encoding="utf-8"), PlanFile, file=str(path))
 
 
 def digest(folder: Path) -> str:
-    """Changes with anything in the plan files of a folder. Raises LdmError where there are none."""
+    """Return a digest of the plan files in a folder. Raises LdmError where there are none."""
     files = sorted(folder.glob(f"*{SUFFIX}"))
     if not files:
         raise LdmError(f"There are no plans in {folder}.", "Make one with `ldm autoplan`.")
@@ -117,9 +117,9 @@ def digest(folder: Path) -> str:
 
 
 def in_folder(folder: Path, env: str) -> Iterable[PlanFile]:
-    """All plans for an environment in a folder. Raises LdmError where there are none."""
-    found = [read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-    fitting = [plan for plan in found if plan.env == env]
+    """Return all plans for an environment in a folder. Raises LdmError where there are none."""
+    known = [read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    fitting = [plan for plan in known if plan.env == env]
     if not fitting:
         raise LdmError(
             f"{folder} holds no plan for {env}.",

@@ -23,7 +23,7 @@ _OBJECT = "It holds one JSON object: task id → plan (docs/architecture.md)."
 
 
 def digest(path: Path) -> str:
-    """Of a file of demonstrations and the plans beside it; LdmError where it cannot be read."""
+    """Return a digest of a file and of the plans beside it; LdmError where it cannot be read."""
     plans_file = path.with_suffix(".plans.json")
     try:
         texts = [path.read_bytes(), plans_file.read_bytes() if plans_file.is_file() else b""]
@@ -44,7 +44,7 @@ def check(place: str | None, before: str | None) -> None:
 
 
 def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
-    """All demonstrations for an environment, in the order of their file; () where there are none.
+    """Return the demonstrations for an environment, in their file's order; () without any.
 
     place: a file of Trajectory records that is used in place of the shipped ones.
     Raises LdmError where that file is missing, damaged or of other environments only.
@@ -57,17 +57,17 @@ def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
             f"There are no demonstrations at {path}.",
             "Name a JSONL file of Trajectory records (their schema: ldm schema trajectory).",
         )
-    found = tuple(one for one in _read(path) if one.task.env == env)
-    if not found:
+    fitting = tuple(one for one in _read(path) if one.task.env == env)
+    if not fitting:
         raise LdmError(
             f"{path} holds no demonstration for {env}.",
             "Name a file with trajectories of that environment, or leave the option out.",
         )
-    return found
+    return fitting
 
 
 def plans(env: str, place: str | None = None) -> Mapping[str, str]:
-    """Task id → how the task of that demonstration divides into sub-tasks, as planners write it.
+    """Return task id → how that demonstration's task divides, as planners write it.
 
     {} where nobody wrote that down. place: as for `load`.
     Raises LdmError where the file is no JSON object of texts.
@@ -76,13 +76,13 @@ def plans(env: str, place: str | None = None) -> Mapping[str, str]:
     return _plans(path) if path.is_file() else {}
 
 
-def chosen(found: Sequence[Trajectory], kind: str, shots: int) -> tuple[Trajectory, ...]:
-    """Up to `shots` of them: those of the task kind `kind` first, then the others."""
-    return tuple(sorted(found, key=lambda one: one.task.kind != kind)[:shots])
+def chosen(known: Sequence[Trajectory], kind: str, shots: int) -> tuple[Trajectory, ...]:
+    """Return up to `shots` of them: those of the task kind `kind` first, then the others."""
+    return tuple(sorted(known, key=lambda one: one.task.kind != kind)[:shots])
 
 
 def sources(env: str, place: str | None, shots: int) -> frozenset[str]:
-    """What may not be evaluated by an agent that is shown demonstrations."""
+    """Return what may not be evaluated by an agent that is shown demonstrations."""
     return frozenset(one.task.leak_key for one in load(env, place)) if shots else frozenset()
 
 
@@ -93,12 +93,12 @@ def _path(env: str, place: str | None) -> Path:
 @lru_cache(maxsize=32)
 def _plans(path: Path) -> Mapping[str, str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        by_task = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise LdmError(f"{path} cannot be read: {error}.", _OBJECT) from error
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+    if not isinstance(by_task, dict) or not all(isinstance(one, str) for one in by_task.values()):
         raise LdmError(f"{path} does not map task ids to texts.", _OBJECT)
-    return found
+    return by_task
 
 
 @lru_cache(maxsize=32)

@@ -19,12 +19,12 @@ _SPEAKERS = ("human", "gpt")
 
 
 def detect(line: Mapping[str, Any]) -> bool:
-    """Whether a JSON object looks like such a conversation."""
+    """Return whether a JSON object looks like such a conversation."""
     return "game" in line and "conversations" in line
 
 
 def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
-    """The trajectory that a line tells, or what is wrong with it.
+    """Return the trajectory that a line tells, or what is wrong with it.
 
     The opening is the one that `ALFWorld.reset` gives for the same game. The last action earns the
     reward 1; an answer that was not recorded is "".
@@ -65,7 +65,7 @@ def _task(game: object, goal: str) -> Task:
 
 
 def _messages(conversation: object) -> list[str]:
-    """The texts of a conversation, human first, speakers in turn, with at least one action."""
+    """Return the texts of a conversation: human first, speakers in turn, one action or more."""
     if not isinstance(conversation, Sequence) or isinstance(conversation, str):
         raise FieldError("conversations", "missing or not a list")
     said = []

@@ -45,7 +45,7 @@ class Report:
         return sum(self.counts.get(split, {}).values())
 
     def lines(self) -> Iterator[str]:
-        """The report in words."""
+        """Yield the report in words."""
         yield f"ALFWorld games in {self.root}"
         for split, kinds in self.counts.items():
             by_kind = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
@@ -54,7 +54,7 @@ class Report:
                 yield f"    left out, as published: {count} ({reason})"
 
     def as_json(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "env": "alfworld",
             "path": str(self.root),

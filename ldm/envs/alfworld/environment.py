@@ -90,7 +90,7 @@ class ALFWorld:
     Options = ALFWorldOptions
 
     def __init__(self, options: ALFWorldOptions | None = None) -> None:
-        """Raises LdmError where an option has an impossible value."""
+        """Raise LdmError where an option has an impossible value."""
         self.options = options or ALFWorldOptions()
         if self.options.dialect not in ("game", *DIALECTS):
             raise LdmError(
@@ -117,7 +117,7 @@ class ALFWorld:
         self._now: EngineState | None = None
 
     def protocol(self) -> Mapping[str, Any]:
-        """What makes scores comparable: texts, dialect, the content of the splits listed so far."""
+        """Return what makes scores comparable: texts, dialect, content of the splits listed."""
         return {
             "environment": ENV,
             "version": VERSION,
@@ -129,7 +129,7 @@ class ALFWorld:
         }
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The tasks of a split, sorted by id, without those that the published set leaves out.
+        """Return the tasks of a split by id, without those that the published set leaves out.
 
         Raises LdmError for an unknown split, missing data or a damaged game file.
         """
@@ -162,12 +162,12 @@ class ALFWorld:
         return self._answer(texts.observation(self._now.feedback))
 
     def localize(self, text: str) -> str:
-        """`text` in the dialect of the present game, or in the one that the options demand."""
+        """Return `text` in the present game's dialect, or in the one that the options demand."""
         dialect = self._dialect()
         return translate(text, dialect) if dialect else text
 
     def fork(self) -> ALFWorld:
-        """A copy in the same state. Raises ForkUnsupported with the official engine."""
+        """Return a copy in the same state. Raises ForkUnsupported with the official engine."""
         twin = copy.copy(self)
         twin._engine = self._engine.fork()
         return twin

@@ -34,7 +34,7 @@ class Report:
     problems: tuple[Problem, ...]
 
     def lines(self) -> Iterator[str]:
-        """The report in words."""
+        """Yield the report in words."""
         yield f"TextCraft: {self.recipes} recipes that craft {self.items} items"
         for split, counts in self.splits.items():
             yield f"  {split}: {_counted(counts)}"
@@ -42,7 +42,7 @@ class Report:
             yield f"  {self.path}: {_counted(self.listed)}; {self.in_train} in our train"
 
     def as_json(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "env": ENV,
             "path": None if self.path is None else str(self.path),

@@ -78,7 +78,7 @@ class TextCraft:
         return self._book
 
     def protocol(self) -> Mapping[str, Any]:
-        """What makes scores comparable: the recipes, and the content of the splits listed so far.
+        """Return what makes scores comparable: the recipes, and the content of the splits listed.
 
         Raises LdmError where the recipes are not installed.
         """
@@ -92,7 +92,7 @@ class TextCraft:
         }
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The tasks of a split: our own ones by depth and name, stored ones as in their file.
+        """Return the tasks of a split: our own by depth and name, stored ones as in their file.
 
         Raises LdmError for an unknown split, and for a file that is missing or damaged.
         """
@@ -121,11 +121,11 @@ class TextCraft:
         return TimeStep(reply.text, reward=float(won), done=won, valid=reply.valid)
 
     def localize(self, text: str) -> str:
-        """TextCraft has one dialect."""
+        """Return `text` itself: TextCraft has one dialect."""
         return text
 
     def fork(self) -> TextCraft:
-        """A copy in the same state. An inventory is never changed, only replaced."""
+        """Return a copy in the same state. An inventory is never changed, only replaced."""
         return copy.copy(self)
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class Report:
     problems: tuple[Problem, ...]
 
     def lines(self) -> Iterator[str]:
-        """The report in words."""
+        """Yield the report in words."""
         yield f"WebShop products in {self.root}"
         yield f"  files: {', '.join(self.files)}"
         by_category = ", ".join(f"{name} {count}" for name, count in self.products.items())
@@ -84,7 +84,7 @@ class Report:
             yield f"  human goals: {self.human} of {published} instructions published"
 
     def as_json(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "env": "webshop",
             "path": str(self.root),
@@ -125,7 +125,7 @@ def _count(
     problems: dict[tuple[int, str, str], Problem],
     categories: Counter[str] | None = None,
 ) -> int:
-    """The number of goals; what is wrong, and the products of each category, are added."""
+    """Return the number of goals; what is wrong, and the products of each category, are added."""
     drawer = Drawer()
     for product in read_products(files):
         if isinstance(product, Problem):
@@ -179,7 +179,7 @@ def fetch(
 
 
 def _refuse_page(file: Path, address: str) -> None:
-    """Raises LdmError, and removes the file, where it does not begin as JSON does."""
+    """Raise LdmError, and remove the file, where it does not begin as JSON does."""
     with file.open("rb") as opened:
         first = opened.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if first not in (b"[", b"{"):

@@ -107,7 +107,7 @@ class WebShop:
     Options = WebShopOptions
 
     def __init__(self, options: WebShopOptions | None = None, world: World | None = None) -> None:
-        """world: of the official splits, in place of the one that the options name."""
+        """Open no catalogue yet. world: of the official splits, in place of the options' one."""
         self.options = options or WebShopOptions()
         self._layout = Layout(self.options.page_size)
         self._worlds: dict[bool, World] = {} if world is None else {False: world}
@@ -118,7 +118,7 @@ class WebShop:
         self._there: Mapping[str, Node] = {}
 
     def protocol(self) -> Mapping[str, Any]:
-        """What makes scores comparable: goals, prices, caps, observations, reward."""
+        """Return what makes scores comparable: goals, prices, caps, observations, reward."""
         options = self.options
         own = {split in OWN_SPLITS for split in self._listed}
         worlds = {name: self._open(name) for name in sorted(own)}
@@ -137,7 +137,7 @@ class WebShop:
         }
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The tasks of a split in the order of their session numbers.
+        """Return the tasks of a split in the order of their session numbers.
 
         Raises LdmError for an unknown split and for missing or damaged data.
         """
@@ -177,11 +177,11 @@ class WebShop:
         return self._answer(after, before, valid=answer.valid)
 
     def localize(self, text: str) -> str:
-        """WebShop has one dialect."""
+        """Return `text` itself: WebShop has one dialect."""
         return text
 
     def fork(self) -> WebShop:
-        """A copy in the same state; the catalogue is shared."""
+        """Return a copy in the same state; the catalogue is shared."""
         return copy.copy(self)
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class WebShop:
         return "catalogue" if world.catalogue.carries_nouns else parser_version()
 
     def _open(self, own: bool) -> World:
-        """The world of our own splits, or of the official ones."""
+        """Return the world of our own splits, or of the official ones."""
         if own not in self._worlds:
             options = self.options
             if not own and not options.data:
@@ -274,7 +274,7 @@ class _Tasks(Sequence[Task]):
 
 
 def _numbers(sources: np.ndarray, splits: Mapping[str, Range], split: str) -> np.ndarray:
-    """The session numbers of a split; sources: the product that each goal asks for."""
+    """Return the session numbers of a split; sources: the product that each goal asks for."""
     chosen = np.arange(*slice(*splits[split]).indices(len(sources)))
     held_back = [sources[slice(*splits[other])] for other in _HELD_BACK.get(split, ())]
     if held_back:
@@ -283,7 +283,7 @@ def _numbers(sources: np.ndarray, splits: Mapping[str, Range], split: str) -> np
 
 
 def _admissible(session: Session, there: Mapping[str, Node]) -> tuple[str, ...]:
-    """Every click that does something and, on the search page, the search for the instruction.
+    """Return every click that does something; on the search page, the instruction's search.
 
     A search can be anything, so that it cannot be listed; that one stands for them.
     """
@@ -295,7 +295,7 @@ def _admissible(session: Session, there: Mapping[str, Node]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=100_000)
 def _click(text: str) -> str:
-    """The action that clicks on `text`, "" where the grammar cannot name it (quirks 21, 22)."""
+    """Return the action that clicks on `text`, "" where no action can (quirks 21, 22)."""
     action = f"click[{text}]"
     possible = pages.parse(action) == ("click", text.lower()) and text.lower() != pages.SEARCH
     return action if possible else ""

@@ -25,12 +25,12 @@ _SCORE = re.compile(r"Your score \(min|Thank you for shopping", re.IGNORECASE)
 
 
 def detect(line: Mapping[str, Any]) -> bool:
-    """Whether a JSON object looks like such an episode."""
+    """Return whether a JSON object looks like such an episode."""
     return {"instruction", "steps", "reward"} <= line.keys() and "opening" not in line
 
 
 def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
-    """The trajectory that a line tells, or what is wrong with it.
+    """Return the trajectory that a line tells, or what is wrong with it.
 
     Thoughts become think steps. The episode ends with the purchase, whose answer, which tells the
     reward, is left out. The product that was wanted is not recorded; `source` is the one looked at

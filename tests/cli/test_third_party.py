@@ -1,0 +1,151 @@
+"""A package of another project adds an environment and an agent: each command knows them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm import records
+from ldm.types import Trajectory
+from tests.cli.conftest import Run
+from tests.conftest import CHECKOUT
+from tests.embedder import BagOfWords
+
+PACKAGE = CHECKOUT / "tests" / "thirdparty"
+EPISODES = """
+import sys
+from pathlib import Path
+from ldm import records
+from post_office.environment import expert_episodes
+records.write(Path(sys.argv[1]), expert_episodes())
+"""
+LETTERS = """\
+{"person": "Ms Lark", "room": "attic"}
+{"person": "Mr Wren", "room": "attic"}
+{"person": "Ms Finch", "room": "cellar"}
+"""
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the package is installed into; nothing is downloaded."""
+    source = tmp_path_factory.mktemp("source") / "ldm-post-office"
+    shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__"))
+    place = tmp_path_factory.mktemp("site")
+    offline = ["--no-index", "--no-deps", "--no-build-isolation"]
+    pip = [sys.executable, "-m", "pip", "-q", "install", *offline, "--target"]
+    subprocess.run([*pip, str(place), str(source)], check=True, capture_output=True)
+    return place
+
+
+@pytest.fixture(scope="module")
+def surroundings(target: Path) -> dict[str, str]:
+    """The variables of a process that finds the package, and this checkout."""
+    paths = [str(target), str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+@pytest.fixture(scope="module")
+def episodes(surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the expert's episodes, which the package makes."""
+    file = tmp_path_factory.mktemp("episodes") / "expert.jsonl"
+    command = [sys.executable, "-c", EPISODES, str(file)]
+    subprocess.run(command, check=True, env=surroundings, cwd=file.parent)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def place(target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory where the package is installed and nothing is configured."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(target)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
+    for name in ("POST_OFFICE_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "letters.jsonl").write_text(LETTERS)
+    return tmp_path
+
+
+def test_they_are_listed_with_their_options(run: Run) -> None:
+    env = json.loads(run("envs", "--json").out)["post_office"]
+    assert env["options"] == {"data": None, "start": "hall"}
+    agent = json.loads(run("agents", "--json").out)["postman"]
+    assert agent["options"] == {"budget": 12, "backwards": False}
+
+
+def test_doctor_looks_at_the_data(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check() -> dict[str, Any]:
+        checks = json.loads(run("doctor", "--json").out)["checks"]
+        (found,) = (check for check in checks if check["name"] == "POST_OFFICE_DATA")
+        return dict(found)
+
+    missing = check()
+    assert (missing["status"], missing["remedy"][:10]) == ("missing", "Write one:")
+    monkeypatch.setenv("POST_OFFICE_DATA", str(place))
+    present = check()
+    assert (present["status"], present["detail"]) == ("ok", f"3 letters in {place}")
+
+
+def test_its_data_are_checked(run: Run, place: Path) -> None:
+    outcome = run("data", "check", "post_office", place)
+    assert outcome.code == 0
+    assert outcome.out.startswith("Post office: 3 letters\n  attic: 2\n  cellar: 1\n")
+    (place / "letters.jsonl").write_text(LETTERS + '{"person": "Mr Nobody"}\n')
+    outcome = run("data", "check", "post_office", place)
+    assert outcome.code == 1
+    assert "letters.jsonl:4" in outcome.out
+    assert "cannot be downloaded" in run("data", "get", "post_office").err
+
+
+def test_a_memory_is_formed_refined_and_evaluated(run: Run, episodes: Path) -> None:
+    built = run("build-memory", episodes, "--json")
+    (report,) = json.loads(built.out)["environments"]
+    assert (report["env"], report["new_trajectories"]) == ("post_office", 6)
+    assert report["batches"] == 2  # of 4, which the environment's metadata say
+    refined = run("refine", "--env", "post_office", "--tasks", "2", "--workers", "1")
+    assert refined.code == 0, refined.err
+    assert "shipped split demo_explore" in refined.err
+    done = run("eval", "--env", "post_office", "--workers", "1", "--json")
+    assert "shipped split demo_test" in done.err
+    report = json.loads(done.out)
+    assert (report["episodes"], report["errors"]) == (8, 0)
+
+
+def test_an_agent_is_evaluated_with_its_options_and_measures(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postman = ("eval", "--env", "post_office", "--agent", "postman", "--workers", "1")
+    done = run(*postman)
+    assert done.code == 0, done.err
+    assert "rooms entered" in done.out
+    monkeypatch.setenv("POST_OFFICE_DATA", str(place))
+    report = json.loads(run(*postman, "--set", "backwards=true", "--json").out)
+    assert (report["episodes"], report["rooms_entered"]) == (1, 5.0)
+
+
+def test_its_own_tests_hold_with_the_contracts_of_ldm(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--pyargs", "post_office.contracts"],
+        env=surroundings,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "22 passed" in done.stdout
+
+
+def test_its_episodes_are_valid_records(episodes: Path, run: Run) -> None:
+    assert run("validate", episodes).code == 0
+    assert len(records.read(episodes, Trajectory)) == 6

@@ -1,0 +1,139 @@
+"""A house with rooms, where letters are delivered by hand."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ldm.envs.metadata import DataSource, Metadata, ShippedSplits
+from ldm.errors import LdmError
+from ldm.types import Card, Step, Task, TimeStep, Trajectory
+
+from .data import Letter, read
+
+VARIABLE = "POST_OFFICE_DATA"
+ROOMS = ("attic", "cellar", "kitchen", "library", "studio")
+#: Who is where in the demo: the same people in both splits, so that a memory can help.
+DEMO: tuple[Letter, ...] = (
+    Letter("Ms Lark", "studio"),
+    Letter("Mr Wren", "attic"),
+    Letter("Ms Finch", "library"),
+    Letter("Mr Crane", "cellar"),
+    Letter("Ms Heron", "kitchen"),
+    Letter("Mr Swift", "studio"),
+    Letter("Ms Robin", "cellar"),
+    Letter("Mr Stork", "attic"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PostOfficeOptions:
+    """data: the folder with letters.jsonl; None for the demo's letters. start: the first room."""
+
+    data: str | None = None
+    start: str = "hall"
+
+
+class PostOffice:
+    """Letters for people who are in the rooms of a house."""
+
+    card = Card(
+        name="post_office",
+        rules="Each person is in some room. You carry one letter.",
+        actions=("go to ROOM", "give the letter to PERSON"),
+        kinds={"deliver": "give the letter to the person it is for"},
+    )
+    metadata: ClassVar[Metadata] = Metadata(
+        data=DataSource(
+            "post_office.data", VARIABLE, "letters.jsonl", "Write one: a letter in each line."
+        ),
+        shipped=ShippedSplits("demo_explore", "demo_test"),
+        batch_size=4,
+    )
+    paper: ClassVar[str] = "none"
+    default_split: ClassVar[str] = "test"
+    train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_explore")
+    Options = PostOfficeOptions
+
+    def __init__(self, options: PostOfficeOptions) -> None:
+        self.options = options
+        self._letters = {"demo_explore": DEMO, "demo_test": DEMO}
+        if options.data is not None:
+            letters = read(Path(options.data))
+            self._letters |= {"train": letters[::2], "test": letters[1::2]}
+        self._place, self._person, self._done = "", "", True
+        self._people: dict[str, str] = {}
+
+    def protocol(self) -> Mapping[str, Any]:
+        return {"environment": "post_office", "version": 1, "start": self.options.start}
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        letters = self._letters.get(split)
+        if letters is None:
+            raise LdmError(
+                f"post_office has no split {split!r} here.",
+                f"Splits: {', '.join(self._letters)}; train and test need {VARIABLE}.",
+            )
+        return [
+            Task(f"{split}/{n}", "post_office", split, f"deliver to {letter.person}", "deliver")
+            for n, letter in enumerate(letters)
+        ]
+
+    def reset(self, task: Task) -> TimeStep:
+        self._people = {letter.person: letter.room for letter in self._letters[task.split]}
+        self._person = task.goal.removeprefix("deliver to ")
+        self._place, self._done = self.options.start, False
+        return self._answer(f"You are in the {self._place} with a letter. Rooms: {_listed(ROOMS)}.")
+
+    def step(self, action: str) -> TimeStep:
+        if action not in self._admissible():
+            return self._answer("That is not possible.", valid=False)
+        if action.startswith("go to "):
+            self._place = action.removeprefix("go to ")
+            return self._answer(f"You are in the {self._place}. Here: {_listed(self._present())}.")
+        self._done = True
+        delivered = action.endswith(f" {self._person}")
+        return self._answer("The letter is gone.", reward=float(delivered))
+
+    def localize(self, text: str) -> str:
+        return text
+
+    def fork(self) -> PostOffice:
+        return copy.copy(self)  # no state is changed in place
+
+    def close(self) -> None:
+        self._done = True
+
+    def _present(self) -> list[str]:
+        return [person for person, room in self._people.items() if room == self._place]
+
+    def _admissible(self) -> tuple[str, ...]:
+        if self._done:
+            return ()
+        doors = (f"go to {room}" for room in ROOMS if room != self._place)
+        return (*doors, *(f"give the letter to {person}" for person in self._present()))
+
+    def _answer(self, text: str, *, reward: float = 0.0, valid: bool = True) -> TimeStep:
+        return TimeStep(text, reward, self._done, self._admissible(), valid)
+
+
+def expert_episodes(count: int = 6) -> list[Trajectory]:
+    """Return what someone who knows where everyone is does with the first letters of the demo."""
+    env = PostOffice(PostOfficeOptions())
+    rooms = {letter.person: letter.room for letter in DEMO}
+    trajectories = []
+    for task in env.tasks("demo_explore")[:count]:
+        person = task.goal.removeprefix("deliver to ")
+        opening, steps = env.reset(task).observation, []
+        for action in (f"go to {rooms[person]}", f"give the letter to {person}"):
+            answer = env.step(action)
+            steps.append(Step(action, answer.observation, answer.reward))
+        trajectories.append(Trajectory(task, opening, tuple(steps), 1.0, True, "expert"))
+    return trajectories
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nobody"
