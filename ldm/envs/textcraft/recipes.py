@@ -162,7 +162,7 @@ class Book:
 
 
 def load_book() -> Book:
-    """Return the recipes of the installed package. Raise LdmError where it is not installed."""
+    """Return the recipes of the installed package. Raise LdmError if it is not installed."""
     spec = find_spec(PACKAGE)
     if spec is None:
         raise LdmError(
@@ -182,7 +182,7 @@ def load_book() -> Book:
 
 
 def _read(content: Mapping[str, Any]) -> tuple[Recipe, str] | None:
-    """Return the recipe in a file with its group; None where it is not crafting, as smelting."""
+    """Return the recipe in a file with its group; None if it is not crafting, as smelting."""
     if content["type"] not in _TYPES:
         return None
     counts: dict[str, int] = {}

@@ -124,7 +124,7 @@ def _listing(item: str, book: Book) -> str:
 def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
     """Yield the games of a published list in their order, or a problem for a line that is none.
 
-    Raise LdmError where the file cannot be read.
+    Raise LdmError if the file cannot be read.
     """
     task_ids: set[str] = set()
     known_recipes = {str(recipe): recipe for recipe in book.all_recipes()}

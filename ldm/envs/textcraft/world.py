@@ -52,7 +52,7 @@ def apply_action(action: str, inventory: Inventory, book: Book) -> Reply:
 
 
 def parsed_recipe(line: str) -> Recipe | None:
-    """Return the recipe in a line of a listing; None where the line is none."""
+    """Return the recipe in a line of a listing; None if the line is none."""
     match = _CRAFT.fullmatch(line)
     product = _COUNTED.fullmatch(match.group(1)) if match else None
     if match is None or product is None:

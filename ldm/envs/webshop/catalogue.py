@@ -145,7 +145,7 @@ class Files:
 
     @classmethod
     def find(cls, folder: Path, *, human: bool) -> Files:
-        """Return the files in `folder`. Raise LdmError where one is missing or ambiguous."""
+        """Return the files in `folder`. Raise LdmError if one is missing or ambiguous."""
         return cls(
             _the_one(folder, _PRODUCTS),
             _the_one(folder, _ATTRIBUTES),
@@ -164,7 +164,7 @@ def read_products(
     limit: read only the first so many entries of the file. A problem's `line` is the position of
     the product in the array, counted from 1. As in the official code, products whose asin is
     "nan", longer than 10 characters or a repeat are left out without a word.
-    Raise LdmError where a file cannot be read and, if strict, for the first bad product.
+    Raise LdmError if a file cannot be read and, if strict, for the first bad product.
     """
     attributes = _read_object(files.attributes)
     human = _read_object(files.human) if files.human else None

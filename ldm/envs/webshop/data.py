@@ -102,7 +102,7 @@ class Report:
 
 
 def check(path: Path) -> Report:
-    """Read every product below `path`. Raises LdmError where a file is missing or is no JSON."""
+    """Read every product below `path`. Raise LdmError if a file is missing or is no JSON."""
     if not path.is_dir():
         raise LdmError(
             f"{path} is not a folder.",
@@ -138,7 +138,7 @@ def _count(
 
 
 def summary(path: Path) -> str:
-    """Return the files that are read, with their sizes. Raises LdmError where one is missing."""
+    """Return the files that are read, with their sizes. Raise LdmError if one is missing."""
     files = Files.find(path, human=False)
     sizes = ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in files)
     return f"{path}; {sizes}"
@@ -156,7 +156,7 @@ def fetch(
 
     An interrupted download is resumed, and a file that is there is not downloaded again.
     url: the folder of a mirror that has the files by their names. sha256: expected checksums of all
-    the files, in the order of FILES, separated by commas. Raises LdmError where a download or a
+    the files, in the order of FILES, separated by commas. Raise LdmError if a download or a
     checksum is bad, and where a web page came instead of a file.
     """
     files = FILES[size]
@@ -179,7 +179,7 @@ def fetch(
 
 
 def _refuse_page(file: Path, address: str) -> None:
-    """Raises LdmError, and removes the file, where it does not begin as JSON does."""
+    """Raise LdmError, and removes the file, where it does not begin as JSON does."""
     with file.open("rb") as opened:
         first = opened.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if first not in (b"[", b"{"):

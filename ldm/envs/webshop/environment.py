@@ -139,7 +139,7 @@ class WebShop:
     def tasks(self, split: str) -> Sequence[Task]:
         """The tasks of a split in the order of their session numbers.
 
-        Raises LdmError for an unknown split and for missing or damaged data.
+        Raise LdmError for an unknown split and for missing or damaged data.
         """
         if split not in self._listed:
             splits = OWN_SPLITS if split in OWN_SPLITS else OFFICIAL_SPLITS

@@ -41,7 +41,7 @@ class Shop(Protocol):
     def listed(self, position: int) -> Product: ...
 
     def search(self, query: str, session: Session) -> tuple[int, ...] | None:
-        """Return positions of products, best first; None where the site has no answer."""
+        """Return positions of products, best first; None if the site has no answer."""
         ...
 
     def reward(self, session: Session) -> float:

@@ -38,7 +38,7 @@ _SPACES = re.compile(r"[^\w]+|_")
 class Reward:
     """The reward in [0, 1] and what it is made of.
 
-    attributes, option, price: which share of the request was met; option is None where the goal
+    attributes, option, price: which share of the request was met; option is None if the goal
     has none. The weights say how much of the whole each can give.
     """
 

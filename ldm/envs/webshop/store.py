@@ -95,7 +95,7 @@ class Catalogue:
         return product
 
     def position(self, asin: str) -> int | None:
-        """Return where the product with this asin is, None where there is none."""
+        """Return where the product with this asin is, None if there is none."""
         by_asin = self._arrays["by_asin"]
         at = int(np.searchsorted(self._arrays["asins"], asin))
         if at < len(by_asin) and self._arrays["asins"][at] == asin:
@@ -123,7 +123,7 @@ def open_catalogue(
 ) -> Catalogue:
     """Return the catalogue in `files`, from the cache where it was compiled before.
 
-    Raise LdmError where a file or the cache cannot be read, no product is left or, if strict, for
+    Raise LdmError if a file or the cache cannot be read, no product is left or, if strict, for
     a bad product.
     """
     if cache is None:
@@ -158,7 +158,7 @@ def compile_products(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return arrays and meta of a catalogue, and write the products themselves to `text`.
 
-    Raise LdmError where there is no product.
+    Raise LdmError if there is no product.
     """
     drawer, indexer, digest = Drawer(seed), Indexer(), hashlib.sha256()
     asins: list[str] = []

@@ -29,7 +29,7 @@ class Titles:
     def nouns(self, product: Product) -> tuple[str, ...]:
         """Return the noun tokens of a product's title, in lower case and with repeats.
 
-        Raise LdmError where they must be parsed and no parser is installed.
+        Raise LdmError if they must be parsed and no parser is installed.
         """
         if product.nouns is not None:
             return product.nouns
@@ -55,7 +55,7 @@ def parser_version() -> str:
 
 
 def check_parser() -> EntryPoint:
-    """Return the installed model. Raise LdmError where there is none."""
+    """Return the installed model. Raise LdmError if there is none."""
     model = _installed()
     if model is None:
         raise LdmError(
