@@ -73,15 +73,15 @@ def _messages(conversation: object) -> list[str]:
         raise FieldError("conversations", "missing or not a list")
     messages = []
     for i, message in enumerate(conversation):
-        where = f"conversations.{i}"
+        path = f"conversations.{i}"
         if not isinstance(message, Mapping):
-            raise FieldError(where, "not an object with from and value")
+            raise FieldError(path, "not an object with from and value")
         speaker = _SPEAKERS[i % 2]
         if message.get("from") != speaker:
-            raise FieldError(f"{where}.from", f"should be {speaker!r}, as speakers take turns")
+            raise FieldError(f"{path}.from", f"should be {speaker!r}, as speakers take turns")
         text = message.get("value")
         if not isinstance(text, str) or not text.strip():
-            raise FieldError(f"{where}.value", "missing, empty or not a text")
+            raise FieldError(f"{path}.value", "missing, empty or not a text")
         messages.append(text)
     if len(messages) < 2:
         raise FieldError("conversations", "has no action")

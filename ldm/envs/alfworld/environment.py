@@ -248,7 +248,7 @@ class ALFWorld:
         if not self.options.data:
             raise LdmError(
                 f"ALFWorld's split {split!r} needs the official games, and no data path is set.",
-                "Set ALFWORLD_DATA to the folder that holds json_2.1.1 (fetch it with: ldm data "
+                "Set ALFWORLD_DATA to the folder that holds json_2.1.1 (download it with: ldm data "
                 "get alfworld), or use the split demo_test, which ships with the package.",
             )
         return data_root(Path(self.options.data))

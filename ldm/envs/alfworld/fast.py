@@ -358,7 +358,7 @@ class World:
         inside: dict[str, list[str]] = {name: [] for name in self.receptacles}
         for thing, place in facts["inreceptacle"]:
             if place not in inside:
-                raise UnknownRules(f"the receptacle {place!r} is nowhere")
+                raise UnknownRules(f"the receptacle {place!r} has no location")
             inside[place].append(thing)
         return State(
             here,

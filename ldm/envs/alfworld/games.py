@@ -152,7 +152,7 @@ def _game_from(data: dict[str, Any], file: Path, game_id: str) -> Game | Skipped
 
 
 def _task_in(grammar: str) -> str:
-    """Return the task that a grammar prints; "" where it has none."""
+    """Return the task that a grammar prints; "" if it has none."""
     match = _TASK_RULE.search(grammar)
     return goal_of(json.loads(f'"{match.group(1)}"')) if match else ""
 
