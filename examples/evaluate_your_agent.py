@@ -3,9 +3,9 @@
     python examples/evaluate_your_agent.py
 
 The agent, kept simple, takes the possible action that is most like what was done in similar
-recorded states; the agent `ldm` decides better. It plays games of the household environment ALFWorld that are shipped with `ldm`. The second
-evaluation is the control: what the agent reaches with tuples drawn at random is not owed to
-recalling the right ones.
+recorded states; the agent `ldm` decides better. It plays games of the household environment
+ALFWorld that are shipped with `ldm`. The second evaluation is the control: what the agent reaches
+with tuples drawn at random is not owed to recalling the right ones.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import ldm
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ImitatorOptions:
     """k: tuples for each step. control: "random" draws them. budget: of steps."""
 
     k: int = 10
@@ -35,9 +35,9 @@ class Imitator:
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ("memory",)
     paper: ClassVar[str] = "an example"
-    Options = Options
+    Options: ClassVar[type[Any]] = ImitatorOptions
 
-    def __init__(self, options: Options, resources: ldm.Resources) -> None:
+    def __init__(self, options: ImitatorOptions, resources: ldm.Resources) -> None:
         assert resources.memory is not None  # `needs` says so
         self.options, self.memory = options, resources.memory
 
