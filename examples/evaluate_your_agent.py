@@ -3,9 +3,9 @@
     python examples/evaluate_your_agent.py
 
 The agent, kept simple, takes the possible action that is most like what was done in similar
-recorded states; the agent `ldm` decides better. It plays games of the household environment ALFWorld that are shipped with `ldm`. The second
-evaluation is the control: what the agent reaches with tuples drawn at random is not owed to
-recalling the right ones.
+recorded states; the agent `ldm` decides better. It plays games of the household environment
+ALFWorld that are shipped with `ldm`. The second evaluation is the control: what the agent reaches
+with tuples drawn at random is not owed to recalling the right ones.
 """
 
 from __future__ import annotations
