@@ -28,6 +28,8 @@ TUTORIALS = ROOT / "docs" / "tutorials"
 ONE_PROCESS = {"LOKY_MAX_CPU_COUNT": "1"}
 #: Of each kind, so many of the shipped episodes are enough to show that a command works.
 EPISODES = 4
+#: How the quickstart says how many tasks to play; the test plays two.
+TASKS = re.compile(r"(--limit |--tasks |limit=)\d+")
 
 BLOCK = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<info>.*)\n(?P<body>(?:.*\n)*?)^```$", re.M)
 INLINE = re.compile(r"`(ldm [^`{}…]+)`")
@@ -177,9 +179,11 @@ def copy_some_data(directory: Path) -> None:
 @pytest.mark.process
 def test_the_quickstart_and_the_python_of_the_readme_run(tmp_path: Path) -> None:
     copy_some_data(tmp_path)
-    marked = [block["body"] for block in blocks(QUICKSTART) if block["mark"]]
+    marked = [TASKS.sub(r"\g<1>2", b["body"]) for b in blocks(QUICKSTART) if b["mark"]]
     assert marked
     (example,) = write_files(ROOT / "README.md", tmp_path)
+    script = tmp_path / example
+    script.write_text(TASKS.sub(r"\g<1>2", script.read_text()))
     output = run_page("".join([*marked, f"python {example}"]), tmp_path)
     assert "trajectory records, ok" in output
     assert "demo_test" in output
