@@ -131,13 +131,10 @@ def _explain(error: Exception) -> tuple[str, str]:
         case OSError():
             return f"Error: {error}.", "Check the path and its permissions."
         case ImportError():
-            return f"Error: {error}.", _import_remedy()
+            remedy = "`ldm doctor` shows what is installed and how to install the rest."
+            return f"Error: {error}.", module_clash() or remedy
     kind = type(error).__name__
     return f"Error inside ldm: {kind}: {error}", "Run it again with LDM_DEBUG=1 and report that."
-
-
-def _import_remedy() -> str:
-    return module_clash() or "`ldm doctor` shows what is installed and how to install the rest."
 
 
 def _complain(message: str, remedy: str = "") -> None:

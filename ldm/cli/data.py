@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
+from ldm.experiments.lifecycle import short
 
 if TYPE_CHECKING:
-    from ldm.envs.download import Progress
     from ldm.envs.metadata import DataReport, DataSource
 
 SHOWN = 20
@@ -111,8 +110,8 @@ def get(
         remedy = f"choose from {', '.join(source.sizes)}" if source.sizes else "leave it out"
         raise typer.BadParameter(f"{env} has no size {size!r}: {remedy}.", param_hint="--size")
     named = os.environ.get(source.variable)
-    destination = to or (Path(named) if named else Path.home() / ".cache" / _folder_name(env))
-    with _progress_bar() as progress:
+    destination = to or (Path(named) if named else Path.home() / ".cache" / short(env))
+    with output.stages() as progress:
         downloads = source.fetch(destination, size=size, url=url, sha256=sha256, progress=progress)
     for one in downloads:
         compared = "as expected" if one.compared else "not compared: no --sha256 was given"
@@ -154,11 +153,6 @@ def _folder_of_variable(env: str, source: DataSource) -> Path | None:
     return Path(folder)
 
 
-def _folder_name(env: str) -> str:
-    """Return the name of an environment's folder below ~/.cache; of module:Class, the class."""
-    return env.rpartition(":")[2]
-
-
 def _print_report(report: DataReport) -> None:
     for line in report.lines():
         typer.echo(line)
@@ -167,27 +161,3 @@ def _print_report(report: DataReport) -> None:
     if len(report.problems) > SHOWN:
         typer.echo(f"  … and {len(report.problems) - SHOWN} more: see them all with --json")
     typer.echo(f"{len(report.problems)} problem(s)")
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Progress]:
-    """Show bars on standard error, one for each thing that is being done."""
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
-
-    bars = Bars(console=Console(stderr=True))
-    rows: dict[str, TaskID] = {}
-
-    def show(what: str, done: int, total: int) -> None:
-        if not rows:
-            bars.start()  # not before: without a row it would print an empty line
-        if what not in rows:
-            rows[what] = bars.add_task(what)
-        bars.update(rows[what], completed=done, total=total or None)
-
-    try:
-        yield show
-    finally:
-        if rows:
-            bars.stop()

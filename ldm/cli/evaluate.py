@@ -82,7 +82,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Variations:
-    """Options of the agent, and their values to compare."""
+    """Options of the agent, with values to compare, and of the environment."""
 
     assign: Assignments = None
     sweep: Annotated[
@@ -97,12 +97,6 @@ class Variations:
         typer.Option(help="One process over all batch memories, or one a batch. Default: pooled."),
     ] = None
     decisions: Decisions = field(default_factory=Decisions)
-
-
-@dataclass(frozen=True)
-class Engine:
-    """Where the environment's data are, and who simulates it."""
-
     data: Annotated[
         Path | None,
         typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
@@ -139,7 +133,6 @@ class Request:
 
     subject: Subject
     variations: Variations
-    engine: Engine
 
     def values(self, env: str = "", *, resumed: bool = False) -> dict[str, Any]:
         """Return the fields of `EvaluationSpec` that were given. env: where --env is left out."""
@@ -150,9 +143,9 @@ class Request:
             tasks, split = None, split or (None if resumed else published[1])
         agent_options, env_options = option_settings(
             [*(more.assign or ()), *self._named()],
-            self.engine.data,
+            more.data,
             more.decisions,
-            engine=self.engine.engine,
+            engine=more.engine,
             tasks=published[0] if published else None,
         )
         values = {
@@ -199,9 +192,7 @@ class Request:
 
 
 @expanded
-def evaluate(
-    subject: Subject, variations: Variations, engine: Engine, execution: Execution
-) -> None:
+def evaluate(subject: Subject, variations: Variations, execution: Execution) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
     Without --env, the agent is evaluated on every environment that has a memory. An agent that
@@ -222,7 +213,7 @@ def evaluate(
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
-    request = Request(subject, variations, engine)
+    request = Request(subject, variations)
     runtime, models = command_runtime(execution.runs, subject.workers), execution.models()
     if execution.resume is not None:
         evaluations = [_resumed(execution.resume, request, models, runtime)]

@@ -93,7 +93,7 @@ def _console(*, error: bool) -> Any:
 
 @contextmanager
 def stages() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress bars on standard error, one a stage; told (stage, done, total)."""
+    """Show progress bars on standard error, one a stage; yields what takes (stage, done, total)."""
     if not sys.stderr.isatty():
         yield lambda stage, done, total: None
         return
@@ -101,11 +101,11 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=_console(error=True)) as bars:
-        known: dict[str, TaskID] = {}
+        tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int) -> None:
-            if stage not in known:
-                known[stage] = bars.add_task(stage, total=total)
-            bars.update(known[stage], completed=done)
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total or None)
+            bars.update(tasks[stage], completed=done, total=total or None)
 
         yield report

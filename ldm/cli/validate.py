@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 
 
@@ -27,7 +28,7 @@ def validate(
         RecordName | None,
         typer.Option("--type", help="What the records are; told by their fields if left out."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check JSONL files against their schema; print file:line:field for every problem.
 
