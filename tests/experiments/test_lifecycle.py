@@ -136,7 +136,7 @@ class TestPlans:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        options = ldm.settings(iterations=1, batch=1, pool=2, steps=50)
+        options = ldm.settings(iterations=1, batch=1, pool=2, steps=12)
         spec = ldm.PlanSpec("alfworld", "", "heat", options=options)
         runtime = Runtime(workers=1, server=Connection(server.url))
         if first == "python":
@@ -144,7 +144,7 @@ class TestPlans:
                 ldm.optimize_plan(spec, models=ModelOptions("cook", max_calls=9), runtime=runtime)
             assert f"ldm autoplan --resume {only_run('autoplan')}" in stopped.value.remedy
         else:
-            brief = ("--iterations", "1", "--batch", "1", "--pool", "2", "--steps", "50")
+            brief = ("--iterations", "1", "--batch", "1", "--pool", "2", "--steps", "12")
             kind = ("--env", "alfworld", "--kind", "heat", "--llm", "cook", "--workers", "1")
             assert run_command("autoplan", *kind, *brief, "--max-calls", "9").code == 1
         run, calls = only_run("autoplan"), len(server.bodies)
