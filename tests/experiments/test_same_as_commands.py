@@ -124,7 +124,7 @@ def test_the_optimisation_of_a_plan(
     def functions() -> None:
         options = ldm.settings(iterations=2, batch=1, pool=2, steps=50)
         result = ldm.optimize_plan(
-            ldm.PlanSpec("alfworld", "", "heat", options=options),
+            ldm.PlanSpec("alfworld", kind="heat", options=options),
             models=ldm.ModelOptions("cook"),
             runtime=ldm.Runtime(workers=1, server=Connection(server.url)),
         )

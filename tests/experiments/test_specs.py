@@ -77,7 +77,7 @@ def test_model_options_come_back_from_run_json(options: ModelOptions) -> None:
             generation=0,
         ),
         RefinementSpec("toy", "train", ("a",), options=settings(width=2), seed=7),
-        PlanSpec("toy", "train", "wash", pool=("a",), options=settings(batch=1)),
+        PlanSpec("toy", "train", kind="wash", pool=("a",), options=settings(batch=1)),
     ],
 )
 def test_a_run_holds_the_spec_that_it_was_started_with(spec: Any, tmp_path: Path) -> None:
