@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         optimize_plan,
         read_trajectories,
         refine,
+        resume,
         settings,
     )
     from ldm.llm.service import Connection
@@ -86,6 +87,7 @@ __all__ = [
     "optimize_plan",
     "read_trajectories",
     "refine",
+    "resume",
     "settings",
 ]
 

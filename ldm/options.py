@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from pathlib import PurePath
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ldm.errors import LdmError
@@ -21,6 +22,29 @@ def settings(**values: object) -> Settings:
 def sorted_settings(values: Mapping[str, str]) -> Settings:
     """Return the options of a mapping, sorted by their names."""
     return tuple(sorted(values.items()))
+
+
+def normalise(options: Any) -> None:
+    """Turn what callers write into what a frozen dataclass of options holds, in place.
+
+    Mappings become settings, paths text, lists tuples. For its `__post_init__`.
+    Raises LdmError for a text where several names belong: it would be read letter by letter.
+    """
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if isinstance(value, Mapping):
+            value = settings(**value)
+        elif isinstance(value, PurePath):
+            value = str(value)
+        elif isinstance(value, list):
+            value = tuple(value)
+        elif isinstance(value, str) and str(field.type).startswith("tuple"):
+            owner = type(options).__name__
+            raise LdmError(
+                f"{field.name} of {owner} takes several values, and {value!r} is one text.",
+                f"Write {field.name}=({value!r},).",
+            )
+        object.__setattr__(options, field.name, value)
 
 
 def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:

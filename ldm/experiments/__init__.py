@@ -11,6 +11,7 @@ from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate
 from ldm.experiments.grid import Grid
 from ldm.experiments.planning import OptimisedPlan, optimize_plan
 from ldm.experiments.refinement import Goals, Refined, refine
+from ldm.experiments.resuming import resume
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.llm.models import ModelOptions
@@ -36,5 +37,6 @@ __all__ = [
     "optimize_plan",
     "read_trajectories",
     "refine",
+    "resume",
     "settings",
 ]

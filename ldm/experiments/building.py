@@ -166,7 +166,10 @@ def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
     from ldm.memory import FormationOptions
 
     size = options.batch_size or batch_size(env)
-    return FormationOptions(size, options.batching, options.seed)
+    try:
+        return FormationOptions(size, options.batching, options.seed)
+    except ValueError as error:
+        raise LdmError(f"A memory cannot be built so: {error}.", "Change the option.") from error
 
 
 @contextmanager

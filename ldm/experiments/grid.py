@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import agent_of, option_names
 from ldm.experiments.specs import EvaluationSpec
-from ldm.options import Settings, sorted_settings
+from ldm.options import Settings, normalise, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.eval import Report
@@ -28,8 +28,11 @@ class Grid:
 
     agents: tuple[str, ...] = ()
     generations: tuple[int | None, ...] = ()
-    control: str | None = None
+    control: Literal["random", "none"] | None = None
     sweep: str | None = None
+
+    def __post_init__(self) -> None:
+        normalise(self)
 
     def specs(self, spec: EvaluationSpec, runtime: Runtime) -> list[EvaluationSpec]:
         """Return all evaluations: each agent's, followed by those it is compared with.

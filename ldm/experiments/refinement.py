@@ -15,7 +15,7 @@ from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, sha
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
-from ldm.options import override
+from ldm.options import normalise, override
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
@@ -39,6 +39,9 @@ class Goals:
     ids: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     reuse: bool = False
+
+    def __post_init__(self) -> None:
+        normalise(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,9 @@ class Runtime:
     progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
     stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", Path(self.runs))
+
     def connection(self) -> Connection:
         """Return where models are.
 

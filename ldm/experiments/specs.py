@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from ldm.options import Settings, override
+from ldm.options import Settings, normalise, override
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.optimiser import AutoPlanSettings
@@ -26,7 +26,7 @@ class EvaluationSpec:
     """One agent on tasks of one split.
 
     env, agent: names in the registries, or package.module:Class. split: "" is the environment's.
-    env_options, agent_options: see `settings`; of their Options.
+    env_options, agent_options: of their Options, see `settings`; a mapping becomes settings.
     kinds, limit, tasks: which tasks, see `ldm.eval.select`.
     memory: where the memory lies. generation: None is the newest. embedder: None is the memory's.
     memory_digest: of what the memory held, so that a resumed run does not mix two memories.
@@ -51,6 +51,9 @@ class EvaluationSpec:
     embedder: str | None = None
     memory_digest: str = ""
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        normalise(self)
 
     def roles(self, models: ModelOptions) -> tuple[str, ...]:
         from ldm.agents import load_agent
@@ -90,6 +93,9 @@ class RefinementSpec:
     options: Settings = ()
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        normalise(self)
+
     def roles(self, models: ModelOptions) -> tuple[str, ...]:
         return ("reasoner",) if models.configured else ()
 
@@ -126,6 +132,9 @@ class PlanSpec:
     env_options: Settings = ()
     options: Settings = ()
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        normalise(self)
 
     def roles(self, models: ModelOptions) -> tuple[str, ...]:
         return ("llm", "planner")

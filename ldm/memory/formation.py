@@ -33,6 +33,8 @@ class FormationOptions:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise ValueError("batch_size is 1 or more")
+        if self.batching not in ("kind", "mixed"):
+            raise ValueError("batching is kind or mixed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ldm
 from ldm.experiments import (
     EvaluationSpec,
-    PlanSpec,
     RefinementSpec,
     Runtime,
-    evaluation,
-    planning,
-    refinement,
     settings,
 )
-from ldm.experiments.lifecycle import recorded_spec
 from ldm.llm.models import ModelOptions
 from ldm.memory import environments, exchange, generations
-from ldm.runs import open_run
 from ldm.types import Task, TimeStep
 from tests.toy import ToyEnv
 
@@ -92,19 +86,8 @@ def manifest(directory: Path) -> dict[str, Any]:
 def resume(
     directory: Path, models: ModelOptions | None = None, runtime: Runtime | None = None
 ) -> Any:
-    """Go on with any recorded experiment, as the command line does; return what comes out."""
-    runtime, models = runtime or Runtime(workers=1), models or ModelOptions()
-    kinds: dict[str, tuple[Any, Callable[..., Any]]] = {
-        "eval": (EvaluationSpec, lambda *of: evaluation.resume(*of).play()),
-        "refine": (
-            RefinementSpec,
-            lambda *of: refinement.carry_out(refinement.resume(*of), runtime),
-        ),
-        "autoplan": (PlanSpec, lambda *of: planning.carry_out(planning.resume(*of), runtime)),
-    }
-    spec_type, go_on = kinds[open_run(str(directory), runtime.runs).manifest.command]
-    run, spec = recorded_spec(str(directory), spec_type, runtime.runs)
-    return go_on(run, spec, models, runtime)
+    """Go on with any recorded experiment, one task at a time."""
+    return ldm.resume(directory, models=models, runtime=runtime or Runtime(workers=1))
 
 
 def interrupt_at(patch: pytest.MonkeyPatch, task_id: str) -> None:
