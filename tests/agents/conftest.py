@@ -17,10 +17,10 @@ from tests.toy import EchoEnv, ToyEnv
 def environments() -> Iterator[dict[str, Environment]]:
     """One of each, for all tests: a shop takes a while to open."""
     own: dict[str, Any] = {"toy": ToyEnv, "echo": EchoEnv}
-    opened: dict[str, Environment] = {}
+    environments: dict[str, Environment] = {}
     for name in SPLITS:
-        found: Any = own.get(name) or load_env(name)
-        opened[name] = found(found.Options())
-    yield opened
-    for env in opened.values():
+        env_class: Any = own.get(name) or load_env(name)
+        environments[name] = env_class(env_class.Options())
+    yield environments
+    for env in environments.values():
         env.close()

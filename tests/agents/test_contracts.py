@@ -9,7 +9,7 @@ import pytest
 from ldm.agents import AGENTS, load_agent
 from ldm.episode import Agent, Environment, run_episode
 from ldm.testing import AgentContract, Onlooker
-from tests.agents.loop_contract import LOOP_AGENTS, SPLITS, made
+from tests.agents.loop_contract import LOOP_AGENTS, SPLITS, make_agent
 from tests.agents.scripted import ODD, always, babbling
 
 BUDGET = 9
@@ -43,7 +43,7 @@ class TestTheContract(AgentContract):
         return environments[self.env_name]
 
     def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
-        return made(self.agent, babbling(), seed, budget=budget or BUDGET, trials=2)
+        return make_agent(self.agent, babbling(), seed, budget=budget or BUDGET, trials=2)
 
 
 @pytest.mark.parametrize(("name", "env_name", "kind"), CASES)
@@ -54,7 +54,7 @@ def test_no_reply_breaks_an_episode(
     env = Onlooker(environments[env_name])
     task = env.tasks(SPLITS[env_name])[0]  # type: ignore[operator]
     llm = always(ODD[kind])
-    agent = made(name, llm, budget=4, trials=2)
+    agent = make_agent(name, llm, budget=4, trials=2)
 
     result, trials = run_episode(env, agent, task)  # type: ignore[arg-type]
 
@@ -62,14 +62,14 @@ def test_no_reply_breaks_an_episode(
     assert result.end in ("budget", "done")
     assert all(len(trial.steps) <= 4 for trial in trials)
     assert [s.action for t in trials for s in t.steps if s.action] == env.actions
-    assert result.usage.calls == len(llm.asked)
-    counted = [note.data for note in result.notes if note.kind == "replies"]
-    assert len(counted) == result.trials
-    replies = sum(c["replies"] for c in counted)
+    assert result.usage.calls == len(llm.requests)
+    counts = [note.data for note in result.notes if note.kind == "replies"]
+    assert len(counts) == result.trials
+    replies = sum(c["replies"] for c in counts)
     other = sum(note.kind in ("plan", "reflection") for note in result.notes)
-    assert replies == len(llm.asked) - other
+    assert replies == len(llm.requests) - other
     if kind in ("empty", "refusing", "label alone"):
-        assert sum(c["malformed"] for c in counted) == replies
+        assert sum(c["malformed"] for c in counts) == replies
         assert result.invalid == result.env_steps
 
 
@@ -78,7 +78,7 @@ def test_a_model_without_room_is_an_error_that_says_so(
 ) -> None:
     llm = babbling()
     llm._room = 10
-    agent = partial(made, llm=llm, budget=4)
+    agent = partial(make_agent, llm=llm, budget=4)
     for name in LOOP_AGENTS:
         env = environments["toy"]
         result, _ = run_episode(env, agent(name), env.tasks("test")[0])

@@ -31,17 +31,17 @@ EVALUATED = {"alfworld": ("demo_test",), "textcraft": ("test",), "webshop": ("de
 
 
 def environment(name: str) -> Any:
-    found = load_env(name)
-    return found(found.Options())
+    env_class = load_env(name)
+    return env_class(env_class.Options())
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_there_are_some_of_each_kind(name: str) -> None:
-    found = demonstrations.load(name)
-    kinds = [one.task.kind for one in found]
+    episodes = demonstrations.load(name)
+    kinds = [one.task.kind for one in episodes]
     assert {kind: kinds.count(kind) for kind in kinds} == SHIPPED[name]
-    assert all(one.success and one.task.env == name for one in found)
-    assert len({one.task.goal for one in found}) == len(found)
+    assert all(one.success and one.task.env == name for one in episodes)
+    assert len({one.task.goal for one in episodes}) == len(episodes)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -75,8 +75,8 @@ def test_no_craft_begins_with_a_look_at_the_empty_inventory() -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_all_have_a_plan_that_reads_as_it_is_meant(name: str) -> None:
     plans = demonstrations.plans(name)
-    found = demonstrations.load(name)
-    assert list(plans) == [one.task.id for one in found]
+    episodes = demonstrations.load(name)
+    assert list(plans) == [one.task.id for one in episodes]
     for text in plans.values():
         plan = parse_plan(text)
         assert plan.flaw == ""
@@ -117,9 +117,9 @@ def test_nothing_that_is_evaluated_by_default_is_shown(name: str) -> None:
     sources = demonstrations.sources(name, None, shots=2)
     for split in EVALUATED[name]:
         check_leakage(sources, env.tasks(split))
-    shown = demonstrations.load(name)[0].task
+    example = demonstrations.load(name)[0].task
     with pytest.raises(LeakageError):
-        check_leakage(sources, [task for task in env.tasks(shown.split) if task.id == shown.id])
+        check_leakage(sources, [task for task in env.tasks(example.split) if task.id == example.id])
     assert demonstrations.sources(name, None, shots=0) == frozenset()
     env.close()
 
@@ -133,21 +133,21 @@ def test_no_published_task_of_textcraft_is_shown(shared_data: Path) -> None:
 
 
 def test_those_of_the_kind_come_first() -> None:
-    found = demonstrations.load("alfworld")
+    episodes = demonstrations.load("alfworld")
     for kind in SHIPPED["alfworld"]:
-        assert [one.task.kind for one in demonstrations.chosen(found, kind, 2)] == [kind] * 2
-    assert [one.task.kind for one in demonstrations.chosen(found, "heat", 3)].count("heat") == 2
-    assert len(demonstrations.chosen(found, "unheard of", 2)) == 2
-    assert demonstrations.chosen(found, "heat", 0) == ()
+        assert [one.task.kind for one in demonstrations.chosen(episodes, kind, 2)] == [kind] * 2
+    assert [one.task.kind for one in demonstrations.chosen(episodes, "heat", 3)].count("heat") == 2
+    assert len(demonstrations.chosen(episodes, "unheard of", 2)) == 2
+    assert demonstrations.chosen(episodes, "heat", 0) == ()
 
 
 class TestOnesOwn:
     def test_a_file_takes_the_place_of_those_that_ship(self, tmp_path: Path) -> None:
         file = tmp_path / "own.jsonl"
-        given = expert_trajectories()[:3]
-        records.write(file, given)
-        assert demonstrations.load("toy", str(file)) == tuple(given)
-        assert demonstrations.sources("toy", str(file), 1) == {t.task.id for t in given}
+        episodes = expert_trajectories()[:3]
+        records.write(file, episodes)
+        assert demonstrations.load("toy", str(file)) == tuple(episodes)
+        assert demonstrations.sources("toy", str(file), 1) == {t.task.id for t in episodes}
 
     def test_an_environment_without_any_has_none(self) -> None:
         assert demonstrations.load("toy") == ()

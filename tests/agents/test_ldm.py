@@ -23,9 +23,9 @@ from tests.toy import ToyEnv, ToyOptions, expert_trajectories
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     """Twenty-four expert episodes of the training split, in two batches a kind."""
     place = str(tmp_path_factory.mktemp("memory"))
-    given = expert_trajectories(options=ToyOptions(tasks=24))
+    episodes = expert_trajectories(options=ToyOptions(tasks=24))
     options = FormationOptions(batch_size=6)
-    build(place, given, BagOfWords(), OfflineReasoner, options=options)
+    build(place, episodes, BagOfWords(), OfflineReasoner, options=options)
     return Memory.open(place, "toy", embedder=BagOfWords())
 
 
@@ -35,9 +35,9 @@ def agent(memory: Memory, seed: int = 0, **options: Any) -> LdmAgent:
 
 
 def solved(env: ToyEnv, player: Agent) -> int:
-    played = [run_episode(env, player, task)[0] for task in env.tasks("test")]
-    assert not [result.error for result in played if result.error]
-    return sum(result.success for result in played)
+    results = [run_episode(env, player, task)[0] for task in env.tasks("test")]
+    assert not [result.error for result in results if result.error]
+    return sum(result.success for result in results)
 
 
 class TestTheContract(AgentContract):
@@ -78,10 +78,10 @@ class TestPooled:
         env = ToyEnv()
         result, (trial,) = run_episode(env, agent(memory, k=3), env.tasks("test")[0])
         assert (result.trials, result.submitted, result.notes) == (1, 0, ())
-        known = {row.tuple.id for row in memory.rows}
+        tuple_ids = {row.tuple.id for row in memory.rows}
         for step in trial.steps:
             assert 1 <= len(step.recalls) <= 3
-            assert {tuple_id for tuple_id, _ in step.recalls} <= known
+            assert {tuple_id for tuple_id, _ in step.recalls} <= tuple_ids
 
 
 class TestPerBatch:
@@ -108,18 +108,18 @@ class TestPerBatch:
     def test_chooses_the_process_with_the_highest_mean_confidence(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        seen: list[Any] = []
+        calls: list[Any] = []
         choose = OfflineReasoner.choose
 
         def watched(reasoner: OfflineReasoner, processes: Any) -> int:
-            seen.append(processes)
+            calls.append(processes)
             return choose(reasoner, processes)
 
         monkeypatch.setattr(OfflineReasoner, "choose", watched)
         env = ToyEnv()
         task = env.tasks("test")[1]
         result, trials = run_episode(env, agent(memory, decision="per-batch"), task)
-        (processes,) = seen
+        (processes,) = calls
         means = [sum(p.confidences) / len(p.confidences) for p in processes]
         assert result.submitted == max(range(len(means)), key=lambda i: means[i])
         for process, trial in zip(processes, trials, strict=True):
@@ -155,11 +155,11 @@ def test_a_memory_recorded_in_one_dialect_works_in_the_other(tmp_path: Path) -> 
     from ldm.envs import load_env
     from ldm.types import Trajectory
 
-    given = records.read(DEMO, Trajectory)
-    build(str(tmp_path), given, BagOfWords(), OfflineReasoner)
+    episodes = records.read(DEMO, Trajectory)
+    build(str(tmp_path), episodes, BagOfWords(), OfflineReasoner)
     memory = Memory.open(str(tmp_path), "alfworld", embedder=BagOfWords())
     env_class = load_env("alfworld")
-    played: dict[str, list[tuple[bool, list[str]]]] = {}
+    by_dialect: dict[str, list[tuple[bool, list[str]]]] = {}
     # One agent for all, as in a worker: what it keeps of one dialect must not reach the other.
     player = agent(memory, budget=20)
     for dialect in ("put", "move"):
@@ -171,6 +171,6 @@ def test_a_memory_recorded_in_one_dialect_works_in_the_other(tmp_path: Path) -> 
             words = [step.action.replace(" in/on ", " to ") for step in trial.steps]
             outcomes.append((result.success, [w.replace("put ", "move ") for w in words]))
         env.close()
-        played[dialect] = outcomes
-    assert played["put"] == played["move"]
-    assert any(success for success, _ in played["put"])
+        by_dialect[dialect] = outcomes
+    assert by_dialect["put"] == by_dialect["move"]
+    assert any(success for success, _ in by_dialect["put"])

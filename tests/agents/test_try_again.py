@@ -21,21 +21,21 @@ TASK = EchoEnv().tasks("test")[0]
 def sayer(*right: int) -> Scripted:
     """In its n-th trial it says right[n] of the words backwards, then it stops."""
     trials = iter(right)
-    left = 0
+    remaining = 0
 
     def reply(messages: Sequence[Message], sampling: Sampling) -> str:
-        nonlocal left
-        told = messages[-1].content.partition("<so-far>")[2]
-        if "\nAct:" not in told:
-            left = next(trials)
-        word = told.rpartition("The word is ")[2].partition(".")[0]
-        left -= 1
-        return f"Act: say {word[::-1]}" if left >= 0 else "Act: stop"
+        nonlocal remaining
+        trace = messages[-1].content.partition("<so-far>")[2]
+        if "\nAct:" not in trace:
+            remaining = next(trials)
+        word = trace.rpartition("The word is ")[2].partition(".")[0]
+        remaining -= 1
+        return f"Act: say {word[::-1]}" if remaining >= 0 else "Act: stop"
 
     return Scripted(reply)
 
 
-def played(llm: Scripted, **options: Any) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
+def play(llm: Scripted, **options: Any) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
     agent = TryAgainAgent(TryAgainOptions(**options), Resources(llm=llm))
     result, trials = run_episode(EchoEnv(), agent, TASK)
     assert result.error == ""
@@ -55,7 +55,7 @@ def played(llm: Scripted, **options: Any) -> tuple[EpisodeResult, tuple[Trajecto
 def test_the_best_trial_stands_and_a_success_is_the_last(
     right: tuple[int, ...], scores: list[float], chosen: int
 ) -> None:
-    result, trials = played(sayer(*right))
+    result, trials = play(sayer(*right))
     assert [trial.score for trial in trials] == scores
     assert (result.submitted, result.score) == (chosen, scores[chosen])
     (note,) = [note for note in result.notes if note.kind == "choice"]
@@ -64,18 +64,18 @@ def test_the_best_trial_stands_and_a_success_is_the_last(
 
 def test_the_first_trial_is_greedy_and_later_ones_are_drawn_each_anew() -> None:
     llm = sayer(1, 1, 1)
-    played(llm)
-    temperatures = [sampling.temperature for _, sampling in llm.asked]
+    play(llm)
+    temperatures = [sampling.temperature for _, sampling in llm.requests]
     assert temperatures == [0.0, 0.0, 0.7, 0.7, 0.7, 0.7]
-    drawn = [sampling.sample for _, sampling in llm.asked if sampling.temperature]
-    assert len(set(drawn)) == 4
+    samples = [sampling.sample for _, sampling in llm.requests if sampling.temperature]
+    assert len(set(samples)) == 4
 
 
 def test_how_often_and_how_warm_can_be_said() -> None:
     llm = always("Act: stop")
-    result, _ = played(llm, trials=5, temperature=0.2)
+    result, _ = play(llm, trials=5, temperature=0.2)
     assert result.trials == 5
-    assert llm.asked[-1][1].temperature == 0.2
+    assert llm.requests[-1][1].temperature == 0.2
     assert TryAgainAgent.sees_reward
 
 

@@ -17,7 +17,7 @@ def tested() -> set[str]:
     """The environments that some test class holds to the contract."""
     for module in pkgutil.walk_packages(tests.envs.__path__, "tests.envs."):
         importlib.import_module(module.name)
-    return {found.name for found in EnvironmentContract.__subclasses__()}
+    return {contract.name for contract in EnvironmentContract.__subclasses__()}
 
 
 @pytest.mark.parametrize("name", ENVS)

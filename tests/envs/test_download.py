@@ -34,12 +34,12 @@ class Server:
     ranges: list[str] = field(default_factory=list)
 
     def answer(self, request: http.server.BaseHTTPRequestHandler) -> None:
-        asked = request.headers.get("Range", "")
-        self.ranges.append(asked)
+        byte_range = request.headers.get("Range", "")
+        self.ranges.append(byte_range)
         if self.status:
             request.send_error(self.status)
             return
-        start = int(asked.removeprefix("bytes=").removesuffix("-") or 0) if self.resumes else 0
+        start = int(byte_range.removeprefix("bytes=").removesuffix("-") or 0) if self.resumes else 0
         if start and request.headers.get("If-Range", self.tag) != self.tag:
             start = 0
         if start >= len(self.content):
@@ -62,20 +62,20 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    found = Server()
+    server = Server()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.answer(self)
+            server.answer(self)
 
         def log_message(self, *_: object) -> None:
             pass
 
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{running.server_port}/games.zip"
+    server.url = f"http://127.0.0.1:{running.server_port}/games.zip"
     thread = threading.Thread(target=running.serve_forever, args=(0.02,))
     thread.start()
-    yield found
+    yield server
     running.shutdown()
     running.server_close()
     thread.join()
@@ -83,12 +83,12 @@ def server() -> Iterator[Server]:
 
 def test_a_download_is_whole_and_shows_its_progress(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "new" / "games.zip"
-    shown: list[tuple[str, int, int]] = []
-    digest = fetch(server.url, file, progress=lambda *now: shown.append(now))
+    progress: list[tuple[str, int, int]] = []
+    digest = fetch(server.url, file, progress=lambda *now: progress.append(now))
     assert digest == SHA256
     assert file.read_bytes() == CONTENT
-    assert shown[-1] == ("downloading", len(CONTENT), len(CONTENT))
-    assert [done for _, done, _ in shown] == sorted(done for _, done, _ in shown)
+    assert progress[-1] == ("downloading", len(CONTENT), len(CONTENT))
+    assert [done for _, done, _ in progress] == sorted(done for _, done, _ in progress)
     assert list(file.parent.iterdir()) == [file]
 
 
@@ -170,13 +170,13 @@ def test_a_place_that_cannot_be_written_is_said(server: Server, tmp_path: Path) 
 
 
 def archive(path: Path, members: dict[str, str], *, link: str = "") -> Path:
-    with zipfile.ZipFile(path, "w") as made:
+    with zipfile.ZipFile(path, "w") as archive:
         for name, text in members.items():
-            made.writestr(name, text)
+            archive.writestr(name, text)
         if link:
             entry = zipfile.ZipInfo(link)
             entry.external_attr = 0o120777 << 16
-            made.writestr(entry, "/etc")
+            archive.writestr(entry, "/etc")
     return path
 
 
@@ -185,15 +185,15 @@ def test_an_archive_is_unpacked_over_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "out" / "json").mkdir(parents=True)
     (tmp_path / "out" / "json" / "two").write_text("old")
     (tmp_path / "out" / "json" / "kept").write_text("kept")
-    shown: list[tuple[str, int, int]] = []
-    assert unpack(packed, tmp_path / "out", progress=lambda *now: shown.append(now)) == 2
-    found = sorted(p for p in (tmp_path / "out").rglob("*") if p.is_file())
-    assert [(p.name, p.read_text()) for p in found] == [
+    progress: list[tuple[str, int, int]] = []
+    assert unpack(packed, tmp_path / "out", progress=lambda *now: progress.append(now)) == 2
+    files = sorted(p for p in (tmp_path / "out").rglob("*") if p.is_file())
+    assert [(p.name, p.read_text()) for p in files] == [
         ("kept", "kept"),
         ("two", "2"),
         ("one", "1"),
     ]
-    assert shown == [("unpacking", 1, 2), ("unpacking", 2, 2)]
+    assert progress == [("unpacking", 1, 2), ("unpacking", 2, 2)]
 
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "C:/evil", "..\\evil"])
@@ -211,10 +211,10 @@ def test_a_link_in_an_archive_stops_all(tmp_path: Path) -> None:
 
 
 def test_a_damaged_archive_is_said_and_no_file_is_half_written(tmp_path: Path) -> None:
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as made:
-        made.writestr("one", "a" * 10_000)
-    spoilt = held.getvalue().replace(b"a" * 5_000, b"b" * 5_000, 1)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("one", "a" * 10_000)
+    spoilt = buffer.getvalue().replace(b"a" * 5_000, b"b" * 5_000, 1)
     packed = tmp_path / "a.zip"
     packed.write_bytes(spoilt)
     with pytest.raises(LdmError, match="damaged"):

@@ -23,14 +23,16 @@ def test_files_below_folders_are_found_sorted_and_once(tmp_path: Path) -> None:
     for name in ("b/x.jsonl", "a/y.jsonl.gz", "a/z.json", ".git/h.jsonl", "a/.old/h.jsonl"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    found = formats.files_below([tmp_path, tmp_path / "b", tmp_path / "b" / "x.jsonl"])
-    assert found == [tmp_path / "a" / "y.jsonl.gz", tmp_path / "b" / "x.jsonl"]
+    files = formats.files_below([tmp_path, tmp_path / "b", tmp_path / "b" / "x.jsonl"])
+    assert files == [tmp_path / "a" / "y.jsonl.gz", tmp_path / "b" / "x.jsonl"]
 
 
-@pytest.mark.parametrize(("name", "said"), [("none", "does not exist"), ("a.txt", "not a JSONL")])
-def test_a_path_that_is_no_such_file_is_refused(name: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"), [("none", "does not exist"), ("a.txt", "not a JSONL")]
+)
+def test_a_path_that_is_no_such_file_is_refused(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
-    with pytest.raises(LdmError, match=said):
+    with pytest.raises(LdmError, match=message):
         formats.files_below([tmp_path / name])
 
 
@@ -72,9 +74,9 @@ def test_reading_gives_records_and_problems_in_their_order(own: Path) -> None:
 
 def test_a_line_that_is_no_object_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("[1]\nnonsense\n")
-    found = list(formats.read(tmp_path / "x.jsonl", "alfworld-conversations"))
-    assert str(found[0]).rpartition("/")[2] == "x.jsonl:1: not a JSON object"
-    assert all(isinstance(p, Problem) for p in found)
+    problems = list(formats.read(tmp_path / "x.jsonl", "alfworld-conversations"))
+    assert str(problems[0]).rpartition("/")[2] == "x.jsonl:1: not a JSON object"
+    assert all(isinstance(p, Problem) for p in problems)
 
 
 def test_an_unknown_format_is_refused_and_the_known_ones_named(own: Path) -> None:

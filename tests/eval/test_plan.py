@@ -50,15 +50,15 @@ class TestSelection:
         assert [t.id for t in select(TASKS, ids=("cool-1", "heat-0"))] == ["heat-0", "cool-1"]
 
     @pytest.mark.parametrize(
-        ("kinds", "ids", "said"),
+        ("kinds", "ids", "suggestion"),
         [(("haet",), (), "heat"), ((), ("cool-99",), "cool-9")],
     )
     def test_an_unknown_name_is_answered_with_the_nearest(
-        self, kinds: tuple[str, ...], ids: tuple[str, ...], said: str
+        self, kinds: tuple[str, ...], ids: tuple[str, ...], suggestion: str
     ) -> None:
         with pytest.raises(LdmError) as caught:
             select(TASKS, kinds=kinds, ids=ids)
-        assert f"Did you mean {said!r}?" in caught.value.remedy
+        assert f"Did you mean {suggestion!r}?" in caught.value.remedy
 
     def test_an_empty_choice_is_refused(self) -> None:
         with pytest.raises(LdmError, match="no task left"):

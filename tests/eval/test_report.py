@@ -34,20 +34,20 @@ def report(*scores: float, last: End = "done") -> Report:
 
 
 def test_a_mean_score_is_told_with_its_interval() -> None:
-    told = report(0.5, 1.0, 0.0, 0.7)
-    interval = score_interval(told)
+    scored = report(0.5, 1.0, 0.0, 0.7)
+    interval = score_interval(scored)
     assert interval is not None
     assert interval[0] < 0.55 < interval[1]
-    assert any(line.startswith("Mean score 0.550 (95 % interval") for line in lines(told))
-    assert as_json(told)["mean_score"] == pytest.approx(0.55)
-    assert as_json(told)["score_interval"] == interval
+    assert any(line.startswith("Mean score 0.550 (95 % interval") for line in lines(scored))
+    assert as_json(scored)["mean_score"] == pytest.approx(0.55)
+    assert as_json(scored)["score_interval"] == interval
 
 
 def test_where_scores_are_successes_nothing_is_added() -> None:
-    told = report(0.0, 1.0, 1.0)
-    assert score_interval(told) is None
-    assert not any("score" in line for line in lines(told))
-    assert as_json(told)["score_interval"] is None
+    scored = report(0.0, 1.0, 1.0)
+    assert score_interval(scored) is None
+    assert not any("score" in line for line in lines(scored))
+    assert as_json(scored)["score_interval"] is None
 
 
 def test_episodes_that_ended_in_an_error_do_not_count() -> None:
@@ -65,24 +65,26 @@ REPORTING = Reporting(
 
 
 def test_an_agent_tells_figures_of_its_own() -> None:
-    told = report(0.5, 1.0, 0.0)
-    told = replace(told, summary=summarize(told.results, reporting=REPORTING), reporting=REPORTING)
-    said = lines(told)
-    at = said.index("depth, how deep it went, on average: 1.50 (buy 1.50).")
-    assert said[at + 1] == "It looked 3 times."
-    found = as_json(told)
-    assert (found["depth"], found["looks"]) == (1.5, 3)
-    assert found["by_kind"]["buy"]["depth"] == 1.5
-    assert "width" not in found
-    data = told.summary.as_data()
+    scored = report(0.5, 1.0, 0.0)
+    scored = replace(
+        scored, summary=summarize(scored.results, reporting=REPORTING), reporting=REPORTING
+    )
+    text_lines = lines(scored)
+    at = text_lines.index("depth, how deep it went, on average: 1.50 (buy 1.50).")
+    assert text_lines[at + 1] == "It looked 3 times."
+    fields = as_json(scored)
+    assert (fields["depth"], fields["looks"]) == (1.5, 3)
+    assert fields["by_kind"]["buy"]["depth"] == 1.5
+    assert "width" not in fields
+    data = scored.summary.as_data()
     assert data["overall"]["depth"] == data["by_kind"]["buy"]["depth"] == 1.5
     assert "measures" not in data["overall"]
 
 
 def test_agents_that_tell_nothing_have_none() -> None:
-    told = report(0.5, 1.0)
-    assert told.summary.overall.measures == {}
-    assert "measures" not in as_json(told)
+    scored = report(0.5, 1.0)
+    assert scored.summary.overall.measures == {}
+    assert "measures" not in as_json(scored)
 
 
 def test_what_became_of_replies_is_told_in_words() -> None:

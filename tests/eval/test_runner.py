@@ -81,10 +81,10 @@ def test_the_budget_ends_every_episode(tmp_path: Path) -> None:
 def test_a_finished_run_is_read_and_not_played_again(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     results = evaluate(run, ToyWiring(), TASKS)
-    seen: list[EpisodeResult] = []
+    reported: list[EpisodeResult] = []
     assert finished(run)
-    assert evaluate(run, ToyWiring(missing=True), TASKS, on_result=seen.append) == results
-    assert seen == results
+    assert evaluate(run, ToyWiring(missing=True), TASKS, on_result=reported.append) == results
+    assert reported == results
 
 
 def test_the_summary_is_derived_and_comes_back(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_two_processes_cannot_play_the_same_run(tmp_path: Path) -> None:
 
 
 def test_the_protocol_says_what_makes_scores_comparable() -> None:
-    found = protocol(ToyEnv(ToyOptions(dialect="old")), "test", TASKS[:2])
-    assert found["dialect"] == "old"
-    assert found["split"] == "test"
-    assert found["tasks"] == [TASKS[0].id, TASKS[1].id]
+    record = protocol(ToyEnv(ToyOptions(dialect="old")), "test", TASKS[:2])
+    assert record["dialect"] == "old"
+    assert record["split"] == "test"
+    assert record["tasks"] == [TASKS[0].id, TASKS[1].id]

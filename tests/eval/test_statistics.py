@@ -119,18 +119,18 @@ class TestDifferences:
     def test_are_paired_by_task(self) -> None:
         first = [result(number, True) for number in range(10)]
         second = [result(number, number < 5) for number in reversed(range(10))]
-        found = difference(first, second)
-        assert found.mean == 0.5
-        assert found.tasks == 10
-        assert found.interval is not None
-        assert 0.1 <= found.interval[0] < 0.5 < found.interval[1] <= 0.9
+        pair = difference(first, second)
+        assert pair.mean == 0.5
+        assert pair.tasks == 10
+        assert pair.interval is not None
+        assert 0.1 <= pair.interval[0] < 0.5 < pair.interval[1] <= 0.9
 
     def test_leave_out_tasks_that_either_failed_to_finish(self) -> None:
         first = [result(0, True), result(1, True, error="Traceback …"), result(2, True)]
         second = [result(0, False), result(1, True), result(3, True)]
-        found = difference(first, second)
-        assert (found.mean, found.tasks) == (1.0, 1)
-        assert found.interval is None  # one task, or many that agree, show no spread
+        pair = difference(first, second)
+        assert (pair.mean, pair.tasks) == (1.0, 1)
+        assert pair.interval is None  # one task, or many that agree, show no spread
 
     def test_need_a_common_task(self) -> None:
         with pytest.raises(LdmError, match="No task"):

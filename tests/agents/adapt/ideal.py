@@ -17,8 +17,8 @@ from tests.agents.scripted import Scripted
 
 
 def block(tag: str, text: str) -> str:
-    found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
-    return str(found[-1]) if found else ""
+    blocks = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
+    return str(blocks[-1]) if blocks else ""
 
 
 @dataclass
@@ -37,8 +37,8 @@ class Ideal:
         return Scripted(lambda messages, sampling: self.reply(messages))
 
     def reply(self, messages: Sequence[Message]) -> str:
-        system, asked = messages[0].content, messages[-1].content
-        task = block("task", asked)
+        system, question = messages[0].content, messages[-1].content
+        task = block("task", question)
         if "You divide a task" in system:
             return self.plans.get(task, "I would not know how.")
         if "You look at a page" in system:
@@ -46,11 +46,11 @@ class Ideal:
         actions = self.can.get(task)
         if actions is None:
             return "Act: task failed"
-        done = len(re.findall("^Act: ", block("so-far", asked), re.MULTILINE))
-        return f"Act: {actions[done]}" if done < len(actions) else "Act: task completed"
+        step_count = len(re.findall("^Act: ", block("so-far", question), re.MULTILINE))
+        return f"Act: {actions[step_count]}" if step_count < len(actions) else "Act: task completed"
 
 
-def played(
+def play(
     env: Environment, task: Task, llm: Scripted, planner: Scripted | None = None, **options: Any
 ) -> tuple[EpisodeResult, Node, Trajectory]:
     """An episode with its tree and its only trial."""
@@ -64,4 +64,4 @@ def played(
 
 def outline(node: Node) -> list[tuple[int, str, str]]:
     """(k, task, how its executor ended) of all nodes."""
-    return [(found.k, found.task, found.executor) for found in node.walk()]
+    return [(child.k, child.task, child.executor) for child in node.walk()]

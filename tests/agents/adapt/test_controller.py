@@ -23,7 +23,7 @@ from ldm.episode import Episode, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import Message, Sampling
 from ldm.types import Card, EpisodeResult, Step
-from tests.agents.adapt.ideal import Ideal, block, outline, played
+from tests.agents.adapt.ideal import Ideal, block, outline, play
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert
 
@@ -38,15 +38,15 @@ def plan(order: str, *steps: str) -> str:
     return "\n".join([*numbered, f"Execution Order: {order}"])
 
 
-def tried(ideal: Ideal, **options: Any) -> list[str]:
+def tried_tasks(ideal: Ideal, **options: Any) -> list[str]:
     """The tasks that executors were given, in their order."""
-    _, tree, _ = played(ENV, TASK, ideal.model(), **options)
+    _, tree, _ = play(ENV, TASK, ideal.model(), **options)
     return [node.task for node in tree.walk()]
 
 
 class TestTheRecursion:
     def test_a_task_that_can_be_done_is_not_divided(self) -> None:
-        result, tree, trial = played(ENV, TASK, Ideal({GOAL: WAY}).model())
+        result, tree, trial = play(ENV, TASK, Ideal({GOAL: WAY}).model())
         assert result.success
         assert outline(tree) == [(1, GOAL, "ended")]
         assert [step.action for step in trial.steps] == WAY
@@ -55,29 +55,29 @@ class TestTheRecursion:
     def test_goes_no_deeper_than_d_max(self, d_max: int) -> None:
         plans = {GOAL: plan("Step 1", "a"), "a": plan("1", "b"), "b": plan("1", "c")}
         ideal = Ideal({}, {**plans, "c": plan("1", "d")})
-        _, tree, _ = played(ENV, TASK, ideal.model(), d_max=d_max)
+        _, tree, _ = play(ENV, TASK, ideal.model(), d_max=d_max)
         assert [node.k for node in tree.walk()] == list(range(1, d_max + 1))
         assert tree.k_max == d_max
         assert tree.success is False
 
     def test_the_planner_is_not_asked_where_no_depth_is_left(self) -> None:
         llm = always("Act: task failed")
-        played(ENV, TASK, llm, d_max=1)
-        assert len(llm.asked) == 1
+        play(ENV, TASK, llm, d_max=1)
+        assert len(llm.requests) == 1
 
     def test_an_executor_that_spends_its_steps_has_failed(self) -> None:
         llm = always("Act: go to sink")
-        result, tree, trial = played(ENV, TASK, llm, d_max=1, executor_steps=4)
+        result, tree, trial = play(ENV, TASK, llm, d_max=1, executor_steps=4)
         assert outline(tree) == [(1, GOAL, "budget")]
         assert (tree.steps, len(trial.steps), result.end) == (4, 4, "gave_up")
 
     def test_without_a_plan_the_task_has_failed(self) -> None:
-        _, tree, _ = played(ENV, TASK, Ideal({}, {GOAL: "I cannot."}).model())
+        _, tree, _ = play(ENV, TASK, Ideal({}, {GOAL: "I cannot."}).model())
         assert (tree.success, tree.flaw, tree.children) == (False, "there are no steps", [])
 
     def test_a_plan_with_an_unusable_order_is_followed_step_by_step_and_says_so(self) -> None:
         ideal = Ideal({"a": ["go to sink"]}, {GOAL: plan("as above", "a", "b", "c")})
-        _, tree, _ = played(ENV, TASK, ideal.model(), d_max=2)
+        _, tree, _ = play(ENV, TASK, ideal.model(), d_max=2)
         assert tree.logic == "Step 1 AND Step 2 AND Step 3"
         assert tree.flaw == "unusable order: as above"
         assert [child.success for child in tree.children] == [True, False]
@@ -102,7 +102,7 @@ class TestTheRecursion:
         self, order: str, able: str, expected: str, success: bool
     ) -> None:
         can = {letter: ["go to sink"] for letter in able}
-        _, tree, _ = played(
+        _, tree, _ = play(
             ENV, TASK, Ideal(can, {GOAL: plan(order, "a", "b", "c")}).model(), d_max=2
         )
         assert "".join(child.task for child in tree.children) == expected
@@ -120,10 +120,10 @@ class TestWhatIsHandedOn:
         order = "1 AND (2 OR 3 OR 4) AND 5"
         ideal = Ideal(can, {GOAL: plan(order, "a", "b", "c", "d", "e")})
         llm = ideal.model()
-        played(ENV, TASK, llm, d_max=2)
+        play(ENV, TASK, llm, d_max=2)
         executors = [p for p in llm.prompts if "<so-far>" in p]
-        told = {block("task", p): block("before", p) for p in executors}
-        assert told == {
+        contexts = {block("task", p): block("before", p) for p in executors}
+        assert contexts == {
             GOAL: "",
             "a": "",
             "b": "go to shelf 1",
@@ -137,8 +137,8 @@ class TestLimits:
     def test_calls_of_a_task_are_counted_over_both_models(self) -> None:
         plans = {GOAL: plan("1 AND 2", "a", "b")}
         llm, planner = Ideal({"a": ["go to sink"] * 9}).model(), Ideal({}, plans).model()
-        result, tree, trial = played(ENV, TASK, llm, planner, max_calls=5)
-        assert (len(llm.asked), len(planner.asked)) == (4, 1)
+        result, tree, trial = play(ENV, TASK, llm, planner, max_calls=5)
+        assert (len(llm.requests), len(planner.requests)) == (4, 1)
         assert result.usage.calls == 5
         assert result.end == "budget"
         assert outline(tree) == [(1, GOAL, "failed"), (2, "a", "stopped")]
@@ -155,8 +155,8 @@ class TestLimits:
         ("card", "d_max", "steps"), [(ALFWORLD, 3, 20), (WEBSHOP, 3, 15), (TEXTCRAFT, 4, 20)]
     )
     def test_are_those_of_the_paper(self, card: Card, d_max: int, steps: int) -> None:
-        found = AdaptAgent(AdaptOptions(), Resources()).limits(card)
-        assert (found.d_max, found.steps) == (d_max, steps)
+        limits = AdaptAgent(AdaptOptions(), Resources()).limits(card)
+        assert (limits.d_max, limits.steps) == (d_max, steps)
 
     @pytest.mark.parametrize("name", ["d_max", "executor_steps", "max_calls", "plan"])
     def test_are_one_or_more(self, name: str) -> None:
@@ -168,7 +168,7 @@ class TestStrengths:
     def prompt(self, strength: Any) -> str:
         env = ALFWorld()
         llm = always("Act: task failed")
-        played(env, env.tasks("demo_test")[0], llm, d_max=1, strength=strength)
+        play(env, env.tasks("demo_test")[0], llm, d_max=1, strength=strength)
         return llm.prompts[0]
 
     @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ class TestThePlanner:
         env = ALFWorld()
         planner = Scripted(reply)
         task = env.tasks("demo_test")[0]
-        played(env, task, always("Act: task failed"), planner, d_max=2, shots=shots)
+        play(env, task, always("Act: task failed"), planner, d_max=2, shots=shots)
         return planner.prompts[-1]
 
     def test_is_shown_how_tasks_of_the_kind_were_divided(self) -> None:
@@ -205,10 +205,10 @@ class TestThePlanner:
             assert self.prompt(shots).count("<example>") == shots
         prompt = self.prompt(1)
         kind = ALFWorld().tasks("demo_test")[0].kind
-        (shown,) = demonstrations.chosen(demonstrations.load("alfworld"), kind, 1)
-        assert f"Task: {shown.task.goal}\n" in prompt
-        assert prompt.count(shown.task.goal.rstrip(".")) == 2  # the task, and its plan's thought
-        assert demonstrations.plans("alfworld")[shown.task.id] in prompt
+        (example,) = demonstrations.chosen(demonstrations.load("alfworld"), kind, 1)
+        assert f"Task: {example.task.goal}\n" in prompt
+        assert prompt.count(example.task.goal.rstrip(".")) == 2  # the task, and its plan's thought
+        assert demonstrations.plans("alfworld")[example.task.id] in prompt
 
     def test_is_shown_less_where_there_is_no_room(self) -> None:
         assert [self.prompt(2, room).count("<example>") for room in (2, 1, 0)] == [2, 1, 0]
@@ -230,7 +230,7 @@ class TestJudging:
         task = env.tasks("demo_test")[0]
         plans = {task.goal: plan("1", "Match: is it red?")}
         ideal = Ideal({}, plans, {"Match: is it red?": reply})
-        result, tree, trial = played(env, task, ideal.model(), d_max=2)
+        result, tree, trial = play(env, task, ideal.model(), d_max=2)
         (child,) = tree.children
         assert (child.mode, child.executor, child.steps) == ("judge", ending, 1)
         assert result.env_steps == 0
@@ -238,7 +238,7 @@ class TestJudging:
 
 
 @pytest.mark.parametrize(
-    ("said", "actions", "found"),
+    ("verdict", "actions", "handover"),
     [
         ("B078GWRC1J, l4db6d575e\ntask completed", ("click[x]",), "B078GWRC1J, L4DB6D575E"),
         ("", ("search[1920x1080p]", "click[B078GWRC1J]", "click[size10wide]"), "B078GWRC1J"),
@@ -247,17 +247,17 @@ class TestJudging:
     ],
 )
 def test_what_is_found_in_a_shop_is_a_product(
-    said: str, actions: tuple[str, ...], found: str
+    verdict: str, actions: tuple[str, ...], handover: str
 ) -> None:
     episode = cast(Episode, SimpleNamespace(card=WEBSHOP))
     steps = [Step(action, "a page") for action in actions]
-    assert rule_of(WEBSHOP).after(episode, steps, said, "before") == found
+    assert rule_of(WEBSHOP).after(episode, steps, verdict, "before") == handover
 
 
 class TestTheRecord:
     def result(self, can: dict[str, list[str]], **options: Any) -> EpisodeResult:
         ideal = Ideal(can, {GOAL: plan("(1 OR 2) AND 3", "a", "b", "c")})
-        return played(ENV, TASK, ideal.model(), d_max=2, **options)[0]
+        return play(ENV, TASK, ideal.model(), d_max=2, **options)[0]
 
     def test_holds_the_tree_and_survives_being_written(self) -> None:
         result = self.result({"a": ["go to sink"], "c": WAY})
@@ -271,11 +271,11 @@ class TestTheRecord:
     def test_can_be_told_in_words(self) -> None:
         tree = tree_of(self.result({"a": ["go to sink"]}))
         assert tree is not None
-        told = "\n".join(lines(tree))
-        assert f"{GOAL}  [k=1, executor says failed" in told
-        assert "plan: (Step 1 OR Step 2) AND Step 3" in told
-        assert "    Step 1: a  [k=2, executor says completed (1 steps)]" in told
-        assert "    Step 2: b  [not tried]" in told
+        text = "\n".join(lines(tree))
+        assert f"{GOAL}  [k=1, executor says failed" in text
+        assert "plan: (Step 1 OR Step 2) AND Step 3" in text
+        assert "    Step 1: a  [k=2, executor says completed (1 steps)]" in text
+        assert "    Step 2: b  [not tried]" in text
 
     def test_compares_what_was_said_with_what_is_true(self) -> None:
         results = [
@@ -284,8 +284,13 @@ class TestTheRecord:
             self.result({}),  # said to have failed
             self.result({"a": ["go to sink"] * 9}, max_calls=4),
         ]
-        found = {one.said: (one.episodes, one.right) for one in judged(results)}
-        assert found == {"success": (1, 0), "failure": (1, 0), "ended": (1, 1), "stopped": (1, 0)}
+        judgements = {one.said: (one.episodes, one.right) for one in judged(results)}
+        assert judgements == {
+            "success": (1, 0),
+            "failure": (1, 0),
+            "ended": (1, 1),
+            "stopped": (1, 0),
+        }
         assert [tree.k_max for r in results if (tree := tree_of(r))] == [1, 1, 2, 2]
 
     def test_counts_no_depth_at_which_no_executor_ran(self) -> None:
@@ -312,6 +317,6 @@ class TestTheRecord:
 
 def test_the_tree_depends_on_nothing_but_the_replies() -> None:
     ideal = Ideal({"a": ["go to sink"]}, {GOAL: plan("1 AND 2", "a", "b")})
-    first, second = (played(ENV, TASK, ideal.model())[1] for _ in range(2))
+    first, second = (play(ENV, TASK, ideal.model())[1] for _ in range(2))
     assert first == second
-    assert tried(ideal, d_max=2) == [GOAL, "a", "b"]
+    assert tried_tasks(ideal, d_max=2) == [GOAL, "a", "b"]

@@ -49,14 +49,14 @@ def trace(tree: Tree | Logic, succeeds: Callable[[int], bool]) -> tuple[bool, li
     if isinstance(tree, int):
         return succeeds(tree), [tree]
     operator, parts = (tree.operator, tree.parts) if isinstance(tree, Group) else tree
-    done: list[int] = []
+    finished: list[int] = []
     outcome = False
     for part in parts:
         outcome, more = trace(part, succeeds)
-        done += more
+        finished += more
         if outcome == (operator == "or"):
             break
-    return outcome, done
+    return outcome, finished
 
 
 class Writer:
@@ -100,10 +100,10 @@ class Writer:
     def operator(self, operator: Operator) -> str:
         rng = self._rng
         if operator == "and":
-            said = rng.choice(("AND", "And", "and", "&", "&&", ",", "and then", "THEN", ""))
+            connective = rng.choice(("AND", "And", "and", "&", "&&", ",", "and then", "THEN", ""))
         else:
-            said = rng.choice(("OR", "Or", "or", "|", "||", ", or", "OR else"))
-        return f" {said} "
+            connective = rng.choice(("OR", "Or", "or", "|", "||", ", or", "OR else"))
+        return f" {connective} "
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -182,7 +182,7 @@ def test_a_runaway_reply_is_read_once_and_bounded(order: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "meant"),
+    ("order", "expected"),
     [
         ("Step 1 AND Step 2", "Step 1 AND Step 2"),
         ("Step 1 AND 2", "Step 1 AND Step 2"),
@@ -205,10 +205,10 @@ def test_a_runaway_reply_is_read_once_and_bounded(order: str) -> None:
         ("Step 1 AND Step 2 AND Step 1 AND Step 2", "Step 1 AND Step 2 AND Step 1 AND Step 2"),
     ],
 )
-def test_orders_as_models_write_them(order: str, meant: str | None) -> None:
+def test_orders_as_models_write_them(order: str, expected: str | None) -> None:
     logic = parse_logic(order, (1, 2, 3))
     assert logic is not None
-    assert written(logic) == (meant or "(Step 1 OR Step 2) AND Step 3")
+    assert written(logic) == (expected or "(Step 1 OR Step 2) AND Step 3")
 
 
 @pytest.mark.parametrize("order", ["", "AND OR", "as above", "()", "Step 8 AND Step 9", "12 eggs"])
@@ -298,7 +298,7 @@ def test_plans_of_a_small_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "meant"),
+    ("order", "expected"),
     [
         ("Step 1 (OR Step 2)", "Step 1 OR Step 2"),
         ("(Step 1 OR) Step 2", "Step 1 OR Step 2"),
@@ -311,8 +311,8 @@ def test_plans_of_a_small_model() -> None:
         ("Step 1 OR (Step 8 AND) Step 2", "Step 1 AND Step 2"),
     ],
 )
-def test_operators_at_the_edge_of_a_bracket_or_before_one(order: str, meant: str) -> None:
-    assert parse_logic(order, (1, 2, 3)) == parse_logic(meant, (1, 2, 3))
+def test_operators_at_the_edge_of_a_bracket_or_before_one(order: str, expected: str) -> None:
+    assert parse_logic(order, (1, 2, 3)) == parse_logic(expected, (1, 2, 3))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.webshop import WebShop
 from ldm.types import Task
-from tests.agents.adapt.ideal import Ideal, block, outline, played
+from tests.agents.adapt.ideal import Ideal, block, outline, play
 
 
 def task_of(env: ALFWorld, split: str, part: str) -> Task:
@@ -43,7 +43,7 @@ def test_alfworld_with_and_above_or_and_what_is_left_untried() -> None:
     )
     llm = ideal.model()
 
-    result, tree, trial = played(env, task, llm)
+    result, tree, trial = play(env, task, llm)
 
     assert (result.success, result.end) == (True, "done")
     assert outline(tree) == [
@@ -63,10 +63,10 @@ def test_alfworld_with_and_above_or_and_what_is_left_untried() -> None:
         *ideal.can["put the apple on countertop 3"],
     ]
     # The last action of what succeeded is handed on; to the Or siblings nothing has been yet.
-    told = {block("task", prompt): block("before", prompt) for prompt in llm.prompts}
-    assert told[f"{find} from fridge 1"] == ""
-    assert told["heat the apple with microwave 1"] == "take apple 1 from fridge 1"
-    assert told["put the apple on countertop 3"] == "heat apple 1 with microwave 1"
+    contexts = {block("task", prompt): block("before", prompt) for prompt in llm.prompts}
+    assert contexts[f"{find} from fridge 1"] == ""
+    assert contexts["heat the apple with microwave 1"] == "take apple 1 from fridge 1"
+    assert contexts["put the apple on countertop 3"] == "heat apple 1 with microwave 1"
     # A sub-task begins with the room and what is seen now, not with the whole task.
     begun = next(p for p in llm.prompts if block("task", p).startswith("heat the apple"))
     assert "Looking quickly around you" in block("so-far", begun)
@@ -106,7 +106,7 @@ def test_textcraft_of_depth_3_recurses_to_k_3() -> None:
     )
     llm = ideal.model()
 
-    result, tree, trial = played(env, task, llm)
+    result, tree, trial = play(env, task, llm)
 
     assert (result.success, result.end, result.invalid) == (True, "done", 0)
     assert tree.k_max == 3
@@ -120,9 +120,9 @@ def test_textcraft_of_depth_3_recurses_to_k_3() -> None:
         (2, "ended"),
     ]
     # Executors of sub-tasks are told what is held, and see the recipes.
-    held = {block("task", p): block("inventory", p) for p in llm.prompts}
-    assert held["craft 1 redstone torch with the stick"] == "Inventory: [stick] (1)"
-    assert "[redstone torch] (1)" in held["get 6 iron ingot"]
+    inventories = {block("task", p): block("inventory", p) for p in llm.prompts}
+    assert inventories["craft 1 redstone torch with the stick"] == "Inventory: [stick] (1)"
+    assert "[redstone torch] (1)" in inventories["get 6 iron ingot"]
     begun = next(p for p in llm.prompts if block("task", p) == "get 6 iron ingot")
     assert "craft 1 minecart using 5 iron ingot" in block("so-far", begun)
     assert "Goal:" not in block("so-far", begun)
@@ -155,7 +155,7 @@ def test_webshop_with_shortlist_match_and_buy() -> None:
     )
     llm = ideal.model()
 
-    result, tree, trial = played(env, task, llm)
+    result, tree, trial = play(env, task, llm)
 
     assert (result.score, result.success) == (1.0, True)
     modes = {node.task.split()[0]: node.mode for node in tree.walk()}
@@ -165,12 +165,12 @@ def test_webshop_with_shortlist_match_and_buy() -> None:
     ]
     assert [step.thought for step in trial.steps if not step.action] == list(ideal.sees.values())
     # The found product goes to later executors, page and failed calls to the planner.
-    asked = {(block("task", p), "seen" if block("seen", p) else "so-far"): p for p in llm.prompts}
-    opened = asked["open the product that was found", "so-far"]
-    assert block("found", opened) == "L4DB6D575E"
-    planned = asked["buy one that matches", "seen"]
-    assert "Page 1 (Total results: 50)" in block("seen", planned)
-    assert block("failed", planned).splitlines() == [task.goal, "buy one that matches"]
+    prompts = {(block("task", p), "seen" if block("seen", p) else "so-far"): p for p in llm.prompts}
+    opening_prompt = prompts["open the product that was found", "so-far"]
+    assert block("found", opening_prompt) == "L4DB6D575E"
+    planning_prompt = prompts["buy one that matches", "seen"]
+    assert "Page 1 (Total results: 50)" in block("seen", planning_prompt)
+    assert block("failed", planning_prompt).splitlines() == [task.goal, "buy one that matches"]
     judged = next(p for p in llm.prompts if block("task", p).startswith("match"))
     assert "[Buy Now]" in block("page", judged)
     assert block("whole-task", judged) == task.goal

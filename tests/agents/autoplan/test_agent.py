@@ -36,12 +36,12 @@ def plan_file(kind: str = "fetch", **changes: Any) -> PlanFile:
 @pytest.fixture
 def plans(tmp_path: Path) -> Path:
     for kind in ("fetch", "wash"):
-        made = plan_file(kind, sources=(f"train/{kind}-0",))
-        write(path_of(tmp_path, "toy", kind), made)
+        plan = plan_file(kind, sources=(f"train/{kind}-0",))
+        write(path_of(tmp_path, "toy", kind), plan)
     return tmp_path
 
 
-def played(
+def play(
     llm: Scripted, number: int = 0, **options: Any
 ) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
     env = ToyEnv()
@@ -53,20 +53,20 @@ class TestPlaying:
     def test_it_solves_the_task_with_a_model_that_knows_the_way(self) -> None:
         task = ToyEnv().tasks("test")[0]
         llm = in_turn(f"Think: on.\nAct: {action}" for action in expert(task))
-        result, (trial,) = played(llm)
+        result, (trial,) = play(llm)
         assert result.success
         assert [s.action for s in trial.steps] == list(expert(task))
         assert {s.thought for s in trial.steps} == {"on."}
-        assert {s.temperature for _, s in llm.asked} == {0.0}
+        assert {s.temperature for _, s in llm.requests} == {0.0}
 
     def test_its_budget_is_that_of_the_paper(self) -> None:
-        result, (trial,) = played(always("Think: hm.\nAct: go to sink"))
+        result, (trial,) = play(always("Think: hm.\nAct: go to sink"))
         assert len(trial.steps) == 35
         assert result.end == "budget"
 
     def test_what_was_said_is_noted_beside_what_was_done(self) -> None:
         llm = in_turn(["Act: I will go to sink"], then="Think: hm.")
-        result, (trial,) = played(llm, budget=2)
+        result, (trial,) = play(llm, budget=2)
         (note,) = result.notes
         assert [s.action for s in trial.steps] == ["go to sink", ""]
         assert note.data["said"] == ["I will go to sink", ""]
@@ -74,7 +74,7 @@ class TestPlaying:
 
     def test_nothing_said_is_told_to_the_model_as_no_action(self) -> None:
         llm = always("")
-        _, (trial,) = played(llm, budget=2)
+        _, (trial,) = play(llm, budget=2)
         assert [step.action for step in trial.steps] == [NO_ACTION] * 2
         first, second = llm.prompts
         assert NO_ACTION not in first
@@ -82,7 +82,7 @@ class TestPlaying:
 
     def test_the_formaliser_is_shown_the_last_page_that_names_things(self) -> None:
         llm = in_turn(["Act: go to nowhere 1", "Act: bring it over there", "fly", "Act: look"])
-        played(llm, budget=2)
+        play(llm, budget=2)
         formalised = llm.prompts[2]
         assert "bring it over there" in formalised
         assert ToyEnv().reset(ToyEnv().tasks("test")[0]).observation[:40] in formalised
@@ -90,7 +90,7 @@ class TestPlaying:
     def test_a_long_transcript_is_shortened_where_there_is_no_room(self) -> None:
         llm = always("Think: hm.\nAct: go to sink")
         llm._room = 2200
-        result, _ = played(llm, budget=30)
+        result, _ = play(llm, budget=30)
         assert (result.error, result.end) == ("", "budget")
         assert "left out" in llm.prompts[-1]
 
@@ -110,29 +110,29 @@ class TestReading:
         ],
     )  # fmt: skip
     def test_talk_of_the_plan_is_no_action(self, reply: str, thought: str, action: str) -> None:
-        found = understood(reply, self.VERBS)
-        assert (found.thought, found.action) == (thought, action)
+        parsed = understood(reply, self.VERBS)
+        assert (parsed.thought, parsed.action) == (thought, action)
 
 
 class TestPlans:
     def test_are_those_of_the_tasks_kind(self, plans: Path) -> None:
         for number, kind in enumerate(("fetch", "wash")):
             llm = always("Act: go to sink")
-            result, _ = played(llm, number, plans=str(plans), budget=1)
-            ((messages, _),) = llm.asked
+            result, _ = play(llm, number, plans=str(plans), budget=1)
+            ((messages, _),) = llm.requests
             assert f"Bring what is wanted ({kind})." in messages[0].content
             assert result.notes[0].data["plan"].startswith("1. Search")
 
     def test_that_are_missing_end_the_episode_with_a_remedy(self, plans: Path) -> None:
         path_of(plans, "toy", "wash").unlink()
-        result, _ = played(always("Act: go to sink"), 1, plans=str(plans))
+        result, _ = play(always("Act: go to sink"), 1, plans=str(plans))
         assert result.end == "error"
         assert "There is no plan for wash" in result.error
 
     def test_may_be_left_out_for_comparison(self) -> None:
         llm = always("Act: go to sink")
-        played(llm, budget=1)
-        assert "Your plan" not in llm.asked[0][0][0].content
+        play(llm, budget=1)
+        assert "Your plan" not in llm.requests[0][0][0].content
 
     def test_name_what_may_not_be_evaluated(self, plans: Path) -> None:
         options = AutoPlanOptions(plans=str(plans))

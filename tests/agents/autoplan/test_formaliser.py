@@ -15,14 +15,17 @@ POSSIBLE = ("go to desk 1", "go to desk 11", "open drawer 1", "take mug 1 from d
 
 
 def formal(
-    said: str, card: Card = ALFWORLD, possible: tuple[str, ...] | None = POSSIBLE, reply: str = ""
+    sentence: str,
+    card: Card = ALFWORLD,
+    possible: tuple[str, ...] | None = POSSIBLE,
+    reply: str = "",
 ) -> tuple[Formal, Scripted]:
     llm = always(reply)
-    return formalise(said, card, possible, "You see a desk 1 and a desk 11.", llm), llm
+    return formalise(sentence, card, possible, "You see a desk 1 and a desk 11.", llm), llm
 
 
 @pytest.mark.parametrize(
-    ("said", "action", "how"),
+    ("sentence", "action", "how"),
     [
         ("go to desk 1", "go to desk 1", "possible"),
         ("Go To Desk 1.", "go to desk 1", "possible"),
@@ -44,14 +47,14 @@ def formal(
         (" .", "", "nothing"),
     ],
 )
-def test_most_actions_need_no_model(said: str, action: str, how: str) -> None:
-    found, llm = formal(said)
-    assert (found.action, found.how) == (action, how)
-    assert llm.asked == []
+def test_most_actions_need_no_model(sentence: str, action: str, how: str) -> None:
+    formal_action, llm = formal(sentence)
+    assert (formal_action.action, formal_action.how) == (action, how)
+    assert llm.requests == []
 
 
 @pytest.mark.parametrize(
-    ("card", "said", "grammatical"),
+    ("card", "sentence", "grammatical"),
     [
         (WEBSHOP, "search[red lamp, 20 inch]", True),
         (WEBSHOP, "click[Buy Now]", True),
@@ -68,23 +71,23 @@ def test_most_actions_need_no_model(said: str, action: str, how: str) -> None:
         (ALFWORLD, "inventory", True),
     ],
 )
-def test_the_grammar_of_a_card_is_known(card: Card, said: str, grammatical: bool) -> None:
-    found = any(form.fullmatch(said) for form in forms(card.actions))
-    assert found is grammatical
+def test_the_grammar_of_a_card_is_known(card: Card, sentence: str, grammatical: bool) -> None:
+    matches = any(form.fullmatch(sentence) for form in forms(card.actions))
+    assert matches is grammatical
 
 
 def test_without_a_list_of_actions_the_grammar_tells() -> None:
-    found, llm = formal("get 4 logs", TEXTCRAFT, None)
-    assert found == Formal("get 4 logs", "form")
-    assert llm.asked == []
+    formal_action, llm = formal("get 4 logs", TEXTCRAFT, None)
+    assert formal_action == Formal("get 4 logs", "form")
+    assert llm.requests == []
 
 
 @pytest.mark.parametrize(
-    "said", ["look for the mug on desk 1", "take a look at desk 1", "check the look of it"]
+    "sentence", ["look for the mug on desk 1", "take a look at desk 1", "check the look of it"]
 )
-def test_a_single_word_is_not_taken_for_an_action(said: str) -> None:
-    found, _ = formal(said, reply="go to desk 1")
-    assert found == Formal("go to desk 1", "model")
+def test_a_single_word_is_not_taken_for_an_action(sentence: str) -> None:
+    formal_action, _ = formal(sentence, reply="go to desk 1")
+    assert formal_action == Formal("go to desk 1", "model")
 
 
 @pytest.mark.parametrize(
@@ -97,8 +100,8 @@ def test_a_single_word_is_not_taken_for_an_action(said: str) -> None:
     ],
 )
 def test_the_rest_is_put_to_the_model(reply: str) -> None:
-    found, llm = formal("grab the mug off the desk", reply=reply)
-    assert found == Formal("take mug 1 from desk 1", "model")
+    formal_action, llm = formal("grab the mug off the desk", reply=reply)
+    assert formal_action == Formal("take mug 1 from desk 1", "model")
     (prompt,) = llm.prompts
     assert "grab the mug off the desk" in prompt
     assert "desk 11" in prompt

@@ -56,7 +56,7 @@ class TestTheHeatPlan:
         assert [e.index for i in history for e in i.experiences] == list(range(6))
         spoilt = first.experiences[0]
         assert spoilt.reflection.flaw == "The toaster does not heat here."
-        assert any("toaster" in said for said in spoilt.said)
+        assert any("toaster" in sentence for sentence in spoilt.said)
 
     def test_is_mended_in_our_own_households(self, run: Run) -> None:
         kitchen = Kitchen(cook())
@@ -96,7 +96,7 @@ class TestExperiences:
         llm = cook()
         kitchen = Kitchen(llm)
         optimise(run, kitchen, kitchen.pool(size=2), replace(SETTINGS, pool=2))
-        warm = [s for _, s in llm.asked if s.temperature]
+        warm = [s for _, s in llm.requests if s.temperature]
         assert {(s.temperature, s.top_p) for s in warm} == {(1.0, 0.9)}
         # In both iterations both tasks are played, and no two calls share a draw.
         assert len({s.sample for s in warm}) == len(warm)
@@ -109,21 +109,21 @@ class TestExperiences:
         steps = one.trajectory.steps
         assert len(one.said) == len(steps)
         pairs = {
-            (said.split()[0], step.action.split()[0])
-            for said, step in zip(one.said, steps, strict=True)
+            (sentence.split()[0], step.action.split()[0])
+            for sentence, step in zip(one.said, steps, strict=True)
         }
         assert ("try", "heat") in pairs
         assert ("go", "go") in pairs
 
     def test_do_not_depend_on_the_number_of_workers(self, tmp_path: Path) -> None:
-        found = []
+        outcomes = []
         for workers in (1, 3):
             run = create(tmp_path, (str(workers),), Manifest("autoplan", {}, {}))
             kitchen = Kitchen(cook())
             settings = replace(SETTINGS, steps=12)
             plan, history = optimise(run, kitchen, kitchen.pool(), settings, workers=workers)
-            found.append((plan, [[_timeless(e) for e in i.experiences] for i in history]))
-        assert found[0] == found[1]
+            outcomes.append((plan, [[_timeless(e) for e in i.experiences] for i in history]))
+        assert outcomes[0] == outcomes[1]
 
     def test_that_all_fail_stop_the_optimisation(self, run: Run) -> None:
         llm = cook()
@@ -140,9 +140,9 @@ def _timeless(one: Experience) -> Experience:
 def test_batches_depend_on_seed_and_number_alone() -> None:
     pool = Kitchen(cook()).pool(size=10)
     assert draw(pool, SETTINGS, 0, 1) == draw(pool[::-1], SETTINGS, 0, 1)
-    drawn = [draw(pool, SETTINGS, seed, n) for seed in (0, 1) for n in (0, 1)]
-    assert all(len({task.id for task in batch}) == 2 for batch in drawn)
-    assert len({tuple(task.id for task in batch) for batch in drawn}) > 1
+    batches = [draw(pool, SETTINGS, seed, n) for seed in (0, 1) for n in (0, 1)]
+    assert all(len({task.id for task in batch}) == 2 for batch in batches)
+    assert len({tuple(task.id for task in batch) for batch in batches}) > 1
 
 
 class Killed(Exception):
@@ -152,29 +152,29 @@ class Killed(Exception):
 class TestResuming:
     def test_repeats_no_finished_attempt(self, run: Run) -> None:
         kitchen = Kitchen(cook())
-        done: list[int] = []
+        finished: list[int] = []
 
         def stop(one: Experience) -> None:
-            done.append(one.index)
-            if len(done) == 3:
+            finished.append(one.index)
+            if len(finished) == 3:
                 raise Killed
 
         with pytest.raises(Killed):
             optimise(run, kitchen, kitchen.pool(), SETTINGS, on_result=stop)
         again = cook()
-        seen: list[int] = []
+        indices: list[int] = []
         plan, history = optimise(
             open_run(str(run.directory), run.directory.parent),
             Kitchen(again),
             kitchen.pool(),
             SETTINGS,
-            on_result=lambda one: seen.append(one.index),
+            on_result=lambda one: indices.append(one.index),
         )
-        assert seen == [0, 1, 2, 3]
+        assert indices == [0, 1, 2, 3]
         assert [i.success for i in history] == [0, 1]
-        openings = {m[-1].content for m, s in again.asked if s.temperature}
-        played = {e.result.task.goal for e in history[1].experiences[1:]}
-        assert all(any(goal in prompt for goal in played) for prompt in openings)
+        openings = {m[-1].content for m, s in again.requests if s.temperature}
+        goals = {e.result.task.goal for e in history[1].experiences[1:]}
+        assert all(any(goal in prompt for goal in goals) for prompt in openings)
         assert "microwave" in plan
 
     def test_of_a_finished_run_asks_nothing(self, run: Run) -> None:

@@ -14,14 +14,14 @@ GAME = "train/pick_heat_then_place_in_recep-Egg-None-Desk-1/trial_1"
 BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\nA room.\n\n"
 
 
-def line(*said: str, game: Any = GAME) -> dict[str, Any]:
+def line(*texts: str, game: Any = GAME) -> dict[str, Any]:
     speakers = ("human", "gpt")
-    told = [{"from": speakers[i % 2], "value": text} for i, text in enumerate(said)]
-    return {"game": game, "conversations": told}
+    messages = [{"from": speakers[i % 2], "value": text} for i, text in enumerate(texts)]
+    return {"game": game, "conversations": messages}
 
 
 def test_a_conversation_becomes_a_successful_trajectory() -> None:
-    said = line(
+    conversation = line(
         f"{BANNER}Your task is to: put a hot egg in desk.",
         "go to desk 1",
         "You arrive at loc 3. On the desk 1, you see nothing.",
@@ -29,33 +29,33 @@ def test_a_conversation_becomes_a_successful_trajectory() -> None:
         "Nothing happens.",
         "put egg 1 in/on desk 1",
     )
-    found = parse(said, "x.jsonl", 1)
-    assert isinstance(found, Trajectory)
-    assert found.task.id == GAME
-    assert (found.task.split, found.task.kind) == ("train", "heat")
-    assert found.task.goal == "put a hot egg in desk."
-    assert found.opening == "A room.\nYour task is to: put a hot egg in desk."
-    assert [(s.action, s.observation, s.reward, s.valid) for s in found.steps] == [
+    trajectory = parse(conversation, "x.jsonl", 1)
+    assert isinstance(trajectory, Trajectory)
+    assert trajectory.task.id == GAME
+    assert (trajectory.task.split, trajectory.task.kind) == ("train", "heat")
+    assert trajectory.task.goal == "put a hot egg in desk."
+    assert trajectory.opening == "A room.\nYour task is to: put a hot egg in desk."
+    assert [(s.action, s.observation, s.reward, s.valid) for s in trajectory.steps] == [
         ("go to desk 1", "On the desk 1, you see nothing.", 0.0, True),
         ("dance", "Nothing happens.", 0.0, False),
         ("put egg 1 in/on desk 1", "", 1.0, True),
     ]
-    assert found.success
-    assert (found.score, found.origin) == (1.0, "expert")
+    assert trajectory.success
+    assert (trajectory.score, trajectory.origin) == (1.0, "expert")
 
 
 def test_an_answer_to_the_last_action_is_kept() -> None:
-    said = line("Your task is to: x.", "look", "You see.")
-    found = parse(said, "x.jsonl", 1)
-    assert isinstance(found, Trajectory)
-    assert [(s.observation, s.reward) for s in found.steps] == [("You see.", 1.0)]
+    conversation = line("Your task is to: x.", "look", "You see.")
+    trajectory = parse(conversation, "x.jsonl", 1)
+    assert isinstance(trajectory, Trajectory)
+    assert [(s.observation, s.reward) for s in trajectory.steps] == [("You see.", 1.0)]
 
 
 OPENING = "Your task is to: x."
 
 
 @pytest.mark.parametrize(
-    ("told", "field"),
+    ("conversation", "field"),
     [
         ({"game": GAME, "conversations": None}, "conversations"),
         ({"game": GAME, "conversations": "hello"}, "conversations"),
@@ -69,12 +69,14 @@ OPENING = "Your task is to: x."
         (line(OPENING, "look", game="train/make_soup-1/trial"), "game"),
     ],
 )
-def test_what_is_wrong_is_named_by_file_line_and_field(told: dict[str, Any], field: str) -> None:
-    assert detect(told)
-    found = parse(told, "x.jsonl", 7)
-    assert isinstance(found, Problem)
-    assert (found.file, found.line, found.field) == ("x.jsonl", 7, field)
-    assert found.message
+def test_what_is_wrong_is_named_by_file_line_and_field(
+    conversation: dict[str, Any], field: str
+) -> None:
+    assert detect(conversation)
+    problem = parse(conversation, "x.jsonl", 7)
+    assert isinstance(problem, Problem)
+    assert (problem.file, problem.line, problem.field) == ("x.jsonl", 7, field)
+    assert problem.message
 
 
 def test_a_trajectory_of_ours_is_no_conversation() -> None:
@@ -84,8 +86,8 @@ def test_a_trajectory_of_ours_is_no_conversation() -> None:
 def test_all_recorded_expert_episodes_parse(shared_data: Path) -> None:
     file = shared_data / "alfworld" / "expert_trajectories_train.jsonl"
     lines = file.read_text().splitlines()
-    found = [parse(json.loads(text), str(file), n) for n, text in enumerate(lines, start=1)]
-    parsed = [one for one in found if isinstance(one, Trajectory)]
+    results = [parse(json.loads(text), str(file), n) for n, text in enumerate(lines, start=1)]
+    parsed = [one for one in results if isinstance(one, Trajectory)]
     assert len(parsed) == len(lines) == 1200
     assert sum(len(one.steps) for one in parsed) == 19950
     assert len({one.id for one in parsed}) == 1200

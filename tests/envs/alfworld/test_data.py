@@ -52,11 +52,11 @@ def test_a_check_counts_games_by_split_and_kind(root: Path) -> None:
 
 
 def test_a_check_names_every_damaged_file(root: Path) -> None:
-    found = [
+    problems = [
         (Path(p.file).parts[-3], p.line, p.field, p.message.split(",")[0].split(":")[0])
         for p in data.check(root).problems
     ]
-    assert found == [
+    assert problems == [
         ("make_soup-Pen-None-Desk-5", 1, "", f"{UNKNOWN} 'make_soup-Pen-None-Desk-5'"),
         (f"{PICK}-2", 1, "solvable", "missing"),
         (f"{PICK}-3", 3, "", "not JSON"),
@@ -87,8 +87,8 @@ def url(tmp_path: Path) -> Iterator[str]:
     served = tmp_path / "served"
     game = make_game(tmp_path / "made", "valid_unseen", f"{PICK}-1/trial_1")
     served.mkdir()
-    with zipfile.ZipFile(served / "games.zip", "w") as made:
-        made.write(game, game.relative_to(tmp_path / "made"))
+    with zipfile.ZipFile(served / "games.zip", "w") as archive:
+        archive.write(game, game.relative_to(tmp_path / "made"))
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:

@@ -114,9 +114,9 @@ def test_going_somewhere_does_not_tell_of_the_arrival(env: ALFWorld) -> None:
     now = env.reset(env.tasks("demo_test")[0])
     assert now.admissible is not None
     going = next(action for action in now.admissible if action.startswith("go to "))
-    seen = env.step(f"  {going}\n")
-    assert seen.valid
-    assert seen.observation.startswith(("On the ", "The "))
+    answer = env.step(f"  {going}\n")
+    assert answer.valid
+    assert answer.observation.startswith(("On the ", "The "))
 
 
 def test_both_verbs_are_understood_and_a_memory_in_one_works_in_the_other(

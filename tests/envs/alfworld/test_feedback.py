@@ -62,8 +62,8 @@ class Scene:
         return reason(self.world, self.state, command)
 
     def kind(self, command: str) -> str:
-        found = self.why(command)
-        return found[0] if found else ""
+        reason = self.why(command)
+        return reason[0] if reason else ""
 
 
 @pytest.fixture
@@ -129,10 +129,10 @@ def test_each_kind_in_our_own_kitchen(
 ) -> None:
     if before:
         kitchen.do(*before)
-    found = kitchen.why(command)
-    assert found is not None
-    assert found[0] == kind
-    assert sentence in found[1]
+    reason = kitchen.why(command)
+    assert reason is not None
+    assert reason[0] == kind
+    assert sentence in reason[1]
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_a_reason_that_is_none_of_the_seven_remains_unsaid(
 
 def test_an_official_toaster_does_not_heat(shared_data: Path) -> None:
     scene = Scene(official(shared_data, "pick_heat_then_place_in_recep-Apple-None-DiningTable-26"))
-    found = scene.why("heat apple 1 with toaster 1")
-    assert found == ("invalid appliance", "The toaster 1 is not made for heating.")
+    reason = scene.why("heat apple 1 with toaster 1")
+    assert reason == ("invalid appliance", "The toaster 1 is not made for heating.")
     assert scene.kind("heat apple 1 with toaster") == "missing index"
     scene.do("go to toaster 1")
     assert scene.kind("heat apple 1 with toaster 1") == "invalid appliance"
@@ -176,22 +176,22 @@ def official(shared_data: Path, name: str) -> Game:
 
 
 def test_what_is_said_is_true_in_our_own_games() -> None:
-    seen = Counter[str]()
+    kinds = Counter[str]()
     for game in own_games("demo_test")[::6]:
-        seen.update(said_truly(game, steps=25))
-    assert set(seen) == set(KINDS)
+        kinds.update(true_reasons(game, steps=25))
+    assert set(kinds) == set(KINDS)
 
 
 def test_what_is_said_is_true_in_official_games(shared_data: Path) -> None:
     root = shared_data / "alfworld" / "json_2.1.1"
-    seen = Counter[str]()
+    kinds = Counter[str]()
     for game in list(scan_split(root, "valid_seen"))[::20]:
         assert not isinstance(game, Skipped | Problem)
-        seen.update(said_truly(game, steps=12))
-    assert set(seen) == set(KINDS)
+        kinds.update(true_reasons(game, steps=12))
+    assert set(kinds) == set(KINDS)
 
 
-def said_truly(game: Game, steps: int) -> Iterator[str]:
+def true_reasons(game: Game, steps: int) -> Iterator[str]:
     """The kinds of feedback on a random walk, each checked against what the game itself shows."""
     rng = random.Random(game.id)
     scene = Scene(game)
@@ -201,16 +201,16 @@ def said_truly(game: Game, steps: int) -> Iterator[str]:
         for _ in range(30):
             here = sorted(names(scene.do("look").split("Next to it")[0])) or things
             command = translate(some_command(rng, things, here), scene.world.rules.dialect)
-            found = scene.why(command)
+            reason = scene.why(command)
             if command in possible:
                 continue
-            if found:
-                check(scene, command, *found)
-                yield found[0]
+            if reason:
+                check(scene, command, *reason)
+                yield reason[0]
             else:
                 check_silence(scene, command)
-        wanted = [c for c in possible if c.split()[0] in ("take", "open", "put", "move")]
-        scene.do(rng.choice(sorted(wanted if wanted and rng.random() < 0.5 else possible)))
+        preferred = [c for c in possible if c.split()[0] in ("take", "open", "put", "move")]
+        scene.do(rng.choice(sorted(preferred if preferred and rng.random() < 0.5 else possible)))
 
 
 def some_command(rng: random.Random, things: list[str], here: list[str]) -> str:
@@ -230,34 +230,34 @@ def names(text: str) -> set[str]:
 
 def check(scene: Scene, command: str, kind: str, sentence: str) -> None:
     """That the game's own texts and commands bear out what was said."""
-    named = re.findall(r"\b[a-z]+ \d+\b", sentence)
+    things = re.findall(r"\b[a-z]+ \d+\b", sentence)
     facing = names(scene.do("look").split("Next to it")[0])
     carried = scene.do("inventory")
     places = scene.world.introduction.split("Your task is to")[0]
     if kind == "missing index":
-        (wanted,) = re.findall(r"Say which (\w+) is", sentence)
-        assert re.search(rf"\b{wanted}(?! \d)", command)
+        (kind_name,) = re.findall(r"Say which (\w+) is", sentence)
+        assert re.search(rf"\b{kind_name}(?! \d)", command)
     elif sentence.startswith("You see no"):
         for place in facing:
-            assert named[0] not in names(scene.do(f"examine {place}")) - {place}
+            assert things[0] not in names(scene.do(f"examine {place}")) - {place}
     elif kind == "wrong location":
-        assert named[0] in names(places)
-        assert named[0] not in facing
+        assert things[0] in names(places)
+        assert things[0] not in facing
     elif kind == "closed receptacle":
-        assert scene.do(f"examine {named[0]}") == f"The {named[0]} is closed."
+        assert scene.do(f"examine {things[0]}") == f"The {things[0]} is closed."
     elif kind == "inventory limit":
-        assert carried == f"You are carrying: a {named[0]}."
+        assert carried == f"You are carrying: a {things[0]}."
     elif kind == "not in inventory":
-        assert named[0] not in names(carried)
+        assert things[0] not in names(carried)
     elif "no place called" in sentence:
         (absent,) = re.findall(r"called ([a-z]+(?: \d+)?) in", sentence)
         assert not re.search(rf"\b{absent}\b", places)
     else:
         assert kind in ("invalid receptacle", "invalid appliance")
-        check_never_possible(scene, command, named)
+        check_never_possible(scene, command, things)
 
 
-def check_never_possible(scene: Scene, command: str, named: list[str]) -> None:
+def check_never_possible(scene: Scene, command: str, things: list[str]) -> None:
     """That being there, with what is closed open, would not help."""
     before, (verb, *_) = scene.state, command.split()
     place = re.findall(r"[a-z]+ \d+", command)[-1]
@@ -272,7 +272,7 @@ def check_never_possible(scene: Scene, command: str, named: list[str]) -> None:
     if verb in ("clean", "heat", "cool"):
         assert not [c for c in possible if c.startswith(verb) and c.endswith(f"with {place}")]
     if verb in ("put", "move"):
-        assert named[-1] in names(scene.do("inventory"))
+        assert things[-1] in names(scene.do("inventory"))
         assert not [c for c in possible if c.startswith(("put", "move")) and c.endswith(place)]
     scene.state = before
 
@@ -280,18 +280,18 @@ def check_never_possible(scene: Scene, command: str, named: list[str]) -> None:
 def check_silence(scene: Scene, command: str) -> None:
     """That none of the seven was passed over: another reason is plain."""
     verb, *_ = command.split()
-    named = re.findall(r"[a-z]+ \d+", command)
+    things = re.findall(r"[a-z]+ \d+", command)
     if verb == "go":
-        assert named[0] in names(scene.do("look"))
+        assert things[0] in names(scene.do("look"))
     elif verb == "take":
-        there = names(scene.do(f"examine {named[1]}")) - {named[1]}
+        there = names(scene.do(f"examine {things[1]}")) - {things[1]}
         fixed = [t for t in scene.world.names if not scene.world.holds("pickupable", t)]
-        assert named[0] not in there or named[0] in {scene.world.names[t] for t in fixed}
+        assert things[0] not in there or things[0] in {scene.world.names[t] for t in fixed}
     elif verb in ("open", "close"):
         state = "open" if verb == "open" else "closed"
-        assert f"is {state}" in scene.do(f"examine {named[0]}")
+        assert f"is {state}" in scene.do(f"examine {things[0]}")
     elif verb in ("clean", "heat", "cool"):
-        assert named[0] in names(scene.do("inventory"))
+        assert things[0] in names(scene.do("inventory"))
     else:
         assert verb in ("use", "slice")
 
@@ -315,12 +315,12 @@ class TestInTheEnvironment:
         fine = self.env(feedback="fine")
         fine.reset(fine.tasks("demo_test")[0])
         place = re.findall(r"[a-z]+ \d+", fine.reset(fine.tasks("demo_test")[0]).observation)[0]
-        said = [
+        answers = [
             fine.step(f"{form} {place}").observation
             for form in ("put mug 1 in/on", "move mug 1 to")
         ]
-        assert said[0] == said[1]
-        assert "You are not at" in said[0]
+        assert answers[0] == answers[1]
+        assert "You are not at" in answers[0]
 
     def test_it_is_part_of_the_protocol(self) -> None:
         assert self.env().protocol()["feedback"] == "plain"

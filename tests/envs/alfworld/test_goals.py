@@ -37,8 +37,8 @@ def holds(form: Expression, state: State, bound: dict[str, str]) -> bool:
     if head in ("exists", "forall"):
         names, kinds = rest[0][::3], rest[0][2::3]
         choices = product(*(THINGS[str(kind)] for kind in kinds))
-        found = [holds(rest[1], state, {**bound, **dict(zip(names, c))}) for c in choices]  # type: ignore[arg-type]  # noqa: B905
-        return any(found) if head == "exists" else all(found)
+        truths = [holds(rest[1], state, {**bound, **dict(zip(names, c))}) for c in choices]  # type: ignore[arg-type]  # noqa: B905
+        return any(truths) if head == "exists" else all(truths)
     terms = tuple(bound.get(str(term), str(term)) for term in rest)
     if head == "=":
         return terms[0] == terms[1]

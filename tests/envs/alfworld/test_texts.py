@@ -7,15 +7,15 @@ from ldm.envs.alfworld.texts import entity_names, goal_of, observation, opening
 
 
 def test_an_opening_loses_its_banner_and_its_empty_lines() -> None:
-    told = "-= Welcome to TextWorld, ALFRED! =-\n\nA room.\n\nYour task is to: rest."
-    assert opening(told) == "A room.\nYour task is to: rest."
-    assert opening(opening(told)) == opening(told)
-    assert goal_of(told) == "rest."
+    text = "-= Welcome to TextWorld, ALFRED! =-\n\nA room.\n\nYour task is to: rest."
+    assert opening(text) == "A room.\nYour task is to: rest."
+    assert opening(opening(text)) == opening(text)
+    assert goal_of(text) == "rest."
     assert goal_of("A room.") == ""
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"),
+    ("text", "remainder"),
     [
         (
             "You arrive at loc 12. On the desk 1, you see a pen 1.",
@@ -29,8 +29,8 @@ def test_an_opening_loses_its_banner_and_its_empty_lines() -> None:
         ("\nNothing happens.", "Nothing happens."),
     ],
 )
-def test_an_observation_does_not_tell_of_the_arrival(told: str, kept: str) -> None:
-    assert observation(told) == kept
+def test_an_observation_does_not_tell_of_the_arrival(text: str, remainder: str) -> None:
+    assert observation(text) == remainder
 
 
 def test_things_of_a_type_are_numbered_from_the_last_id() -> None:

@@ -60,17 +60,17 @@ def own(book: Book) -> TextCraft:
 
 
 def test_openings_tasks_and_protocol_are_the_same_under_three_hash_seeds() -> None:
-    def told(seed: str) -> str:
-        done = subprocess.run(
+    def openings(seed: str) -> str:
+        process = subprocess.run(
             [sys.executable, "-c", _OPENINGS],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
             check=True,
         )
-        return done.stdout
+        return process.stdout
 
-    first, *others = map(told, ("0", "1", "4242"))
+    first, *others = map(openings, ("0", "1", "4242"))
     assert first.count("Goal: craft ") > 400
     assert others == [first, first]
 
@@ -79,13 +79,13 @@ def test_a_listing_shows_all_that_is_needed_and_at_most_ten_recipes_more(
     own: TextCraft, book: Book
 ) -> None:
     for task in own.tasks("test"):
-        heading, *shown = own.reset(task).observation.split("\n")
+        heading, *recipe_lines = own.reset(task).observation.split("\n")
         assert heading == "Crafting commands:"
-        *shown, blank, goal = shown
+        *recipe_lines, blank, goal = recipe_lines
         assert (blank, goal) == ("", f"Goal: {task.goal}")
         needed = set(map(str, book.needed(task.source)))
-        assert needed < set(shown)
-        assert len(shown) == len(set(shown)) <= len(needed) + 10
+        assert needed < set(recipe_lines)
+        assert len(recipe_lines) == len(set(recipe_lines)) <= len(needed) + 10
 
 
 def test_generic_ingredients_are_one_kind_and_named(own: TextCraft) -> None:

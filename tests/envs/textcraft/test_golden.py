@@ -70,8 +70,8 @@ def test_what_a_goal_needs_is_what_the_official_listings_show(book: Book, golden
             assert recipe is not None
             assert recipe in book.recipes[recipe.item]
             assert shared.intersection(amount.name for amount in recipe.ingredients)
-        shown = reset["observation"].count("\ncraft ")
-        assert shown - len(needed) <= DISTRACTORS
+        recipe_count = reset["observation"].count("\ncraft ")
+        assert recipe_count - len(needed) <= DISTRACTORS
 
 
 def rows_with_answers(env: TextCraft, golden: Path) -> Iterator[tuple[dict[str, Any], Any]]:

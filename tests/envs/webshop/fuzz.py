@@ -42,11 +42,11 @@ ODD = (
 def act(rng: random.Random, now: TimeStep, goal: str) -> str:
     """Half of the time something possible, else something odd or a search of random words."""
     choice = rng.random()
-    listed = [
+    actions = [
         a for a in now.admissible or () if a.lower() != "click[buy now]" or rng.random() < 0.1
     ]
-    if choice < 0.5 and listed:
-        return rng.choice(listed)
+    if choice < 0.5 and actions:
+        return rng.choice(actions)
     if choice < 0.7:
         return rng.choice(ODD)
     if choice < 0.9:
@@ -77,8 +77,8 @@ def walk(env: WebShop, sessions: int, actions: int, seed: int = 0) -> tuple[str,
             counts["actions"] += 1
             counts["invalid"] += not now.valid
             check(now)
-            seen = json.dumps([action, now.observation, now.reward, now.admissible, now.valid])
-            digest.update(seen.encode())
+            record = json.dumps([action, now.observation, now.reward, now.admissible, now.valid])
+            digest.update(record.encode())
     return digest.hexdigest(), counts
 
 
@@ -86,8 +86,8 @@ def check(now: TimeStep) -> None:
     """Hold an answer to what must be true of all."""
     assert 0.0 <= now.reward <= 1.0
     assert now.done or now.reward == 0.0
-    for told in ("Your score", "Reward", "Your code"):
-        assert told not in now.observation
+    for secret in ("Your score", "Reward", "Your code"):
+        assert secret not in now.observation
     assert now.admissible is not None
     assert now.done or now.admissible
     assert not now.done or now.valid
@@ -118,5 +118,5 @@ def play(folder: Path, sessions: int, actions: int) -> dict[str, object]:
 
 if __name__ == "__main__":
     folder, *numbers = sys.argv[1:]
-    asked = [int(number) for number in numbers]
-    sys.stdout.write(json.dumps(play(Path(folder), *(asked or [1000, 100]))) + "\n")
+    sizes = [int(number) for number in numbers]
+    sys.stdout.write(json.dumps(play(Path(folder), *(sizes or [1000, 100]))) + "\n")

@@ -37,7 +37,7 @@ def raw(number: int, **changes: Any) -> dict[str, Any]:
     return product | changes
 
 
-def told(number: int) -> dict[str, Any]:
+def annotation(number: int) -> dict[str, Any]:
     """Its entry in the file of attributes."""
     kind = KINDS[number % len(KINDS)]
     return {
@@ -65,4 +65,4 @@ def write_shop(
 def small_shop(folder: Path, number: int = 30) -> Path:
     """A shop of `number` products, all with instructions."""
     products = [raw(i) for i in range(number)]
-    return write_shop(folder, products, {p["asin"]: told(i) for i, p in enumerate(products)})
+    return write_shop(folder, products, {p["asin"]: annotation(i) for i, p in enumerate(products)})

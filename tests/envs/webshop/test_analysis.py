@@ -22,7 +22,7 @@ def test_texts_and_queries_are_analysed_as_by_lucene(golden: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "terms"),
     [
         ("women's Shoes", ["women", "shoe"]),
         ("men’s", ["men"]),
@@ -35,8 +35,8 @@ def test_texts_and_queries_are_analysed_as_by_lucene(golden: Path) -> None:
         ("", []),
     ],
 )
-def test_some_words(text: str, found: list[str]) -> None:
-    assert tokens(text) == found
+def test_some_words(text: str, terms: list[str]) -> None:
+    assert tokens(text) == terms
 
 
 def test_long_words_are_cut() -> None:

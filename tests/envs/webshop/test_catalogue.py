@@ -11,7 +11,7 @@ from ldm.envs.webshop.catalogue import Files, Product, products_of, read_product
 from ldm.errors import LdmError
 from ldm.records import Problem
 from tests.envs.webshop.conftest import lines
-from tests.envs.webshop.shop import raw, told, write_shop
+from tests.envs.webshop.shop import annotation, raw, write_shop
 
 
 def read(folder: Path, *, human: bool = False) -> tuple[list[Product], list[Problem]]:
@@ -20,9 +20,9 @@ def read(folder: Path, *, human: bool = False) -> tuple[list[Product], list[Prob
 
 def one(tmp_path: Path, **changes: Any) -> Product:
     product = raw(0, **changes)
-    ((found,), problems) = read(write_shop(tmp_path, [product], {product["asin"]: told(0)}))
+    ((parsed,), problems) = read(write_shop(tmp_path, [product], {product["asin"]: annotation(0)}))
     assert not problems
-    return found
+    return parsed
 
 
 def test_products_come_in_the_order_of_the_file(small: Path) -> None:
@@ -117,7 +117,7 @@ def test_human_instructions_without_attributes_give_no_goal(tmp_path: Path) -> N
             {"instruction": "b", "instruction_attributes": ["x"], "instruction_options": ["red"]},
         ]
     }
-    folder = write_shop(tmp_path, [raw(0), raw(1)], {"B000000000": told(0)}, human)
+    folder = write_shop(tmp_path, [raw(0), raw(1)], {"B000000000": annotation(0)}, human)
     (first, second), _ = read(folder, human=True)
     assert [(i.text, i.options) for i in first.instructions] == [("b", ("red",))]
     assert second.instructions == ()
@@ -192,7 +192,9 @@ def test_the_edge_products_load_as_officially(golden: Path, human: bool) -> None
 def test_odd_values_load_or_are_refused_as_officially(golden: Path, tmp_path: Path) -> None:
     for number, case in enumerate(json.loads((golden / "edge" / "load_cases.json").read_text())):
         row = raw(0, **case["changed"])
-        products, problems = read(write_shop(tmp_path / str(number), [row], {row["asin"]: told(0)}))
+        products, problems = read(
+            write_shop(tmp_path / str(number), [row], {row["asin"]: annotation(0)})
+        )
         if "exception" in case["result"]:
             assert len(problems) == 1, case["case"]
             continue

@@ -14,7 +14,7 @@ import pytest
 
 from ldm.envs.webshop import data
 from ldm.errors import LdmError
-from tests.envs.webshop.shop import raw, told, write_shop
+from tests.envs.webshop.shop import annotation, raw, write_shop
 
 HUMAN = {
     "B000000001": [
@@ -26,7 +26,9 @@ HUMAN = {
 def folder_of(place: Path) -> Path:
     """Four products, one of them damaged, and one human instruction."""
     products = [raw(i) for i in range(3)] + [raw(3, pricing="free")]
-    return write_shop(place, products, {p["asin"]: told(i) for i, p in enumerate(products)}, HUMAN)
+    return write_shop(
+        place, products, {p["asin"]: annotation(i) for i, p in enumerate(products)}, HUMAN
+    )
 
 
 def test_a_check_counts_products_and_goals_and_names_what_is_damaged(tmp_path: Path) -> None:
@@ -36,9 +38,9 @@ def test_a_check_counts_products_and_goals_and_names_what_is_damaged(tmp_path: P
     assert (report.synthetic, report.human) == (11, 1)
     (problem,) = report.problems
     assert (problem.line, problem.field) == (4, "pricing")
-    shown = "\n".join(report.lines())
-    assert "products: 3 of 1181436 published (garden 3)" in shown
-    assert "human goals: 1 of 12087" in shown
+    text = "\n".join(report.lines())
+    assert "products: 3 of 1181436 published (garden 3)" in text
+    assert "human goals: 1 of 12087" in text
     assert json.loads(json.dumps(report.as_json()))["products"] == 3
 
 
@@ -65,11 +67,11 @@ def test_a_folder_without_readable_files_is_refused(tmp_path: Path, there: str) 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Iterator[str]:
     """The address of a local folder that has the files of the small set."""
-    made, served = folder_of(tmp_path / "made"), tmp_path / "served"
+    source, served = folder_of(tmp_path / "made"), tmp_path / "served"
     served.mkdir()
     names = ("items_shuffle.json", "items_ins_v2.json", "items_human_ins.json")
     for name, file in zip(names, data.FILES["small"], strict=True):
-        (served / file.name).write_bytes((made / name).read_bytes())
+        (served / file.name).write_bytes((source / name).read_bytes())
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -86,11 +88,13 @@ def mirror(tmp_path: Path) -> Iterator[str]:
 
 
 def test_getting_downloads_all_files_of_a_size(mirror: str, tmp_path: Path) -> None:
-    found = data.fetch(tmp_path / "data", url=mirror)
-    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == sorted(f.file for f in found)
-    assert not any(one.compared for one in found)
+    downloads = data.fetch(tmp_path / "data", url=mirror)
+    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == sorted(
+        f.file for f in downloads
+    )
+    assert not any(one.compared for one in downloads)
     assert data.check(tmp_path / "data").synthetic == 11
-    checksums = ", ".join(one.sha256 for one in found)
+    checksums = ", ".join(one.sha256 for one in downloads)
     again = data.fetch(tmp_path / "again", url=mirror, sha256=checksums)
     assert all(one.compared for one in again)
 
@@ -113,9 +117,9 @@ def test_a_web_page_in_place_of_a_file_is_refused(mirror: str, tmp_path: Path) -
 def test_the_known_checksum_is_that_of_the_published_file(official: Path) -> None:
     for file in data.FILES["small"]:
         if file.sha256:
-            held = (official / file.name).read_bytes()
-            assert hashlib.sha256(held).hexdigest() == file.sha256
-            assert len(held) == file.size
+            content = (official / file.name).read_bytes()
+            assert hashlib.sha256(content).hexdigest() == file.sha256
+            assert len(content) == file.size
 
 
 def test_the_official_small_set_is_whole(official: Path) -> None:

@@ -20,7 +20,7 @@ from ldm.episode import run_episode
 from ldm.errors import LdmError
 from ldm.testing import EnvironmentContract
 from ldm.types import Task
-from tests.envs.webshop.shop import raw, told, write_shop
+from tests.envs.webshop.shop import annotation, raw, write_shop
 
 
 class TestBracket(EnvironmentContract):
@@ -76,18 +76,18 @@ def test_shopping_from_the_search_to_the_purchase(env: WebShop) -> None:
         "size [small][large][x-large]\nNumber 3 Soap \nPrice: $8.5 \nRating: N.A. \n"
         "[Description] \n[Features] \n[Reviews] \n[Buy Now] "
     )
-    wanted = {
+    options = {
         name: task.goal.partition(f"{name}: ")[2].partition(",")[0] for name in ("color", "size")
     }
-    for value in wanted.values():
+    for value in options.values():
         chosen = env.step(f"click[{value}]")
         assert chosen.observation == f"You have clicked {value}."
         assert chosen.admissible == item.admissible
-    bought = env.step("click[Buy Now]")
-    assert bought.done
-    assert bought.reward == 1.0
-    assert bought.observation == BOUGHT
-    assert bought.admissible == ()
+    purchase = env.step("click[Buy Now]")
+    assert purchase.done
+    assert purchase.reward == 1.0
+    assert purchase.observation == BOUGHT
+    assert purchase.admissible == ()
 
 
 def test_nothing_follows_a_purchase(env: WebShop) -> None:
@@ -124,14 +124,14 @@ def test_values_that_no_action_can_name_are_not_listed(tmp_path: Path) -> None:
     values = ["kit [mini]", "a]b", "search", "two\nlines", " ", "buy now", "fine"]
     options = {"Style": [{"value": value} for value in values]}
     product = raw(0, customization_options=options)
-    folder = write_shop(tmp_path, [product], {product["asin"]: told(0)})
+    folder = write_shop(tmp_path, [product], {product["asin"]: annotation(0)})
     env = WebShop(WebShopOptions(data=str(folder)))
     env.reset(env.tasks("test")[0])
     env.step("search[lamp]")
-    listed = env.step("click[B000000000]").admissible
-    assert listed is not None
-    assert listed[-3:] == ("click[buy now]", "click[a]b]", "click[fine]")
-    for action in listed:
+    actions = env.step("click[B000000000]").admissible
+    assert actions is not None
+    assert actions[-3:] == ("click[buy now]", "click[a]b]", "click[fine]")
+    for action in actions:
         twin = env.fork()
         assert twin.step(action).valid
 
@@ -157,7 +157,7 @@ def many_goals(folder: Path) -> Path:
     products = [raw(i, customization_options="") for i in range(1, 1701)]
     sizes = {"Size": [{"value": f"{i} cm"} for i in range(300)]}
     products.append(raw(0, customization_options=sizes))
-    attributes = {p["asin"]: told(int(p["asin"][1:])) for p in products}
+    attributes = {p["asin"]: annotation(int(p["asin"][1:])) for p in products}
     return write_shop(folder, products, attributes)
 
 
@@ -220,16 +220,16 @@ def test_human_goals_are_another_protocol(tmp_path: Path) -> None:
             }
         ]
     }
-    folder = write_shop(tmp_path, [raw(0)], {"B000000000": told(0)}, human)
-    synthetic, wanted = (
+    folder = write_shop(tmp_path, [raw(0)], {"B000000000": annotation(0)}, human)
+    synthetic, human_env = (
         WebShop(WebShopOptions(data=str(folder), goals=goals)) for goals in ("synthetic", "human")
     )
-    (task,) = wanted.tasks("test")
+    (task,) = human_env.tasks("test")
     assert task.goal.startswith("a lamp, and price lower than ")
     assert len(synthetic.tasks("test")) == 9
-    assert synthetic.protocol() != wanted.protocol()
+    assert synthetic.protocol() != human_env.protocol()
     with pytest.raises(LdmError, match="no goal") as empty:
-        wanted.tasks("train")
+        human_env.tasks("train")
     assert empty.value.remedy
 
 
@@ -243,7 +243,7 @@ def test_a_missing_title_parser_is_told_before_anything_is_played(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     product = raw(0, title_nouns=None)
-    folder = write_shop(tmp_path, [product], {product["asin"]: told(0)})
+    folder = write_shop(tmp_path, [product], {product["asin"]: annotation(0)})
     monkeypatch.setattr(titles, "_installed", lambda: None)
     with pytest.raises(LdmError, match="en_core_web_sm") as missing:
         WebShop(WebShopOptions(data=str(folder))).tasks("test")
@@ -263,7 +263,7 @@ def test_bad_options_and_tasks_are_refused(env: WebShop) -> None:
 
 
 def test_bad_products_can_be_asked_for_or_refused(tmp_path: Path) -> None:
-    folder = write_shop(tmp_path, [raw(0), raw(1, images=[])], {"B000000000": told(0)})
+    folder = write_shop(tmp_path, [raw(0), raw(1, images=[])], {"B000000000": annotation(0)})
     env = WebShop(WebShopOptions(data=str(folder)))
     env.tasks("test")
     (problem,) = env.problems
@@ -299,10 +299,10 @@ def test_seeded_shoppers_do_the_same_again(env: WebShop) -> None:
     def walk() -> list[str]:
         rng = random.Random(0)
         now = env.reset(env.tasks("test")[3])
-        seen = []
+        observations = []
         while not now.done:
             now = env.step(rng.choice(now.admissible or ("",)))
-            seen.append(now.observation)
-        return seen
+            observations.append(now.observation)
+        return observations
 
     assert walk() == walk()

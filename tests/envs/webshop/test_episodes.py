@@ -20,9 +20,9 @@ def step(action: str, observation: str = "[Back to Search] \n") -> dict[str, str
 
 
 def episode(*steps: Any, **changes: Any) -> dict[str, Any]:
-    opened = step("reset", "Webshop \nInstruction:  \na red lamp \n[Search] \n")
-    told = {"episode": 7, "instruction": "a red lamp", "steps": [opened, *steps], "reward": 1.0}
-    return {**told, "bought": True, **changes}
+    reset = step("reset", "Webshop \nInstruction:  \na red lamp \n[Search] \n")
+    fields = {"episode": 7, "instruction": "a red lamp", "steps": [reset, *steps], "reward": 1.0}
+    return {**fields, "bought": True, **changes}
 
 
 BUY = (step("search[lamp]"), step("click[B000000001]"), step("click[Buy Now]", SCORE))
@@ -40,31 +40,33 @@ def test_the_format_is_told_by_its_fields(tmp_path: Path) -> None:
 
 
 def test_an_episode_is_told_with_its_thoughts_and_without_its_score(tmp_path: Path) -> None:
-    said = step("think[a red one, I see]", "OK.")
+    thought = step("think[a red one, I see]", "OK.")
     wrong = step("click[blue]", "Invalid action!")
-    (told,) = read(tmp_path, episode(BUY[0], said, wrong, *BUY[1:], step("click[Buy Now]", SCORE)))
-    assert isinstance(told, Trajectory)
-    assert told.opening == "Webshop \nInstruction:  \na red lamp \n[Search] "
-    assert [s.action for s in told.steps] == [
+    (trajectory,) = read(
+        tmp_path, episode(BUY[0], thought, wrong, *BUY[1:], step("click[Buy Now]", SCORE))
+    )
+    assert isinstance(trajectory, Trajectory)
+    assert trajectory.opening == "Webshop \nInstruction:  \na red lamp \n[Search] "
+    assert [s.action for s in trajectory.steps] == [
         "search[lamp]", "", "click[blue]", "click[B000000001]", "click[Buy Now]",
     ]  # fmt: skip
-    assert told.steps[1].thought == "a red one, I see"
-    assert [s.valid for s in told.steps] == [True, True, False, True, True]
-    assert (told.score, told.success, told.origin) == (1.0, True, "agent")
-    assert told.task.leak_key == "B000000001"
-    assert told.task.id == "agent/7"
-    assert sum(s.reward for s in told.steps) == 1.0
-    assert not any("score" in s.observation for s in told.steps)
+    assert trajectory.steps[1].thought == "a red one, I see"
+    assert [s.valid for s in trajectory.steps] == [True, True, False, True, True]
+    assert (trajectory.score, trajectory.success, trajectory.origin) == (1.0, True, "agent")
+    assert trajectory.task.leak_key == "B000000001"
+    assert trajectory.task.id == "agent/7"
+    assert sum(s.reward for s in trajectory.steps) == 1.0
+    assert not any("score" in s.observation for s in trajectory.steps)
 
 
 def test_an_episode_without_a_purchase_has_no_reward(tmp_path: Path) -> None:
-    (told,) = read(tmp_path, episode(step("search[lamp]"), reward=0, bought=False))
-    assert isinstance(told, Trajectory)
-    assert (told.score, told.success) == (0.0, False)
+    (trajectory,) = read(tmp_path, episode(step("search[lamp]"), reward=0, bought=False))
+    assert isinstance(trajectory, Trajectory)
+    assert (trajectory.score, trajectory.success) == (0.0, False)
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ("{torn", "1: not JSON"),
         ("7", "1: not a JSON object"),
@@ -80,17 +82,17 @@ def test_an_episode_without_a_purchase_has_no_reward(tmp_path: Path) -> None:
         (episode(BUY[0], step("reset")), "1:steps: resets in the middle"),
     ],
 )
-def test_a_bad_line_is_named_and_the_next_is_read(tmp_path: Path, bad: Any, said: str) -> None:
-    problem, told = read(tmp_path, bad, episode(*BUY))
-    assert str(problem).partition("episodes.jsonl:")[2].startswith(said)
-    assert isinstance(told, Trajectory)
+def test_a_bad_line_is_named_and_the_next_is_read(tmp_path: Path, bad: Any, message: str) -> None:
+    problem, trajectory = read(tmp_path, bad, episode(*BUY))
+    assert str(problem).partition("episodes.jsonl:")[2].startswith(message)
+    assert isinstance(trajectory, Trajectory)
 
 
 def test_the_recorded_react_episodes_are_all_read(shared_data: Path) -> None:
     path = shared_data / "webshop" / "react_episodes.jsonl"
     assert formats.format_of(path) == "webshop-episodes"
-    found = [t for t in formats.read(path, "webshop-episodes") if isinstance(t, Trajectory)]
-    assert len(found) == 500
-    assert sum(t.success for t in found) == 179
-    assert sum(t.score for t in found) / 500 == pytest.approx(0.638, abs=0.0005)
-    assert not any("Your score" in s.observation for t in found for s in t.steps)
+    trajectories = [t for t in formats.read(path, "webshop-episodes") if isinstance(t, Trajectory)]
+    assert len(trajectories) == 500
+    assert sum(t.success for t in trajectories) == 179
+    assert sum(t.score for t in trajectories) / 500 == pytest.approx(0.638, abs=0.0005)
+    assert not any("Your score" in s.observation for t in trajectories for s in t.steps)

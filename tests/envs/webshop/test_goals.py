@@ -11,7 +11,7 @@ from ldm.envs.webshop.catalogue import Files, products_of, read_products
 from ldm.envs.webshop.goals import NO_CAP, Drawer, Goal, Goals, Prices, draw, shuffled
 from ldm.envs.webshop.store import Catalogue
 from tests.envs.webshop.conftest import lines
-from tests.envs.webshop.shop import raw, told, write_shop
+from tests.envs.webshop.shop import annotation, raw, write_shop
 
 
 def as_official(goal: Goal) -> dict[str, Any]:
@@ -32,13 +32,13 @@ def as_official(goal: Goal) -> dict[str, Any]:
 
 def without_chance(goal: dict[str, Any]) -> dict[str, Any]:
     """A golden goal without what plays no part here; no options are no options in any form."""
-    left = {name: value for name, value in goal.items() if name not in ("index", "weight")}
-    return left | {"goal_options": left["goal_options"] or []}
+    fields = {name: value for name, value in goal.items() if name not in ("index", "weight")}
+    return fields | {"goal_options": fields["goal_options"] or []}
 
 
-def made_of(folder: Path, **changes: Any) -> Goals:
+def goals_of(folder: Path, **changes: Any) -> Goals:
     product = raw(0, **changes)
-    write_shop(folder, [product], {product["asin"]: told(0)})
+    write_shop(folder, [product], {product["asin"]: annotation(0)})
     products, _ = products_of(read_products(Files.find(folder, human=False)))
     return Goals(products, draw(products))
 
@@ -83,7 +83,7 @@ def test_the_edge_goals_are_those_of_the_official_code(golden: Path, human: bool
 
 
 def test_a_product_gives_a_goal_for_each_combination_of_options(tmp_path: Path) -> None:
-    goals = made_of(tmp_path)
+    goals = goals_of(tmp_path)
     assert len(goals) == 9
     assert [dict(goal.options) for goal in goals[:4]] == [  # type: ignore[arg-type]
         {"color": "black", "size": "small"},
@@ -99,22 +99,24 @@ def test_a_product_gives_a_goal_for_each_combination_of_options(tmp_path: Path) 
 
 
 def test_an_empty_group_of_options_leaves_no_goal(tmp_path: Path) -> None:
-    goals = made_of(tmp_path, customization_options={"Size": []})
+    goals = goals_of(tmp_path, customization_options={"Size": []})
     assert len(goals) == 0
     assert list(goals) == []
 
 
 def test_a_price_near_the_top_has_no_cap(tmp_path: Path) -> None:
-    (goal,) = made_of(tmp_path, pricing="$985.00", customization_options="")
+    (goal,) = goals_of(tmp_path, pricing="$985.00", customization_options="")
     assert goal.price_cap == NO_CAP
     assert goal.text == "Find me a good lamp"
 
 
 def test_caps_are_multiples_of_ten_above_the_price(tmp_path: Path) -> None:
     products = [raw(i, customization_options="") for i in range(50)]
-    folder = write_shop(tmp_path, products, {p["asin"]: told(i) for i, p in enumerate(products)})
-    found, _ = products_of(read_products(Files.find(folder, human=False)))
-    prices = draw(found)
+    folder = write_shop(
+        tmp_path, products, {p["asin"]: annotation(i) for i, p in enumerate(products)}
+    )
+    parsed, _ = products_of(read_products(Files.find(folder, human=False)))
+    prices = draw(parsed)
     over = prices.caps - prices.amounts
     assert np.all(over > 10)
     assert np.all(over <= 40)
@@ -123,7 +125,7 @@ def test_caps_are_multiples_of_ten_above_the_price(tmp_path: Path) -> None:
 
 def test_goals_may_have_prices_and_caps_of_choice(tmp_path: Path) -> None:
     product = raw(0, customization_options="")
-    write_shop(tmp_path, [product], {product["asin"]: told(0)})
+    write_shop(tmp_path, [product], {product["asin"]: annotation(0)})
     products, _ = products_of(read_products(Files.find(tmp_path, human=False)))
     first = np.zeros(1, dtype=np.int32)
     chosen = Prices(np.array([7.0]), first, first, np.array([30.0]), first + 1)

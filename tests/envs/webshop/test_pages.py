@@ -90,7 +90,7 @@ class Recorded:
         return 0.0
 
 
-def told(asin: str, title: str, price: str, options: str = "") -> Product:
+def listed_product(asin: str, title: str, price: str, options: str = "") -> Product:
     """A product of which a recorded page tells this much."""
     prices = tuple(float(amount) for amount in re.findall(r"[\d.]+", price))
     groups = re.findall(r"(?m)^(.+?) (\[.*\])$", options)
@@ -106,16 +106,16 @@ def recorded(official: Path) -> Iterator[tuple[str, Session, Recorded]]:
             page = step["observation"]
             if page.startswith("Webshop"):
                 yield page, start, Recorded()
-            elif found := re.match(r"\[Back to Search\] \nPage 1 \(Total results: (\d+)\)", page):
+            elif match := re.match(r"\[Back to Search\] \nPage 1 \(Total results: (\d+)\)", page):
                 items = re.findall(r"\n\[(\w{10})\] \n(.*) \n(\$.*?) (?=\n|$)", page)
-                session = Session(0, "", "search_results", "q", tuple(range(int(found[1]))), 1)
-                yield page, session, Recorded(*(told(*item) for item in items))
-            elif found := re.fullmatch(
+                session = Session(0, "", "search_results", "q", tuple(range(int(match[1]))), 1)
+                yield page, session, Recorded(*(listed_product(*item) for item in items))
+            elif match := re.fullmatch(
                 r"\[Back to Search\] \n\[< Prev\] \n((?:.+ \[.*\]\n)*)(.*) \nPrice: (.*) "
                 r"\nRating: .*\n\[Description\] \n\[Features\] \n\[Reviews\] \n\[Buy Now\] ",
                 page,
             ):
-                product = told("B000000000", found[2], found[3], found[1])
+                product = listed_product("B000000000", match[2], match[3], match[1])
                 session = Session(0, "", "item_page", "q", (0,), 1, asin=product.asin)
                 yield page, session, Recorded(product)
 
@@ -123,8 +123,8 @@ def recorded(official: Path) -> Iterator[tuple[str, Session, Recorded]]:
 def test_pages_in_brackets_have_the_published_form(official: Path) -> None:
     kinds = {"index": 0, "search_results": 0, "item_page": 0}
     for page, session, shop in recorded(official):
-        shown = pages.nodes(session, shop, Layout(per_page=3))
-        assert render(session, shown, "bracket") == page
+        nodes = pages.nodes(session, shop, Layout(per_page=3))
+        assert render(session, nodes, "bracket") == page
         kinds[session.page] += 1
     assert kinds["index"] == 501
     assert kinds["search_results"] > 500
@@ -134,19 +134,19 @@ def test_pages_in_brackets_have_the_published_form(official: Path) -> None:
 def test_products_that_are_known_appear_in_the_published_pages(
     official: Path, world: World
 ) -> None:
-    found = 0
+    count = 0
     for page, _, shop in recorded(official):
         for product in shop.products:
             position = world.catalogue.position(product.asin)
             if position is not None:
-                known = world.listed(position)
-                assert f"[{known.asin}] \n{known.title} \n{known.price_tag} " in page
-                found += 1
-    assert found == 3
+                listed = world.listed(position)
+                assert f"[{listed.asin}] \n{listed.title} \n{listed.price_tag} " in page
+                count += 1
+    assert count == 3
 
 
 @pytest.fixture
-def opened(small_world: World) -> Session:
+def item_page(small_world: World) -> Session:
     """The page of a product with options."""
     session = small_world.start(0)
     for action in ("search[number 3 lamp]", "click[B000000003]"):
@@ -161,22 +161,22 @@ def act(world: World, session: Session, action: str) -> Session:
     return answer.session
 
 
-def shown(world: World, session: Session) -> str:
+def rendered(world: World, session: Session) -> str:
     return render(session, pages.nodes(session, world, Layout()), "bracket")
 
 
-def test_a_chosen_option_has_two_brackets(small_world: World, opened: Session) -> None:
-    after = act(small_world, opened, "click[rose]")
-    assert "\ncolor [black][light blue][rose]\nsize [small]" in shown(small_world, opened)
-    assert "\ncolor [black][light blue][[rose]]\nsize [small]" in shown(small_world, after)
+def test_a_chosen_option_has_two_brackets(small_world: World, item_page: Session) -> None:
+    after = act(small_world, item_page, "click[rose]")
+    assert "\ncolor [black][light blue][rose]\nsize [small]" in rendered(small_world, item_page)
+    assert "\ncolor [black][light blue][[rose]]\nsize [small]" in rendered(small_world, after)
 
 
 def test_options_survive_a_sub_page_but_not_the_way_back_to_the_results(
-    small_world: World, opened: Session
+    small_world: World, item_page: Session
 ) -> None:
-    chosen = act(small_world, opened, "click[rose]")
+    chosen = act(small_world, item_page, "click[rose]")
     there = act(small_world, chosen, "click[Description]")
-    assert "A fine soap, made for homes." in shown(small_world, there)
+    assert "A fine soap, made for homes." in rendered(small_world, there)
     assert act(small_world, there, "click[< Prev]") == chosen
     back = act(small_world, chosen, "click[< prev]")
     assert (back.page, back.options, back.asin) == ("search_results", (), "")
@@ -200,18 +200,18 @@ def test_options_survive_a_sub_page_but_not_the_way_back_to_the_results(
     ],
 )
 def test_what_the_site_does_not_know_changes_nothing(
-    small_world: World, opened: Session, action: str
+    small_world: World, item_page: Session, action: str
 ) -> None:
-    there = pages.clickables(pages.nodes(opened, small_world, Layout()))
-    assert pages.step(opened, action, there, small_world) == (opened, False, False)
+    there = pages.clickables(pages.nodes(item_page, small_world, Layout()))
+    assert pages.step(item_page, action, there, small_world) == (item_page, False, False)
 
 
 def test_the_page_before_the_first_and_after_the_last_are_empty(small_world: World) -> None:
     session = act(small_world, small_world.start(0), "search[lamp]")
     for _ in range(3):
         session = act(small_world, session, "click[next >]")
-    assert "[B0" not in shown(small_world, session)
-    assert "Page 4 (Total results:" in shown(small_world, session)
+    assert "[B0" not in rendered(small_world, session)
+    assert "Page 4 (Total results:" in rendered(small_world, session)
 
 
 def test_special_words_ask_for_other_things_than_a_search(small_world: World) -> None:
@@ -229,14 +229,14 @@ def test_special_words_ask_for_other_things_than_a_search(small_world: World) ->
 
 def test_pages_can_hold_another_number_of_products(small_world: World) -> None:
     session = act(small_world, small_world.start(0), "search[<c> garden]")
-    seen: list[str] = []
+    asins: list[str] = []
     for _ in range(10):
         page = pages.nodes(session, small_world, Layout(per_page=3))
-        seen += [node.text for node in page if node.kind == "link"]
+        asins += [node.text for node in page if node.kind == "link"]
         session = act(small_world, session, "click[next >]")
-    assert seen == [f"B{i:09d}" for i in range(30)]
+    assert asins == [f"B{i:09d}" for i in range(30)]
 
 
-def test_the_address_of_the_options_is_json(opened: Session, small_world: World) -> None:
-    chosen = act(small_world, opened, "click[rose]")
+def test_the_address_of_the_options_is_json(item_page: Session, small_world: World) -> None:
+    chosen = act(small_world, item_page, "click[rose]")
     assert json.loads(chosen.url.rsplit("/", 1)[-1]) == {"color": "rose"}

@@ -36,11 +36,11 @@ def theirs(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in (*names, "r_option", "w_option", "r_price", "w_price"))
 
 
-def ours(found: Reward) -> tuple[Any, ...]:
-    return tuple(getattr(found, name) for name in Reward.__slots__)
+def ours(outcome: Reward) -> tuple[Any, ...]:
+    return tuple(getattr(outcome, name) for name in Reward.__slots__)
 
 
-def bought(goal: Goal = GOAL, product: Product = SHIRT, **options: str) -> Reward:
+def purchase_reward(goal: Goal = GOAL, product: Product = SHIRT, **options: str) -> Reward:
     """Buying it for 20 dollars."""
     return reward(goal, product, options, 20.0, Titles())
 
@@ -50,8 +50,8 @@ def check(path: Path, goals: Goals, products: list[Product], nouns: Titles) -> i
     rows = lines(path)
     for row in rows:
         goal, product = goals[row["goal_index"]], by_asin[row["asin"]]
-        found = reward(goal, product, row["options"], row["price"], nouns)
-        assert ours(found) == theirs(row), (path.name, row["index"])
+        result = reward(goal, product, row["options"], row["price"], nouns)
+        assert ours(result) == theirs(row), (path.name, row["index"])
     return len(rows)
 
 
@@ -70,8 +70,8 @@ def test_exact_purchases_earn_what_they_officially_earn(
     for row in rows:
         goal = catalogue.goals[row["goal_index"]]
         price = catalogue.amounts[catalogue.goals.source(row["goal_index"])]
-        found = reward(goal, goal.product, dict(goal.options), float(price), nouns)
-        assert (found.total, found.option, found.type, found.title) == tuple(
+        result = reward(goal, goal.product, dict(goal.options), float(price), nouns)
+        assert (result.total, result.option, result.type, result.title) == tuple(
             row[name] for name in ("reward", "r_option", "r_type", "title_score")
         )
     assert sum(row["reward"] < 1 for row in rows) > 200
@@ -118,31 +118,31 @@ def test_texts_are_compared_as_officially(golden: Path) -> None:
 
 
 def test_buying_just_what_is_wanted_earns_1() -> None:
-    assert bought(size="x-large", color="red").total == 1.0
+    assert purchase_reward(size="x-large", color="red").total == 1.0
 
 
 def test_each_missing_part_costs_its_share() -> None:
-    assert bought(size="x-large").total == 0.75
-    assert bought().total == 0.5
+    assert purchase_reward(size="x-large").total == 0.75
+    assert purchase_reward().total == 0.5
     assert reward(GOAL, SHIRT, {}, 30.01, Titles()).total == 0.25
     assert reward(GOAL, SHIRT, {}, 30.0, Titles()).total == 0.5
 
 
 def test_another_kind_of_product_earns_nothing_without_a_noun_in_common() -> None:
     other = replace(SHIRT, nouns=("desk",))
-    assert bought(product=other, size="x-large", color="red").total == 0.0
+    assert purchase_reward(product=other, size="x-large", color="red").total == 0.0
     near = replace(SHIRT, nouns=("shirt",), query="x", product_category="y")
-    assert bought(product=near).type == 1.0
+    assert purchase_reward(product=near).type == 1.0
     goal = replace(GOAL, product=replace(SHIRT, nouns=("shirt", *"abcdefg")))
-    assert bought(goal, near).type == 0.5
+    assert purchase_reward(goal, near).type == 0.5
     goal = replace(GOAL, product=replace(SHIRT, nouns=("shirt", *"abcdefghijkl")))
-    assert bought(goal, near).type == 0.1
+    assert purchase_reward(goal, near).type == 0.1
 
 
 def test_the_official_reward_confuses_sizes_and_the_strict_one_does_not() -> None:
     def both(**options: str) -> tuple[float | None, float | None]:
         exact = reward(GOAL, SHIRT, options, 20.0, Titles(), strict=True)
-        return bought(GOAL, SHIRT, **options).option, exact.option
+        return purchase_reward(GOAL, SHIRT, **options).option, exact.option
 
     assert both(size="x-large", color="red") == (1.0, 1.0)
     assert both(size="large", color="red") == (1.0, 0.5)
@@ -155,20 +155,20 @@ def test_a_human_goal_wants_values_without_names() -> None:
     goal = replace(GOAL, options=("X-Large", "red"))
     exact = reward(goal, SHIRT, {"size": "x-large"}, 20.0, Titles(), strict=True)
     assert exact.option == 0.5
-    assert bought(goal, size="x-large").option == 0.5
+    assert purchase_reward(goal, size="x-large").option == 0.5
 
 
 def test_a_goal_without_options_has_no_option_part() -> None:
-    found = bought(replace(GOAL, options=(), price_cap=NO_CAP), size="small")
-    assert (found.option, found.option_weight, found.total) == (None, None, 1.0)
+    result = purchase_reward(replace(GOAL, options=(), price_cap=NO_CAP), size="small")
+    assert (result.option, result.option_weight, result.total) == (None, None, 1.0)
 
 
 def test_titles_are_parsed_once_and_only_where_no_nouns_are_given() -> None:
-    asked = []
+    titles = []
 
     class Counting(Titles):
         def _parse(self, title: str) -> tuple[str, ...]:
-            asked.append(title)
+            titles.append(title)
             return ("noun",)
 
     nouns = Counting({"Known": ("known",)})
@@ -176,7 +176,7 @@ def test_titles_are_parsed_once_and_only_where_no_nouns_are_given() -> None:
     assert nouns.nouns(SHIRT) == ("cotton", "shirt")
     assert nouns.nouns(replace(product, title="Known")) == ("known",)
     assert nouns.nouns(product) == nouns.nouns(product) == ("noun",)
-    assert asked == ["Cotton Shirt"]
+    assert titles == ["Cotton Shirt"]
 
 
 def test_without_a_parser_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,9 +48,9 @@ def texts_of(number: int, seed: int) -> list[str]:
 def test_rankings_and_scores_are_lucenes(catalogue: Catalogue, golden: Path) -> None:
     asins = [catalogue[i].asin for i in range(len(catalogue))]
     for row in lines(golden / "search.jsonl"):
-        found = catalogue.index.scored(row["query"])
-        assert [asins[number] for number, _ in found] == row["asins"], row["query"]
-        assert [score for _, score in found] == row["raw_scores"], row["query"]
+        ranking = catalogue.index.scored(row["query"])
+        assert [asins[number] for number, _ in ranking] == row["asins"], row["query"]
+        assert [score for _, score in ranking] == row["raw_scores"], row["query"]
 
 
 def test_lengths_are_exact_up_to_40_and_coarser_beyond() -> None:
@@ -69,10 +69,10 @@ def test_scores_are_those_of_the_formula(seed: int) -> None:
     documents = [Counter(tokens(text)) for text in texts]
     for text in texts[:20]:
         query = " ".join(text.split()[:6])
-        found = index.scored(query)
-        wanted = plainly(documents, query)[:TOP]
-        assert len(found) == len(wanted)
-        assert [score for _, score in found] == pytest.approx([score for _, score in wanted])
+        ranking = index.scored(query)
+        expected = plainly(documents, query)[:TOP]
+        assert len(ranking) == len(expected)
+        assert [score for _, score in ranking] == pytest.approx([score for _, score in expected])
 
 
 def test_leaving_out_what_cannot_win_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

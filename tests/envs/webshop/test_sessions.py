@@ -45,7 +45,7 @@ def item(
     return event("item_page", asin, words, page, "{}", content=content)
 
 
-def bought(asin: str, options: dict[str, str] | None = None, reward: Any = 0.5) -> dict[str, Any]:
+def purchase(asin: str, options: dict[str, str] | None = None, reward: Any = 0.5) -> dict[str, Any]:
     content = {"asin": asin, "options": options or {}, "price": 9.5}
     return event("done", asin, "{}", content=content, reward=reward)
 
@@ -61,9 +61,9 @@ def read(path: Path, data: str | None = None) -> list[Trajectory | Problem]:
     return list(formats.read(path, "webshop-sessions", data))
 
 
-def actions(told: Trajectory | Problem) -> list[str]:
-    assert isinstance(told, Trajectory), told
-    return [step.action for step in told.steps]
+def actions(trajectory: Trajectory | Problem) -> list[str]:
+    assert isinstance(trajectory, Trajectory), trajectory
+    return [step.action for step in trajectory.steps]
 
 
 A, B = "B000000001", "B000000002"
@@ -83,22 +83,22 @@ def test_clicks_are_inferred_from_the_pages(tmp_path: Path) -> None:
         event("index"),
         results("lamp", [A]),
         item("lamp", A),
-        bought(A, {"size": "small"}, reward=1.0),
+        purchase(A, {"size": "small"}, reward=1.0),
     )
-    (told,) = read(path)
-    assert actions(told) == [
+    (trajectory,) = read(path)
+    assert actions(trajectory) == [
         "search[red lamp]", "click[Next >]", f"click[{B}]", "click[Features]", "click[< Prev]",
         "click[red]", "click[< Prev]", "click[Back to Search]", "search[lamp]", f"click[{A}]",
         "click[small]", "click[Buy Now]",
     ]  # fmt: skip
-    assert isinstance(told, Trajectory)
-    assert (told.score, told.success, told.origin) == (1.0, True, "human")
-    assert told.task.goal == "a red lamp"
-    assert told.task.leak_key == A
-    assert [step.reward for step in told.steps] == [0.0] * 11 + [1.0]
-    assert told.opening == "Webshop \nInstruction:  \na red lamp \n[Search] "
+    assert isinstance(trajectory, Trajectory)
+    assert (trajectory.score, trajectory.success, trajectory.origin) == (1.0, True, "human")
+    assert trajectory.task.goal == "a red lamp"
+    assert trajectory.task.leak_key == A
+    assert [step.reward for step in trajectory.steps] == [0.0] * 11 + [1.0]
+    assert trajectory.opening == "Webshop \nInstruction:  \na red lamp \n[Search] "
     # Without a catalogue only the search page is known.
-    assert {s.observation for s in told.steps if s.action != "click[Back to Search]"} == {""}
+    assert {s.observation for s in trajectory.steps if s.action != "click[Back to Search]"} == {""}
 
 
 def test_a_jump_through_the_browsers_history_is_told_as_clicks(tmp_path: Path) -> None:
@@ -107,10 +107,10 @@ def test_a_jump_through_the_browsers_history_is_told_as_clicks(tmp_path: Path) -
         event("index"),
         item("red lamp", A, page=3),
         item("red lamp", B, page=3),
-        bought(B),
+        purchase(B),
     )
-    (told,) = read(path)
-    assert actions(told) == [
+    (trajectory,) = read(path)
+    assert actions(trajectory) == [
         "search[red lamp]", "click[Next >]", "click[Next >]", f"click[{A}]", "click[< Prev]",
         f"click[{B}]", "click[Buy Now]",
     ]  # fmt: skip
@@ -118,9 +118,9 @@ def test_a_jump_through_the_browsers_history_is_told_as_clicks(tmp_path: Path) -
 
 def test_reloads_and_what_follows_the_purchase_add_nothing(tmp_path: Path) -> None:
     pages = [event("index"), results("lamp", [A]), item("lamp", A)]
-    path = log(tmp_path, *(page for page in pages for _ in range(2)), bought(A), event("index"))
-    (told,) = read(path)
-    assert actions(told) == ["search[lamp]", f"click[{A}]", "click[Buy Now]"]
+    path = log(tmp_path, *(page for page in pages for _ in range(2)), purchase(A), event("index"))
+    (trajectory,) = read(path)
+    assert actions(trajectory) == ["search[lamp]", f"click[{A}]", "click[Buy Now]"]
 
 
 def test_sessions_are_told_apart_and_may_end_without_a_purchase(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_sessions_are_told_apart_and_may_end_without_a_purchase(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ("{torn", "log.jsonl:2: not JSON"),
         ("[1]", "log.jsonl:2: not a JSON object"),
@@ -146,66 +146,66 @@ def test_sessions_are_told_apart_and_may_end_without_a_purchase(tmp_path: Path) 
         (results("x", [A], page=0), "log.jsonl:2:content.page: not a page number"),
         (results("x", [A], page=10**9), "log.jsonl:2:content.page: not a page number"),
         (results("x", [7]), "log.jsonl:2:content.search_result_asins: missing"),  # type: ignore[list-item]
-        (bought(A, reward=None), "log.jsonl:2:reward: missing"),
-        (bought(A, reward=1.5), "log.jsonl:2:reward: not between 0 and 1"),
-        (bought(A, reward=float("nan")), "log.jsonl:2:reward: missing"),
+        (purchase(A, reward=None), "log.jsonl:2:reward: missing"),
+        (purchase(A, reward=1.5), "log.jsonl:2:reward: not between 0 and 1"),
+        (purchase(A, reward=float("nan")), "log.jsonl:2:reward: missing"),
     ],
 )
 def test_a_bad_line_is_named_and_loses_its_session_only(
-    tmp_path: Path, bad: Any, said: str
+    tmp_path: Path, bad: Any, message: str
 ) -> None:
     good = event("index", name="s2"), results("tea", [], name="s2")
-    found = read(log(tmp_path, event("index"), bad, *good))
-    problem, told = found
-    assert str(problem).removeprefix(f"{tmp_path}/").startswith(said)
-    assert actions(told) == ["search[tea]"]
+    entries = read(log(tmp_path, event("index"), bad, *good))
+    problem, trajectory = entries
+    assert str(problem).removeprefix(f"{tmp_path}/").startswith(message)
+    assert actions(trajectory) == ["search[tea]"]
 
 
-def events_of(told: Trajectory) -> list[dict[str, Any]]:
+def events_of(trajectory: Trajectory) -> list[dict[str, Any]]:
     """A session as the official site would have logged it."""
-    found = [event("index")]
+    events = [event("index")]
     query, page, asin, options = "", 1, "", dict[str, str]()
     groups: dict[str, str] = {}
-    for step in told.steps:
+    for step in trajectory.steps:
         verb, _, label = step.action.rstrip("]").partition("[")
-        shown = step.observation
-        listed = re.findall(r"^\[([A-Z0-9]{10})\]", shown, re.MULTILINE)
-        if verb == "search" or "Page " in shown:
+        observation = step.observation
+        asins = re.findall(r"^\[([A-Z0-9]{10})\]", observation, re.MULTILINE)
+        if verb == "search" or "Page " in observation:
             query, asin, options = (label if verb == "search" else query), "", {}
-            number = re.search(r"Page (\d+)", shown)
+            number = re.search(r"Page (\d+)", observation)
             page = int(number[1]) if number else 1
-            found.append(results(query, listed, page))
+            events.append(results(query, asins, page))
         elif label == "Buy Now":
-            found.append(bought(asin, options, told.score))
+            events.append(purchase(asin, options, trajectory.score))
         elif label in SUB_PAGES:
-            found.append(item(query, asin, options, page, sub=label))
+            events.append(item(query, asin, options, page, sub=label))
         else:
             asin = label if re.fullmatch("[A-Z0-9]{10}", label) else asin
-            for name, values in re.findall(r"^([a-z ]+) (\[.+\]) *$", shown, re.MULTILINE):
+            for name, values in re.findall(r"^([a-z ]+) (\[.+\]) *$", observation, re.MULTILINE):
                 groups.update(dict.fromkeys(re.findall(r"\[([^\]]+)\]", values), name))
-            if shown.startswith("You have clicked"):
+            if observation.startswith("You have clicked"):
                 options = {**options, groups[label]: label}
-            found.append(item(query, asin, options, page))
-    return [{**e, "goal": {**GOAL, "instruction_text": told.task.goal}} for e in found]
+            events.append(item(query, asin, options, page))
+    return [{**e, "goal": {**GOAL, "instruction_text": trajectory.task.goal}} for e in events]
 
 
 def test_pages_are_rebuilt_as_the_environment_shows_them(tmp_path: Path) -> None:
-    for told in records.read(SHIPPED, Trajectory)[:12]:
-        (found,) = read(log(tmp_path, *events_of(told)), str(OWN_DATA))
-        assert isinstance(found, Trajectory)
-        assert found.opening == told.opening
-        assert actions(found) == actions(told)
-        seen = [s.observation for s in found.steps]
-        wanted = [s.observation for s in told.steps]
-        assert [re.sub(r"results: \d+", "", s) for s in seen] == [
-            re.sub(r"results: \d+", "", s) for s in wanted
+    for recorded in records.read(SHIPPED, Trajectory)[:12]:
+        (rebuilt,) = read(log(tmp_path, *events_of(recorded)), str(OWN_DATA))
+        assert isinstance(rebuilt, Trajectory)
+        assert rebuilt.opening == recorded.opening
+        assert actions(rebuilt) == actions(recorded)
+        observations = [s.observation for s in rebuilt.steps]
+        recorded_observations = [s.observation for s in recorded.steps]
+        assert [re.sub(r"results: \d+", "", s) for s in observations] == [
+            re.sub(r"results: \d+", "", s) for s in recorded_observations
         ]
 
 
 def test_the_official_sessions_are_all_read(shared_data: Path) -> None:
     folder = shared_data / "webshop" / "human_sessions"
-    found = [t for path in formats.files_below([folder]) for t in read(path)]
-    assert len(found) == 50
-    scores = [t.score for t in found if isinstance(t, Trajectory)]
+    entries = [t for path in formats.files_below([folder]) for t in read(path)]
+    assert len(entries) == 50
+    scores = [t.score for t in entries if isinstance(t, Trajectory)]
     assert sum(scores) == pytest.approx(50 * 0.65233, abs=0.01)
     assert sum(score == 1.0 for score in scores) == 18

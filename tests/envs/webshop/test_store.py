@@ -12,7 +12,7 @@ import pytest
 from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.errors import LdmError
-from tests.envs.webshop.shop import raw, small_shop, told, write_shop
+from tests.envs.webshop.shop import annotation, raw, small_shop, write_shop
 
 _MAKE = """
 import json, sys
@@ -25,7 +25,7 @@ print(json.dumps([found.digest, found.index.search("good lamp")]))
 """
 
 
-def opened(folder: Path, cache: Path | None = None, **settings: object) -> Catalogue:
+def open_shop(folder: Path, cache: Path | None = None, **settings: object) -> Catalogue:
     return open_catalogue(
         Files.find(folder, human=False),
         Settings(**settings),  # type: ignore[arg-type]
@@ -34,8 +34,8 @@ def opened(folder: Path, cache: Path | None = None, **settings: object) -> Catal
 
 
 def test_a_kept_catalogue_is_the_same_as_one_in_memory(small: Path, tmp_path: Path) -> None:
-    fresh, kept, again = opened(small), opened(small, tmp_path), opened(small, tmp_path)
-    for other in (kept, again):
+    fresh, cached, again = open_shop(small), open_shop(small, tmp_path), open_shop(small, tmp_path)
+    for other in (cached, again):
         assert other.digest == fresh.digest
         assert len(other) == len(fresh) == 30
         assert [other[i] for i in range(30)] == [fresh[i] for i in range(30)]
@@ -45,18 +45,18 @@ def test_a_kept_catalogue_is_the_same_as_one_in_memory(small: Path, tmp_path: Pa
 
 
 def test_it_is_made_once(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened(small, tmp_path)
+    open_shop(small, tmp_path)
     monkeypatch.setattr("ldm.envs.webshop.store.compile_products", None)
-    assert len(opened(small, tmp_path)) == 30
+    assert len(open_shop(small, tmp_path)) == 30
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
 def test_other_files_or_settings_are_another_catalogue(small: Path, tmp_path: Path) -> None:
     digests = {
-        opened(small, tmp_path).digest,
-        opened(small, tmp_path, seed=1).digest,
-        opened(small, tmp_path, limit=20).digest,
-        opened(small_shop(tmp_path / "larger", 31), tmp_path / "cache").digest,
+        open_shop(small, tmp_path).digest,
+        open_shop(small, tmp_path, seed=1).digest,
+        open_shop(small, tmp_path, limit=20).digest,
+        open_shop(small_shop(tmp_path / "larger", 31), tmp_path / "cache").digest,
     }
     assert len(digests) == 4
 
@@ -65,11 +65,11 @@ def test_files_that_only_differ_in_blanks_are_the_same_data(small: Path, tmp_pat
     for path in small.glob("*.json"):
         text = json.dumps(json.loads(path.read_text()), indent=2)
         (tmp_path / path.name).write_text(text)
-    assert opened(tmp_path).digest == opened(small).digest
+    assert open_shop(tmp_path).digest == open_shop(small).digest
 
 
 def test_another_process_with_another_hash_seed_makes_the_same(small: Path, tmp_path: Path) -> None:
-    here = opened(small)
+    here = open_shop(small)
     for seed in ("0", "4711"):
         answer = subprocess.run(
             [sys.executable, "-c", _MAKE, small, tmp_path / seed],
@@ -92,16 +92,16 @@ def test_a_failed_making_leaves_nothing_behind(
 
     monkeypatch.setattr(np, "save", fails)
     with pytest.raises(RuntimeError):
-        opened(small, tmp_path)
+        open_shop(small, tmp_path)
     monkeypatch.undo()
     assert not list(tmp_path.glob("*/meta.json")) + list(tmp_path.glob(".*"))
-    assert len(opened(small, tmp_path)) == 30
+    assert len(open_shop(small, tmp_path)) == 30
 
 
 def test_bad_products_are_told_by_a_kept_catalogue_too(tmp_path: Path) -> None:
     folder = write_shop(tmp_path / "shop", [raw(0), raw(1, images=[])], {})
     for _ in range(2):
-        (problem,) = opened(folder, tmp_path / "cache").problems
+        (problem,) = open_shop(folder, tmp_path / "cache").problems
         assert (problem.line, problem.field) == (2, "images")
     with pytest.raises(LdmError, match="product 2"):
         open_catalogue(
@@ -111,13 +111,13 @@ def test_bad_products_are_told_by_a_kept_catalogue_too(tmp_path: Path) -> None:
 
 def test_an_empty_catalogue_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LdmError, match="no product"):
-        opened(write_shop(tmp_path, [], {}))
+        open_shop(write_shop(tmp_path, [], {}))
 
 
 def test_a_cache_that_cannot_be_written_is_named(small: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LdmError, match="cache") as refused:
-        opened(small, tmp_path / "file" / "cache")
+        open_shop(small, tmp_path / "file" / "cache")
     assert "env.cache" in refused.value.remedy
 
 
@@ -126,25 +126,25 @@ def test_a_cache_that_cannot_be_written_is_named(small: Path, tmp_path: Path) ->
 def test_a_damaged_cache_is_named_with_a_remedy(
     small: Path, tmp_path: Path, name: str, torn: bool
 ) -> None:
-    opened(small, tmp_path)
+    open_shop(small, tmp_path)
     (path,) = tmp_path.glob(f"*/{name}")
     path.unlink()
     if torn:
         path.write_bytes(b"")
     with pytest.raises(LdmError, match="damaged") as damaged:
-        opened(small, tmp_path)
+        open_shop(small, tmp_path)
     assert "Remove" in damaged.value.remedy
 
 
 def test_products_are_found_by_asin(small: Path) -> None:
-    catalogue = opened(small)
+    catalogue = open_shop(small)
     assert catalogue.position("B000000007") == 7
     assert catalogue.position("B999999999") is None
     assert catalogue.position("A") is None
 
 
 def test_a_catalogue_tells_whether_it_brings_all_nouns(tmp_path: Path) -> None:
-    with_nouns = write_shop(tmp_path / "a", [raw(0)], {"B000000000": told(0)})
+    with_nouns = write_shop(tmp_path / "a", [raw(0)], {"B000000000": annotation(0)})
     without = write_shop(tmp_path / "b", [raw(0), raw(1, title_nouns=None)], {})
-    assert opened(with_nouns).carries_nouns
-    assert not opened(without).carries_nouns
+    assert open_shop(with_nouns).carries_nouns
+    assert not open_shop(without).carries_nouns
