@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 
-
-class RecordName(StrEnum):
-    """The records with a published schema (`records.SCHEMAS`)."""
-
-    trajectory = "trajectory"
-    tuple = "tuple"
-    episode = "episode"
-    task = "task"
+#: The records with a published schema (`records.SCHEMAS`).
+RecordName = Literal["trajectory", "tuple", "episode", "task"]
 
 
 def validate(
@@ -58,7 +51,7 @@ def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
     report: dict[str, Any] = {"file": str(file), "type": "", "records": 0, "problems": []}
     listed: list[dict[str, Any]] = report["problems"]
     try:
-        name = record.value if record else records.detect(file)
+        name = record or records.detect(file)
         report["type"] = name
         for problem in records.problems(file, records.SCHEMAS[name]):
             place = {"line": problem.line, "field": problem.field, "message": problem.message}
@@ -81,4 +74,4 @@ def schema(
     """
     from ldm import records
 
-    typer.echo(json.dumps(records.schema(name.value), indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(records.schema(name), indent=2, ensure_ascii=False))
