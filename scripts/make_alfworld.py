@@ -1,4 +1,4 @@
-"""Generate our own ALFWorld households and the expert's episodes (reproducible to the byte).
+"""Generate our own ALFWorld households and expert episodes (reproducible to the byte).
 
     python scripts/make_alfworld.py
 

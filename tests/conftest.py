@@ -71,11 +71,13 @@ def models_are_read_once() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The development data ($LDM_SHARED_DATA or ../shared/data); skips where they are absent."""
-    named = os.environ.get("LDM_SHARED_DATA")
-    found = Path(named) if named else CHECKOUT.parent / "shared" / "data"
-    if not found.is_dir():
-        pytest.skip(f"the development data are not at {found}; LDM_SHARED_DATA names another place")
-    return found
+    variable = os.environ.get("LDM_SHARED_DATA")
+    folder = Path(variable) if variable else CHECKOUT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(
+            f"the development data are not at {folder}; LDM_SHARED_DATA names another place"
+        )
+    return folder
 
 
 def _is_local(address: Any) -> bool:

@@ -54,16 +54,16 @@ def shown_commands() -> Iterator[tuple[str, str, bool]]:
             for line in block["body"].splitlines():
                 if line.lstrip().startswith("ldm "):
                     yield name, line.strip(), True
-        for found in INLINE.finditer(BLOCK.sub("", page.read_text())):
-            yield name, found[1], False
+        for match in INLINE.finditer(BLOCK.sub("", page.read_text())):
+            yield name, match[1], False
     for file in sorted((ROOT / "ldm").rglob("*.py")):
         name, text = str(file.relative_to(ROOT)), file.read_text()
         for line in text.splitlines():
             if file.parent.name == "cli" and line.startswith(("      ldm ", "  ldm ")):
                 yield name, line.split("   ")[0].strip() or line.strip(), True
-        for found in INLINE.finditer(text):
-            if "\n" not in found[1]:
-                yield name, found[1], False
+        for match in INLINE.finditer(text):
+            if "\n" not in match[1]:
+                yield name, match[1], False
 
 
 @cache
@@ -85,8 +85,8 @@ def problem(line: str, complete: bool) -> str:
             return f"{path} has no command {name}"
         command, path = command.commands[name], f"{path} {name}"
     if path == "ldm":  # only options are left: they act while they are read, so none is read here
-        known = {name for option in command.params for name in option.opts} | {"--help", "-h"}
-        return ", ".join(word for word in words if word.startswith("-") and word not in known)
+        options = {name for option in command.params for name in option.opts} | {"--help", "-h"}
+        return ", ".join(word for word in words if word.startswith("-") and word not in options)
     if not words and not complete:
         return ""
     try:
@@ -94,8 +94,8 @@ def problem(line: str, complete: bool) -> str:
     except typer.Exit:
         return ""
     except typer.TyperException as error:
-        found = str(getattr(error, "message", "")) or error.__class__.__name__
-        return "" if found.startswith("Missing") and not complete else found
+        message = str(getattr(error, "message", "")) or error.__class__.__name__
+        return "" if message.startswith("Missing") and not complete else message
     return ""
 
 
@@ -165,14 +165,14 @@ def write_files(page: Path, directory: Path) -> list[str]:
 def copy_some_data(directory: Path) -> None:
     """The folder data/ of the checkout with a few episodes of each kind."""
     for file in sorted((ROOT / "data").rglob("*.jsonl")):
-        kept: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         copy = directory / file.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         with copy.open("w") as out:
             for line in file.read_text().splitlines(keepends=True):
                 kind = json.loads(line)["task"]["kind"]
-                kept[kind] += 1
-                if kept[kind] <= EPISODES:
+                counts[kind] += 1
+                if counts[kind] <= EPISODES:
                     out.write(line)
 
 

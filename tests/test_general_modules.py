@@ -72,9 +72,9 @@ def _is_registry(node: ast.AST, name: str) -> bool:
 
 @pytest.mark.parametrize("path", general_modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_environment_or_agent_is_named(path: Path) -> None:
-    named = [
+    mentions = [
         f"{path.relative_to(CHECKOUT)}:{line}: {text!r}"
         for line, text in code(path)
         if ENVIRONMENT.search(text) or text in METHODS
     ]
-    assert named == []
+    assert mentions == []

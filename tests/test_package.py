@@ -148,13 +148,13 @@ def test_a_users_strict_mypy_knows_the_types_of_the_public_names(
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
-    listed = subprocess.run(
+    process = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "ldm"], capture_output=True, text=True, check=False
     )
-    if listed.returncode:
+    if process.returncode:
         pytest.skip("this is not a git checkout")
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("ldm/")}
-    assert set(listed.stdout.split()) <= packed
+    assert set(process.stdout.split()) <= packed
     shipped = {name for name in packed if name.startswith("ldm/trajectories/")}
     episodes = (ROOT / "data" / "trajectories").glob("*/*.jsonl*")
     assert {path.name for path in episodes} == {Path(name).name for name in shipped}
@@ -175,8 +175,11 @@ def test_constraints_are_exact_and_cover_every_dependency(project: dict[str, obj
     extras = project["optional-dependencies"]
     assert isinstance(extras, dict)
     assert isinstance(project["dependencies"], list)
-    wanted = [*project["dependencies"], *(name for extra in extras.values() for name in extra)]
-    names = {requirement_name(text) for text in wanted}
+    requirements = [
+        *project["dependencies"],
+        *(name for extra in extras.values() for name in extra),
+    ]
+    names = {requirement_name(text) for text in requirements}
     assert names - {"ldm-memory"} <= pinned
     assert {"hatchling", "editables"} <= pinned
 

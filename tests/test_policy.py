@@ -70,13 +70,13 @@ class TestRecalls:
         assert policy(memory, control="none").recall(now(), memory.batches_for(GOAL)) == ()
 
     def test_the_control_random_depends_on_seed_task_and_step_alone(self, memory: Memory) -> None:
-        def drawn(seed: int = 0, **changes: Any) -> object:
+        def choice(seed: int = 0, **changes: Any) -> object:
             return policy(memory, seed, control="random", k=5).recall(now(**changes), ["wash-1"])
 
-        assert drawn() == drawn() == drawn(observation="It rains.")
-        assert drawn() != drawn(seed=1)
-        assert drawn() != drawn(key="test/2")
-        assert drawn() != drawn(past=())
+        assert choice() == choice() == choice(observation="It rains.")
+        assert choice() != choice(seed=1)
+        assert choice() != choice(key="test/2")
+        assert choice() != choice(past=())
 
     def test_are_ranked_by_history_too_where_that_is_wanted(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
@@ -152,14 +152,14 @@ def test_a_vote_among_candidates_takes_as_many_recalls_as_the_reasoner_wants(
 
 
 @pytest.mark.parametrize(
-    ("options", "notes", "shown"),
+    ("options", "notes", "recall_count"),
     [({}, True, 5), ({"history": "none"}, False, 5), ({"history": "actions", "k": 2}, False, 2)],
 )
 def test_the_options_say_how_a_model_is_asked(
-    options: dict[str, Any], notes: bool, shown: int
+    options: dict[str, Any], notes: bool, recall_count: int
 ) -> None:
     prompted = PolicyOptions(**options).prompted()
-    assert (prompted.notes, prompted.recalls, prompted.candidates) == (notes, shown, "none")
+    assert (prompted.notes, prompted.recalls, prompted.candidates) == (notes, recall_count, "none")
 
 
 def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> None:

@@ -36,5 +36,5 @@ def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     of = node.args
-    named = [*of.posonlyargs, *of.args, *of.kwonlyargs, *filter(None, (of.vararg, of.kwarg))]
-    return len([one for one in named if one.arg not in ("self", "cls")])
+    parameters = [*of.posonlyargs, *of.args, *of.kwonlyargs, *filter(None, (of.vararg, of.kwarg))]
+    return len([one for one in parameters if one.arg not in ("self", "cls")])

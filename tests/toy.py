@@ -104,8 +104,8 @@ class ToyEnv:
         if verb == "go":
             self._place = action.removeprefix("go to ")
             on = self._layout.get(self._place)
-            seen = "" if on is None else f" On it you see: {', '.join(on) or 'nothing'}."
-            return self._answer(f"You are at {self._place}.{seen}")
+            contents = "" if on is None else f" On it you see: {', '.join(on) or 'nothing'}."
+            return self._answer(f"You are at {self._place}.{contents}")
         fruit = words[0]
         if verb == "take":
             self._layout[self._place].remove(fruit)
@@ -135,7 +135,7 @@ class ToyEnv:
         task = self._task
         return (
             task is not None
-            and self._held == _wanted(task)
+            and self._held == _target_of(task)
             and (task.kind == "fetch" or self._washed)
         )
 
@@ -158,15 +158,15 @@ class ToyEnv:
 
 def expert(task: Task, shelves: int = SHELVES) -> tuple[str, ...]:
     """Actions that solve `task`: search shelf by shelf, take, wash where asked, put."""
-    wanted, plan = _wanted(task), []
+    target, plan = _target_of(task), []
     for shelf, fruit in _layout(task, shelves).items():
         plan.append(f"go to {shelf}")
-        if wanted in fruit:
-            plan.append(f"take {wanted} from {shelf}")
+        if target in fruit:
+            plan.append(f"take {target} from {shelf}")
             break
     if task.kind == "wash":
-        plan += ["go to sink", f"wash {wanted}"]
-    return (*plan, f"put {wanted} in basket")
+        plan += ["go to sink", f"wash {target}"]
+    return (*plan, f"put {target} in basket")
 
 
 def record(
@@ -199,7 +199,7 @@ def _task(split: str, number: int) -> Task:
     return Task(id=f"{split}/{kind}-{number}", env="toy", split=split, goal=goal, kind=kind)
 
 
-def _wanted(task: Task) -> str:
+def _target_of(task: Task) -> str:
     return next(fruit for fruit in FRUIT if fruit in task.goal)
 
 

@@ -62,9 +62,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    found = serve(answer=reply)
-    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-    return found
+    server = serve(answer=reply)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return server
 
 
 def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServer) -> None:
@@ -76,11 +76,11 @@ def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServe
     judged = "Self-judged and true success: of 4 that the environment ended 4 are solved."
     assert judged in outcome.out
     assert "Plans: 8; 0 of them without a usable order" in outcome.out
-    found = json.loads(run(*ADAPT, "--set", "d_max=2", "--json").out)
-    assert (found["success_rate"], found["k_max"]) == (0.0, 2.0)
-    assert found["by_kind"]["wash"]["k_max"] == 2.0
-    assert found["self_judged"] == [{"said": "failure", "episodes": 4, "right": 0}]
-    assert (found["plans"], found["flawed_plans"]) == (4, 0)
+    report = json.loads(run(*ADAPT, "--set", "d_max=2", "--json").out)
+    assert (report["success_rate"], report["k_max"]) == (0.0, 2.0)
+    assert report["by_kind"]["wash"]["k_max"] == 2.0
+    assert report["self_judged"] == [{"said": "failure", "episodes": 4, "right": 0}]
+    assert (report["plans"], report["flawed_plans"]) == (4, 0)
 
 
 def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, place: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_sweep_that_makes_no_sense_is_refused(
 
 
 def test_a_sweep_is_not_added_to_a_recorded_run(run: Run, server: FakeServer) -> None:
-    recorded = json.loads(run(*ADAPT, "--json").out)["run"]
-    outcome = run("eval", "--resume", recorded, "--sweep", "d_max=1,2")
+    directory = json.loads(run(*ADAPT, "--json").out)["run"]
+    outcome = run("eval", "--resume", directory, "--sweep", "d_max=1,2")
     assert outcome.code == 1
     assert "--sweep cannot be added" in outcome.err
 
@@ -128,15 +128,15 @@ def test_a_sweep_is_not_added_to_a_recorded_run(run: Run, server: FakeServer) ->
 def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path) -> None:
     run(*ADAPT)
     (directory,) = (place / "runs").iterdir()
-    listed = run("runs", "tree", directory)
-    assert "Divided tasks" in listed.out
-    assert all(task in listed.out for task in IDS)
-    shown = run("runs", "tree", directory, IDS[0]).out
+    listing = run("runs", "tree", directory)
+    assert "Divided tasks" in listing.out
+    assert all(task in listing.out for task in IDS)
+    tree = run("runs", "tree", directory, IDS[0]).out
     goal = next(task.goal for task in TASKS.values() if task.id == IDS[0])
-    assert "solved, k_max 3" in shown
-    assert f"{goal}  [k=1, executor says failed" in shown
-    assert f"    Step 2: {goal}, end  [k=2, executor says failed" in shown
-    assert f"        Step 1: {goal}, really  [k=3, executor the environment ended" in shown
+    assert "solved, k_max 3" in tree
+    assert f"{goal}  [k=1, executor says failed" in tree
+    assert f"    Step 2: {goal}, end  [k=2, executor says failed" in tree
+    assert f"        Step 1: {goal}, really  [k=3, executor the environment ended" in tree
     outcome = run("runs", "tree", directory, "nothing like it")
     assert outcome.code == 1
     assert "no goal of this run fits" in outcome.err

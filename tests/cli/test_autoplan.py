@@ -36,17 +36,17 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    found = serve(answer=reply)
-    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-    return found
+    server = serve(answer=reply)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return server
 
 
 def the_run(place: Path) -> Path:
-    (found,) = (place / "runs").glob("autoplan-*")
-    return found
+    (directory,) = (place / "runs").glob("autoplan-*")
+    return directory
 
 
-def asked(server: FakeServer) -> list[str]:
+def prompts_of(server: FakeServer) -> list[str]:
     """Every request but the probes, as text."""
     bodies = [json.dumps(body, sort_keys=True) for body in server.bodies]
     return [body for body in bodies if "Greet me" not in body]
@@ -59,35 +59,38 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
         assert word in outcome.out
     assert "using the shipped split demo_train" in outcome.err
     assert "Paid in this run for llm (cook)" in outcome.err
-    made = read(place / "plans" / "alfworld-heat.json")
-    assert len(made.pool) == len(made.sources) == 6
-    assert made.settings["env.feedback"] == "fine"
-    assert [one.success for one in made.iterations] == [0, 1]
-    assert made.iterations[0].experiences[0].reflection.flaw == "The toaster does not heat here."
+    plan_file = read(place / "plans" / "alfworld-heat.json")
+    assert len(plan_file.pool) == len(plan_file.sources) == 6
+    assert plan_file.settings["env.feedback"] == "fine"
+    assert [one.success for one in plan_file.iterations] == [0, 1]
+    assert (
+        plan_file.iterations[0].experiences[0].reflection.flaw == "The toaster does not heat here."
+    )
     manifest = json.loads((the_run(place) / "run.json").read_text())
     assert manifest["protocol"]["feedback"] == "fine"
     assert manifest["models"]["llm"] == "cook"
     assert set(manifest["prompts"]) >= {"agents/autoplan/act"}
 
     command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
-    several = (*command, "--kinds", "heat", "--limit", "3", "--set", "budget=50", "--llm", "cook")
-    with_plan = json.loads(run(*several, "--plans", "plans", "--json").out)
-    without = json.loads(run(*several, "--json").out)
+    subset = ("--kinds", "heat", "--limit", "3")
+    evaluation = (*command, *subset, "--set", "budget=50", "--llm", "cook")
+    with_plan = json.loads(run(*evaluation, "--plans", "plans", "--json").out)
+    without = json.loads(run(*evaluation, "--json").out)
     assert (with_plan["success_rate"], without["success_rate"]) == (1.0, 0.0)
 
-    learnt = ("--split", "demo_train", "--tasks", made.pool[0], "--llm", "cook")
+    learnt = ("--split", "demo_train", "--tasks", plan_file.pool[0], "--llm", "cook")
     outcome = run(*command[:-2], *learnt, "--plans", "plans")
     assert outcome.code == 1
     assert "also sources of the plans of autoplan" in outcome.err
-    assert made.pool[0] in outcome.err
+    assert plan_file.pool[0] in outcome.err
     assert run(*command[:-2], *learnt, "--set", "budget=2").code == 0
 
 
 def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer) -> None:
     assert run(*AUTOPLAN, "--iterations", "1").code == 0
     command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
-    several = (*command, "--kinds", "heat", "--limit", "2", "--set", "budget=2", "--llm", "cook")
-    assert run(*several, "--plans", "plans").code == 0
+    evaluation = (*command, "--kinds", "heat", "--limit", "2", "--set", "budget=2", "--llm", "cook")
+    assert run(*evaluation, "--plans", "plans").code == 0
     (evaluated,) = (place / "runs").glob("alfworld-*")
     assert run("eval", "--resume", evaluated).code == 0
     file = place / "plans" / "alfworld-heat.json"
@@ -101,17 +104,17 @@ def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer)
     assert "There is no plan for cool, look in" in outcome.err
     assert "--kinds heat" in outcome.err
     assert not (place / "others").exists()
-    outcome = run(*several, "--plans", "nowhere")
+    outcome = run(*evaluation, "--plans", "nowhere")
     assert outcome.code == 1
     assert "There are no plans in" in outcome.err
 
 
 def test_json_is_one_object(run: Run, server: FakeServer) -> None:
     outcome = run(*AUTOPLAN, "--iterations", "1", "--json")
-    found = json.loads(outcome.out)
-    assert found["success"] == [0.0]
-    assert "microwave" in found["plan"]
-    assert Path(found["file"]).name == "alfworld-heat.json"
+    report = json.loads(outcome.out)
+    assert report["success"] == [0.0]
+    assert "microwave" in report["plan"]
+    assert Path(report["file"]).name == "alfworld-heat.json"
 
 
 def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
@@ -121,16 +124,16 @@ def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
     assert stopped.code == 1
     assert "ldm autoplan --resume" in stopped.err
     assert not (place / "cut").exists()
-    before = asked(server)
+    before = prompts_of(server)
     assert len(before) > 100
     outcome = run("autoplan", "--resume", the_run(place), "--max-calls", "9999")
     assert outcome.code == 0, outcome.err
-    assert len(set(asked(server))) == len(asked(server)) > len(before)
+    assert len(set(prompts_of(server))) == len(prompts_of(server)) > len(before)
 
     whole = run(*AUTOPLAN, "--out", "whole", "--runs", "others")
     assert whole.code == 0
-    found = [read(place / folder / "alfworld-heat.json") for folder in ("cut", "whole")]
-    assert comparable(found[0]) == comparable(found[1])
+    files = [read(place / folder / "alfworld-heat.json") for folder in ("cut", "whole")]
+    assert comparable(files[0]) == comparable(files[1])
 
     paid = len(server.bodies)
     again = run("autoplan", "--resume", the_run(place))
@@ -153,10 +156,12 @@ def test_one_that_is_stopped_while_the_plan_is_rewritten_says_how_to_go_on(
     assert run("autoplan", "--resume", the_run(place), "--max-calls", "9999").code == 0
 
 
-def comparable(found: PlanFile) -> tuple[object, ...]:
+def comparable(plan: PlanFile) -> tuple[object, ...]:
     """What does not depend on when and where it was made."""
-    played = [(e.trajectory, e.said, e.reflection) for i in found.iterations for e in i.experiences]
-    return found.plan, found.pool, found.sources, played
+    episodes = [
+        (e.trajectory, e.said, e.reflection) for i in plan.iterations for e in i.experiences
+    ]
+    return plan.plan, plan.pool, plan.sources, episodes
 
 
 def test_it_replays_from_its_recording(run: Run, place: Path, server: FakeServer) -> None:

@@ -13,22 +13,22 @@ from tests.cli.conftest import Run
 def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
     outcome = run("agents", "--json")
     assert outcome.code == 0
-    listed = json.loads(outcome.out)
-    assert set(agents.AGENTS) <= set(listed)
-    assert listed["random"]["paper"] == "baseline"
-    assert listed["random"]["options"] == {"budget": 50}
-    assert all("unusable" not in entry for entry in listed.values())
+    entries = json.loads(outcome.out)
+    assert set(agents.AGENTS) <= set(entries)
+    assert entries["random"]["paper"] == "baseline"
+    assert entries["random"]["options"] == {"budget": 50}
+    assert all("unusable" not in entry for entry in entries.values())
 
 
 def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
-    listed = json.loads(run("agents", "--json").out)
+    entries = json.loads(run("agents", "--json").out)
     for name in ("standard", "react", "reflexion", "try_again", "plan_execute"):
-        assert listed[name]["needs"] == ["llm"]
-        assert "arXiv" in listed[name]["paper"]
-        assert listed[name]["published budget"]["webshop"] == 45
-        assert listed[name]["options"]["shots"] == 2
-    assert [n for n in listed if listed[n]["sees_reward"]] == ["reflexion", "try_again"]
-    assert listed["reflexion"]["published trials"]["alfworld"] == 5
+        assert entries[name]["needs"] == ["llm"]
+        assert "arXiv" in entries[name]["paper"]
+        assert entries[name]["published budget"]["webshop"] == 45
+        assert entries[name]["options"]["shots"] == 2
+    assert [n for n in entries if entries[n]["sees_reward"]] == ["reflexion", "try_again"]
+    assert entries["reflexion"]["published trials"]["alfworld"] == 5
     assert "  published trials: alfworld=3, textcraft=4, webshop=3\n" in run("agents").out
 
 
@@ -36,13 +36,13 @@ def test_environments_are_listed_with_their_defaults(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(envs.ENVS, "toy", "tests.toy:ToyEnv")
-    listed = json.loads(run("envs", "--json").out)
-    assert listed["toy"]["default_split"] == "test"
-    assert listed["toy"]["options"]["shelves"] == 3
-    assert set(envs.ENVS) <= set(listed)
-    assert all("unusable" not in entry for entry in listed.values())
-    assert listed["textcraft"]["default_split"] == "test"
-    assert listed["textcraft"]["options"] == {"tasks": None}
+    entries = json.loads(run("envs", "--json").out)
+    assert entries["toy"]["default_split"] == "test"
+    assert entries["toy"]["options"]["shelves"] == 3
+    assert set(envs.ENVS) <= set(entries)
+    assert all("unusable" not in entry for entry in entries.values())
+    assert entries["textcraft"]["default_split"] == "test"
+    assert entries["textcraft"]["options"] == {"tasks": None}
 
 
 def test_the_list_reads_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

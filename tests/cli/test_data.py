@@ -33,8 +33,8 @@ def test_check_names_problems_and_fails(
     assert done.code == 1
     assert f"{PICK}-0/trial_1/game.tw-pddl:1: not JSON" in done.out
     assert "and 5 more" in done.out
-    told = json.loads(run("data", "check", "alfworld", "--json").out)
-    assert len(told["problems"]) == 25
+    report = json.loads(run("data", "check", "alfworld", "--json").out)
+    assert len(report["problems"]) == 25
 
 
 def test_check_without_a_path_says_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +108,9 @@ def test_textcrafts_recipes_and_a_list_of_tasks_are_checked(
     assert "613 recipes that craft 544 items" in done.out
     assert "train: 198 tasks (depth2 137, depth3 56, depth4 5)" in done.out
     stored = shared_data / "textcraft" / "adapt_test_200.jsonl"
-    told = json.loads(run("data", "check", "textcraft", stored, "--json").out)
-    assert told["listed"] == {"depth2": 77, "depth3": 112, "depth4": 11}
-    assert (told["in_train"], told["problems"]) == (101, [])
+    report = json.loads(run("data", "check", "textcraft", stored, "--json").out)
+    assert report["listed"] == {"depth2": 77, "depth3": 112, "depth4": 11}
+    assert (report["in_train"], report["problems"]) == (101, [])
     first, *rest = stored.read_text(encoding="utf-8").splitlines()
     damaged = tmp_path / "damaged.jsonl"
     damaged.write_text("\n".join([first, first, "{", *rest]), encoding="utf-8")

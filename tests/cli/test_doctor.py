@@ -72,21 +72,21 @@ def test_of_each_extra_it_says_what_lacks_without_it(
         return versions(name)
 
     monkeypatch.setattr(metadata, "version", without_extras)
-    found = checks(run)
+    results = checks(run)
     for extra in extras:
         for name in extra.distributions:
-            assert found[name]["status"] == "missing"
-            assert extra.purpose in found[name]["detail"]
-            assert extra.install in found[name]["remedy"]
+            assert results[name]["status"] == "missing"
+            assert extra.purpose in results[name]["detail"]
+            assert extra.install in results[name]["remedy"]
 
 
 def test_whatever_is_not_ok_has_a_remedy(run: Run) -> None:
-    found = checks(run)
-    assert {check["status"] for check in found.values()} == {"ok", "missing"}
-    assert all(check["remedy"] for check in found.values() if check["status"] != "ok")
-    assert found["torch"]["status"] == found["chromadb"]["status"] == "ok"
-    assert found[embed.DEFAULT]["detail"].startswith("SHA-256 matches")
-    assert "build-memory" in found[".ldm/memory"]["remedy"]
+    results = checks(run)
+    assert {check["status"] for check in results.values()} == {"ok", "missing"}
+    assert all(check["remedy"] for check in results.values() if check["status"] != "ok")
+    assert results["torch"]["status"] == results["chromadb"]["status"] == "ok"
+    assert results[embed.DEFAULT]["detail"].startswith("SHA-256 matches")
+    assert "build-memory" in results[".ldm/memory"]["remedy"]
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
@@ -219,10 +219,10 @@ def test_a_missing_package_names_its_extra(run: Run, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(metadata, "version", version)
     outcome = run("doctor", "--json")
-    found = {check["name"]: check for check in json.loads(outcome.out)["checks"]}
-    assert found["textworld"]["status"] == "missing"
-    assert "ldm-memory[alfworld]" in found["textworld"]["remedy"]
-    assert found["chromadb"]["status"] == "problem"
+    results = {check["name"]: check for check in json.loads(outcome.out)["checks"]}
+    assert results["textworld"]["status"] == "missing"
+    assert "ldm-memory[alfworld]" in results["textworld"]["remedy"]
+    assert results["chromadb"]["status"] == "problem"
     assert outcome.code == 1
 
 

@@ -50,8 +50,8 @@ def prepare(patch: pytest.MonkeyPatch, place: Path) -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a memory of four episodes in a shed with eight shelves."""
     place = tmp_path_factory.mktemp("built")
-    known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
-    records.write(place / "data" / "train.jsonl", known)
+    episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    records.write(place / "data" / "train.jsonl", episodes)
     with pytest.MonkeyPatch.context() as patch:
         prepare(patch, place)
         assert run_command("build-memory", "data").code == 0
@@ -107,8 +107,8 @@ def use(place: Path, transcript: Transcript) -> None:
 
 def only_run(subject: str) -> Path:
     """The only run whose id begins with `subject`."""
-    (found,) = Path("runs").glob(f"{subject}*")
-    return found
+    (directory,) = Path("runs").glob(f"{subject}*")
+    return directory
 
 
 def interrupt_at(patch: pytest.MonkeyPatch, task_id: str) -> None:
@@ -190,8 +190,8 @@ class TestEvaluations:
         transcript.check()
 
     def test_eval_several(self, transcript: Transcript) -> None:
-        several = "tests.integration.agents:Adept,random,tests.integration.agents:Quitter"
-        options = (*TOY, "--agent", several, "--workers", "1", "--limit", "4")
+        names = "tests.integration.agents:Adept,random,tests.integration.agents:Quitter"
+        options = (*TOY, "--agent", names, "--workers", "1", "--limit", "4")
         transcript.ldm("eval", *options)
         transcript.ldm("eval", *options, "--json")
         transcript.add_runs()
@@ -253,9 +253,9 @@ class TestRefinements:
             manifest.write_text(json.dumps(values))
         transcript.ldm("runs", "list")
         transcript.ldm("runs", "list", "--json")
-        listed = transcript.ldm("runs", "tree", run).out.splitlines()
-        improved = next(line.split()[0] for line in listed if line.strip().endswith("yes"))
-        solved = next(line.split()[0] for line in listed if " 0 " in line)
+        listing = transcript.ldm("runs", "tree", run).out.splitlines()
+        improved = next(line.split()[0] for line in listing if line.strip().endswith("yes"))
+        solved = next(line.split()[0] for line in listing if " 0 " in line)
         transcript.ldm("runs", "tree", run, improved)
         transcript.ldm("runs", "tree", run, improved, "--observations", "--svg", "tree.svg")
         transcript.ldm("runs", "tree", run.name, solved)

@@ -16,11 +16,11 @@ from tests.envs.webshop.test_episodes import BUY, episode
 from tests.envs.webshop.test_sessions import (
     SHIPPED,
     A,
-    bought,
     event,
     events_of,
     item,
     log,
+    purchase,
     results,
 )
 
@@ -50,16 +50,18 @@ def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(
 ) -> None:
     kinds = ["heat"] * 6 + ["cool"] * 3
     shipped = records.read(SHIPPED, Trajectory)[: len(kinds)]
-    told = [replace(t, task=replace(t.task, kind=k)) for t, k in zip(shipped, kinds, strict=True)]
-    taken = []
-    for name, order in (("a", told), ("b", told[::-1])):
+    relabelled = [
+        replace(t, task=replace(t.task, kind=k)) for t, k in zip(shipped, kinds, strict=True)
+    ]
+    trajectories = []
+    for name, order in (("a", relabelled), ("b", relabelled[::-1])):
         path = tmp_path / f"{name}.jsonl"
         records.write(path, order)
         done = run("import", path, "--limit", 4, "--out", tmp_path / f"{name}.out.jsonl")
         assert "5 left out: --limit 4" in done.out
-        taken.append(records.read(tmp_path / f"{name}.out.jsonl", Trajectory))
-    assert sorted(t.task.kind for t in taken[0]) == ["cool", "cool", "heat", "heat"]
-    assert taken[1] == taken[0][::-1]
+        trajectories.append(records.read(tmp_path / f"{name}.out.jsonl", Trajectory))
+    assert sorted(t.task.kind for t in trajectories[0]) == ["cool", "cool", "heat", "heat"]
+    assert trajectories[1] == trajectories[0][::-1]
 
 
 def test_where_none_is_good_enough_nothing_is_written(run: Run, tmp_path: Path) -> None:
@@ -78,18 +80,18 @@ def test_a_reward_is_between_0_and_1(run: Run, tmp_path: Path, reward: str) -> N
 
 
 def test_sessions_without_a_catalogue_hold_actions_only(run: Run, tmp_path: Path) -> None:
-    path = log(tmp_path, event("index"), results("lamp", [A]), item("lamp", A), bought(A))
+    path = log(tmp_path, event("index"), results("lamp", [A]), item("lamp", A), purchase(A))
     done = run("import", path, "--out", tmp_path / "out.jsonl")
     assert "1 hold actions only" in done.out
-    told = json.loads(run("import", path, "--out", tmp_path / "o.jsonl", "--json").out)
-    assert (told["trajectories"], told["without_observations"], told["left_out"]) == (1, 1, 0)
+    report = json.loads(run("import", path, "--out", tmp_path / "o.jsonl", "--json").out)
+    assert (report["trajectories"], report["without_observations"], report["left_out"]) == (1, 1, 0)
 
 
 def test_sessions_are_rebuilt_from_the_catalogue(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = records.read(SHIPPED, Trajectory)[0]
-    path = log(tmp_path, *events_of(told))
+    session = records.read(SHIPPED, Trajectory)[0]
+    path = log(tmp_path, *events_of(session))
     done = run("import", path, "--data", OWN_DATA, "--out", tmp_path / "out.jsonl")
     assert done.code == 0
     assert "actions only" not in done.out

@@ -31,53 +31,53 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    found = serve()
-    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-    return found
+    server = serve()
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return server
 
 
-def written(place: Path) -> str:
+def all_files(place: Path) -> str:
     return "".join(path.read_text() for path in place.rglob("*") if path.is_file())
 
 
 def test_ask_answers_records_and_replays(
     run: Run, server: FakeServer, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ("llm", "ask", "A colour.", "--field", "name:str", "--field", "warm:bool")
-    first = run(*asked, "--llm", "m", "--record", "asked")
+    command = ("llm", "ask", "A colour.", "--field", "name:str", "--field", "warm:bool")
+    first = run(*command, "--llm", "m", "--record", "asked")
     assert first.code == 0, first.err
     assert json.loads(first.out) == {"name": "some text", "warm": True}
     assert "Paid for llm (m): 1 calls" in first.err
     monkeypatch.delenv("OPENAI_BASE_URL")
-    again = run(*asked, "--replay", "asked")
+    again = run(*command, "--replay", "asked")
     assert again.out == first.out
     assert run("llm", "ask", "Another.", "--replay", "asked").code == 1
     used = json.loads(run("llm", "usage", "asked", "--json").out)
     assert [account["role"] for account in used["accounts"]] == ["llm", "probe"]
-    assert SECRET not in written(surroundings)
+    assert SECRET not in all_files(surroundings)
 
 
 def test_plain_answers_replay_too_and_through_any_number_of_draws(
     run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ("llm", "ask", "Where is the mug?", "--system", "Be brief.", "--length", "20")
+    command = ("llm", "ask", "Where is the mug?", "--system", "Be brief.", "--length", "20")
     warm = ("--temperature", "0.7", "--samples", "3")
-    recorded = [run(*asked, *more, "--llm", "m", "--record", "asked").out for more in ((), warm)]
+    outputs = [run(*command, *more, "--llm", "m", "--record", "asked").out for more in ((), warm)]
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("OPENAI_API_KEY")
     sent = len(server.bodies)
-    replayed = [run(*asked, *more, "--replay", "asked") for more in ((), warm)]
-    assert [outcome.out for outcome in replayed] == recorded
-    assert len(set(recorded[1].split("\n"))) == 4  # three draws and the end
-    more = run(*asked, *warm[:-1], "4", "--replay", "asked/llm.jsonl")
+    replayed = [run(*command, *more, "--replay", "asked") for more in ((), warm)]
+    assert [outcome.out for outcome in replayed] == outputs
+    assert len(set(outputs[1].split("\n"))) == 4  # three draws and the end
+    more = run(*command, *warm[:-1], "4", "--replay", "asked/llm.jsonl")
     assert more.code == 1
     assert "does not hold a call" in more.err
     assert len(server.bodies) == sent
 
 
 def test_a_cache_serves_other_commands(run: Run, server: FakeServer) -> None:
-    asked = ("llm", "ask", "Hello", "--llm", "m", "--cache", "shared")
-    first, second = run(*asked), run(*asked, "--record", "asked")
+    command = ("llm", "ask", "Hello", "--llm", "m", "--cache", "shared")
+    first, second = run(*command), run(*command, "--record", "asked")
     assert first.out == second.out
     assert "Paid" in first.err
     assert "Paid" not in second.err
@@ -85,24 +85,25 @@ def test_a_cache_serves_other_commands(run: Run, server: FakeServer) -> None:
 
 
 def test_ask_draws_several_replies(run: Run, server: FakeServer) -> None:
-    drawn = ("--temperature", "0.7", "--samples", "3", "--json")
-    found = json.loads(run("llm", "ask", "Hello", "--llm", "m", *drawn).out)
-    assert len({reply["text"] for reply in found["replies"]}) == 3
+    sampling = ("--temperature", "0.7", "--samples", "3", "--json")
+    report = json.loads(run("llm", "ask", "Hello", "--llm", "m", *sampling).out)
+    assert len({reply["text"] for reply in report["replies"]}) == 3
 
 
 class TestEstimates:
     def test_of_one_reply_say_the_most_that_it_can_cost_and_send_nothing(
         self, run: Run, server: FakeServer
     ) -> None:
-        asked = ("llm", "ask", "Name a colour.", "--llm", "gpt-4o", "--length", "100", "--estimate")
-        plain = run(*asked)
+        question = ("llm", "ask", "Name a colour.", "--llm", "gpt-4o")
+        command = (*question, "--length", "100", "--estimate")
+        plain = run(*command)
         assert "At most 1 model call, " in plain.out
         assert "100 completion tokens, 0.0" in plain.out
         assert "nothing was sent" in plain.out
-        structured = run(*asked, "--field", "name:str")
+        structured = run(*command, "--field", "name:str")
         assert "At most 2 model calls" in structured.out  # a bad reply is asked for again
         assert "200 completion tokens" in structured.out
-        greedy = run(*asked, "--samples", "50")
+        greedy = run(*command, "--samples", "50")
         assert "At most 1 model call, " in greedy.out  # at temperature 0 all are one
         probe = run("llm", "probe", "--llm", "m", "--estimate")
         assert "At most 2 model calls" in probe.out
@@ -111,22 +112,22 @@ class TestEstimates:
 
     def test_bound_what_is_then_paid(self, run: Run, server: FakeServer) -> None:
         server.behaviour.answer = lambda body: "no JSON at all"
-        asked = ("llm", "ask", "Name a colour.", "--llm", "gpt-4o", "--field", "name:str")
-        foretold = run(*asked, "--estimate").out
-        most = int(foretold.partition(" model calls, ")[2].partition(" prompt")[0])
-        used = json.loads(run(*asked, "--json").out)["replies"][0]["usage"]
+        command = ("llm", "ask", "Name a colour.", "--llm", "gpt-4o", "--field", "name:str")
+        estimate = run(*command, "--estimate").out
+        most = int(estimate.partition(" model calls, ")[2].partition(" prompt")[0])
+        used = json.loads(run(*command, "--json").out)["replies"][0]["usage"]
         assert used["calls"] == 2
         assert 0 < used["prompt_tokens"] <= most
 
     def test_of_several_replies_are_measured_on_some_that_are_not_paid_again(
         self, run: Run, server: FakeServer
     ) -> None:
-        asked = ("llm", "ask", "Hello", "--llm", "gpt-4o", "--temperature", "1", "--record", "a")
-        foretold = run(*asked, "--samples", "20", "--estimate")
-        assert "Measured on 6 of 20 replies" in foretold.out
-        assert "20 model calls (95 % prediction interval 20 to 20)" in foretold.out
-        assert "USD" in foretold.out
-        assert run(*asked, "--samples", "20").code == 0
+        command = ("llm", "ask", "Hello", "--llm", "gpt-4o", "--temperature", "1", "--record", "a")
+        estimate = run(*command, "--samples", "20", "--estimate")
+        assert "Measured on 6 of 20 replies" in estimate.out
+        assert "20 model calls (95 % prediction interval 20 to 20)" in estimate.out
+        assert "USD" in estimate.out
+        assert run(*command, "--samples", "20").code == 0
         assert server.outcomes["answered"] == 21
         assert max(server.answered.values()) == 1
 
@@ -141,8 +142,8 @@ class TestEstimates:
 def test_probe_says_what_the_server_can_do(run: Run, server: FakeServer) -> None:
     server.behaviour.structured = ("json_object",)
     server.behaviour.rejects = ("temperature",)
-    found = json.loads(run("llm", "probe", "--llm", "m", "--json").out)
-    assert (found["structured"], found["temperature"], found["stop"]) == (
+    report = json.loads(run("llm", "probe", "--llm", "m", "--json").out)
+    assert (report["structured"], report["temperature"], report["stop"]) == (
         "json_object",
         False,
         True,
@@ -153,7 +154,7 @@ def test_probe_says_what_the_server_can_do(run: Run, server: FakeServer) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("llm", "ask", "x"), "No language model is named"),
         (("llm", "ask", "x", "--llm", "m", "--field", "a:b"), "is not NAME:TYPE"),
@@ -164,11 +165,11 @@ def test_probe_says_what_the_server_can_do(run: Run, server: FakeServer) -> None
     ],
 )
 def test_what_is_missing_is_said_and_nothing_is_left(
-    arguments: tuple[str, ...], said: str, run: Run, server: FakeServer, surroundings: Path
+    arguments: tuple[str, ...], message: str, run: Run, server: FakeServer, surroundings: Path
 ) -> None:
     outcome = run(*arguments)
     assert outcome.code == 1
-    assert said in outcome.err
+    assert message in outcome.err
     assert not list(surroundings.glob("runs/*"))
 
 
@@ -218,11 +219,11 @@ def test_what_is_under_way_when_a_run_stops_is_waited_for_and_recorded(
     plans: list[str] = []
 
     def answer(body: dict[str, Any]) -> str:
-        said = body["messages"][0]["content"]
-        plans.extend([said] if "Plan: " in said else [])
-        if "Plan: " in said and len(plans) <= 4:
+        question = body["messages"][0]["content"]
+        plans.extend([question] if "Plan: " in question else [])
+        if "Plan: " in question and len(plans) <= 4:
             time.sleep(0.9)
-        elif "Plan: " in said:  # whoever has this plan is refused when it asks for an action
+        elif "Plan: " in question:  # whoever has this plan is refused when it asks for an action
             server.behaviour.status, server.behaviour.complaint = 401, "no such key"
         return '{"reason": "x", "number": 1}'
 
@@ -256,7 +257,7 @@ def test_an_evaluation_stops_at_its_limit_and_goes_on_without_paying_twice(
     assert all(
         {**a, "seconds": 0} == {**b, "seconds": 0} for a, b in zip(first, second, strict=True)
     )
-    assert SECRET not in written(surroundings)
+    assert SECRET not in all_files(surroundings)
     assert run("eval", "--resume", str(place), "--llm", "other").code == 1
 
 

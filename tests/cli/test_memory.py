@@ -59,8 +59,8 @@ class TestBuilding:
         assert "nothing new" in outcome.out
 
     def test_json_is_one_object(self, run: Run) -> None:
-        found = json.loads(run("build-memory", "data", "--batch-size", "3", "--json").out)
-        (report,) = found["environments"]
+        summary = json.loads(run("build-memory", "data", "--batch-size", "3", "--json").out)
+        (report,) = summary["environments"]
         assert (report["env"], report["generation"], report["batches"]) == ("toy", 0, 4)
         assert report["tuples"] == sum(len(t.steps) for t in expert_trajectories())
         assert set(report["seconds"]) == {"embed", "form", "store", "check"}
@@ -114,7 +114,7 @@ class TestBuilding:
         assert not (place / ".ldm").exists()
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "message"),
         [
             (("nowhere",), "nowhere does not exist"),
             (("empty",), "There is no trajectory in empty"),
@@ -126,14 +126,14 @@ class TestBuilding:
         ],
     )
     def test_what_does_not_fit_is_refused_and_leaves_nothing(
-        self, arguments: tuple[str, ...], said: str, run: Run, place: Path
+        self, arguments: tuple[str, ...], message: str, run: Run, place: Path
     ) -> None:
         (place / "empty").mkdir()
         (place / "notes.txt").write_text("notes")
         before = sorted(place.rglob("*"))
         outcome = run("build-memory", *arguments)
         assert outcome.code == 1
-        assert said in outcome.err
+        assert message in outcome.err
         assert "Traceback" not in outcome.err
         assert sorted(place.rglob("*")) == before
 
@@ -172,9 +172,9 @@ class TestImporting:
         outcome = run("import", "talk.jsonl", "--out", "out.jsonl", "--json")
         assert outcome.code == 0, outcome.err
         assert json.loads(outcome.out)["trajectories"] == 1
-        (found,) = records.read(place / "out.jsonl", Trajectory)
-        assert [step.action for step in found.steps] == ["go to fridge 1", "open fridge 1"]
-        assert found.task.goal == "put some egg on fridge."
+        (trajectory,) = records.read(place / "out.jsonl", Trajectory)
+        assert [step.action for step in trajectory.steps] == ["go to fridge 1", "open fridge 1"]
+        assert trajectory.task.goal == "put some egg on fridge."
 
     def test_our_own_records_pass_through_unchanged(self, run: Run, place: Path) -> None:
         outcome = run("import", "data", "--out", "out.jsonl.gz")
@@ -213,25 +213,25 @@ class TestLooking:
         outcome = run("memory", "show")
         for word in ("toy", "formed", "bag-of-words", "reasoner offline"):
             assert word in outcome.out
-        (found,) = json.loads(run("memory", "show", "--json").out)
-        assert (found["env"], found["number"]) == ("toy", 0)
+        (generation,) = json.loads(run("memory", "show", "--json").out)
+        assert (generation["env"], generation["number"]) == ("toy", 0)
 
     def test_types_add_up_to_all_tuples(self, run: Run) -> None:
-        found = json.loads(run("memory", "types", "--json").out)
+        rows = json.loads(run("memory", "types", "--json").out)
         total = sum(len(t.steps) for t in expert_trajectories())
-        assert sum(row["tuples"] for row in found) == total
-        assert sum(n for row in found for n in row["observation_types"].values()) == total
+        assert sum(row["tuples"] for row in rows) == total
+        assert sum(n for row in rows for n in row["observation_types"].values()) == total
         assert "fetch-1" in run("memory", "types").out
 
     def test_search_shows_the_best_first(self, run: Run) -> None:
         query = ("put the fig in the basket", "You hold the fig.")
-        found = json.loads(run("memory", "search", *query, "--k", "3", "--json").out)
-        assert len(found) == 3
-        similar = [recall["similarity"] for recall in found if not recall["fallback"]]
+        recalls = json.loads(run("memory", "search", *query, "--k", "3", "--json").out)
+        assert len(recalls) == 3
+        similar = [recall["similarity"] for recall in recalls if not recall["fallback"]]
         assert similar == sorted(similar, reverse=True)
         outcome = run("memory", "search", *query)
         assert "Kind: " in outcome.out
-        assert found[0]["tuple"]["action"] in outcome.out
+        assert recalls[0]["tuple"]["action"] in outcome.out
 
     def test_export_and_import_move_it(self, run: Run, place: Path) -> None:
         assert "tuples → m.jsonl" in run("memory", "export", "m.jsonl").out
@@ -241,7 +241,7 @@ class TestLooking:
         assert (place / "again.jsonl").read_bytes() == (place / "m.jsonl").read_bytes()
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "message"),
         [
             (("show", "--memory", "nowhere"), "There is no memory at nowhere"),
             (("show", "--memory", "data"), "data is not a memory"),
@@ -254,11 +254,11 @@ class TestLooking:
         ],
     )
     def test_what_does_not_fit_is_refused_and_leaves_nothing(
-        self, arguments: tuple[str, ...], said: str, run: Run, place: Path
+        self, arguments: tuple[str, ...], message: str, run: Run, place: Path
     ) -> None:
         outcome = run("memory", *arguments)
         assert outcome.code == 1
-        assert said in outcome.err
+        assert message in outcome.err
         assert "Traceback" not in outcome.err
         assert not (place / "copy").exists()
         assert not (place / "x.jsonl").exists()

@@ -56,7 +56,7 @@ def test_fields_that_are_not_named_keep_their_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("k", "many", "k=many does not fit the agent x"),
         ("k", "0", "k must be at least 1"),
@@ -65,10 +65,10 @@ def test_fields_that_are_not_named_keep_their_defaults() -> None:
         ("dicision", "pooled", "Did you mean 'decision'?"),
     ],
 )
-def test_what_does_not_fit_is_named(name: str, text: str, said: str) -> None:
+def test_what_does_not_fit_is_named(name: str, text: str, message: str) -> None:
     with pytest.raises(LdmError) as caught:
         override(Options, {name: text}, "agent x")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_settings_are_told_apart_by_their_prefix() -> None:

@@ -189,14 +189,14 @@ def test_doctor_looks_at_its_data_and_packages(
     def checks() -> dict[str, Any]:
         return {c["name"]: c for c in json.loads(run("doctor", "--json").out)["checks"]}
 
-    found = checks()
-    assert (found["DEPOT_DATA"]["status"], found["DEPOT_DATA"]["remedy"]) == (
+    results = checks()
+    assert (results["DEPOT_DATA"]["status"], results["DEPOT_DATA"]["remedy"]) == (
         "missing",
         "Buy some crates.",
     )
-    assert found["crane-driver"]["detail"] == "not installed; only for high shelves"
-    assert found["crane-driver"]["remedy"] == "`pip install crane-driver`"
-    assert "cannot be imported" in found["environment broken_depot"]["detail"]
+    assert results["crane-driver"]["detail"] == "not installed; only for high shelves"
+    assert results["crane-driver"]["remedy"] == "`pip install crane-driver`"
+    assert "cannot be imported" in results["environment broken_depot"]["detail"]
     monkeypatch.setenv("DEPOT_DATA", str(crates))
     assert checks()["DEPOT_DATA"]["detail"] == "crates in crates"
 

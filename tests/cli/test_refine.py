@@ -33,8 +33,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, built: Path
     if built.exists():
         shutil.copytree(built, tmp_path, dirs_exist_ok=True)
         return tmp_path
-    known = expert_trajectories(options=ToyOptions(tasks=KNOWN, shelves=8))
-    records.write(tmp_path / "data" / "train.jsonl", known)
+    episodes = expert_trajectories(options=ToyOptions(tasks=KNOWN, shelves=8))
+    records.write(tmp_path / "data" / "train.jsonl", episodes)
     assert run("build-memory", "data").code == 0
     shutil.copytree(tmp_path, built)
     return tmp_path
@@ -47,8 +47,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def the_run(place: Path) -> Path:
-    (found,) = (place / "runs").glob("refine-*")
-    return found
+    (directory,) = (place / "runs").glob("refine-*")
+    return directory
 
 
 class TestRefining:
@@ -63,10 +63,10 @@ class TestRefining:
         assert "refined" in run("memory", "log").out
 
     def test_json_is_one_object(self, run: Run) -> None:
-        found = json.loads(run(*REFINE, "--tasks", "8", "--json").out)
-        assert (found["generation"], found["goals"], found["errors"]) == (1, 8, 0)
-        assert set(found["by_kind"]) == {"fetch", "wash"}
-        assert found["replayed"] == 0
+        report = json.loads(run(*REFINE, "--tasks", "8", "--json").out)
+        assert (report["generation"], report["goals"], report["errors"]) == (1, 8, 0)
+        assert set(report["by_kind"]) == {"fetch", "wash"}
+        assert report["replayed"] == 0
 
     def test_the_same_seed_gives_the_same_memory(self, run: Run, place: Path) -> None:
         exported = []
@@ -93,21 +93,21 @@ class TestRefining:
 
 class TestGoals:
     def explored(self, run: Run) -> list[set[str]]:
-        found = json.loads(run("memory", "log", "--json").out)
-        return [set(generation["tasks"]) for generation in found[1:]]
+        generations = json.loads(run("memory", "log", "--json").out)
+        return [set(generation["tasks"]) for generation in generations[1:]]
 
     def test_are_drawn_evenly_by_the_seed(self, run: Run) -> None:
         for seed in (0, 1):
             run(*REFINE, "--tasks", "6", "--seed", seed)
-            (found,) = self.explored(run)
-            assert sorted(task.split("-")[0] for task in found) == [
+            (tasks,) = self.explored(run)
+            assert sorted(task.split("-")[0] for task in tasks) == [
                 *["train/fetch"] * 3,
                 *["train/wash"] * 3,
             ]
             if seed == 0:
-                first = found
+                first = tasks
                 run("memory", "rollback", "0")
-        assert found != first
+        assert tasks != first
 
     def test_of_the_next_round_are_new_ones(self, run: Run) -> None:
         run(*REFINE, "--tasks", "6")
@@ -115,8 +115,8 @@ class TestGoals:
         first, second = self.explored(run)
         assert (len(first), len(second)) == (6, 8)
         assert not first & second
-        known = {f"train/{kind}-{n}" for n, kind in enumerate(["fetch", "wash"] * 2)}
-        assert not known & (first | second)
+        known_tasks = {f"train/{kind}-{n}" for n, kind in enumerate(["fetch", "wash"] * 2)}
+        assert not known_tasks & (first | second)
         outcome = run(*REFINE)
         assert outcome.code == 1
         assert "known already" in outcome.err
@@ -210,8 +210,10 @@ class TestLookingAtIt:
     def test_a_tree_shows_what_was_pruned_and_the_key_step(
         self, run: Run, refined: Path, place: Path
     ) -> None:
-        listed = run("runs", "tree", refined).out
-        task = next(line.split()[0] for line in listed.splitlines() if line.strip().endswith("yes"))
+        listing = run("runs", "tree", refined).out
+        task = next(
+            line.split()[0] for line in listing.splitlines() if line.strip().endswith("yes")
+        )
         outcome = run("runs", "tree", refined, task, "--svg", "tree.svg", "--observations")
         assert outcome.code == 0, outcome.err
         for word in ("ground process", "pruned", "<- key step", "tuples were added", "You are at"):
@@ -221,8 +223,8 @@ class TestLookingAtIt:
         assert "KEY STEP" in picture
 
     def test_a_solved_goal_has_no_tree(self, run: Run, refined: Path) -> None:
-        listed = run("runs", "tree", refined).out
-        task = next(line.split()[0] for line in listed.splitlines() if " 0 " in line)
+        listing = run("runs", "tree", refined).out
+        task = next(line.split()[0] for line in listing.splitlines() if " 0 " in line)
         assert "no tree was grown" in run("runs", "tree", refined, task, "--svg", "x.svg").out
 
     def test_a_goal_that_fits_nothing_or_several_is_refused(self, run: Run, refined: Path) -> None:
@@ -231,17 +233,17 @@ class TestLookingAtIt:
 
     def test_runs_are_listed(self, run: Run, refined: Path) -> None:
         assert refined.name in run("runs", "list").out
-        (found,) = json.loads(run("runs", "list", "--json").out)
-        assert (found["id"], found["command"]) == (refined.name, "refine")
+        (entry,) = json.loads(run("runs", "list", "--json").out)
+        assert (entry["id"], entry["command"]) == (refined.name, "refine")
         assert "There are no runs" in run("runs", "list", "--runs", "nowhere").err
 
     def test_generations_are_compared_and_gone_back_to(self, run: Run) -> None:
         added = json.loads(run("memory", "diff", "0", "1", "--json").out)
         assert added
         assert {row["tuple"]["origin"] for row in added} == {"explored"}
-        shown = run("memory", "diff", "0", "1", "--limit", "1").out
-        assert f"… and {len(added) - 1} more" in shown
-        assert "+ put" in shown
+        difference = run("memory", "diff", "0", "1", "--limit", "1").out
+        assert f"… and {len(added) - 1} more" in difference
+        assert "+ put" in difference
         assert "- put" in run("memory", "diff", "1", "0").out
         assert "at generation 0 again" in run("memory", "rollback", "0").out
         assert "newest already" in run("memory", "rollback", "0").out
@@ -252,8 +254,8 @@ class TestLookingAtIt:
         assert outcome.code == 0, outcome.err
         for word in ("ldm generation 1 − ldm generation 0", "McNemar", "came after generation 0"):
             assert word in outcome.out
-        found = json.loads(run(*EVAL, "--generation", "0,1", "--limit", "4", "--json").out)
-        (other,) = found["compared"]
+        report = json.loads(run(*EVAL, "--generation", "0,1", "--limit", "4", "--json").out)
+        (other,) = report["compared"]
         assert other["agent"] == "ldm generation 0"
         assert other["difference"]["tasks"] == 4
 

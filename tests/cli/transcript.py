@@ -95,8 +95,10 @@ class Transcript:
         episodes: with each episode's result.
         """
         text = "\n".join(self.sections)
-        named = {path.name: text.find(path.name) for path in Path("runs").iterdir()}
-        for directory in (Path("runs") / name for name in sorted(named, key=named.__getitem__)):
+        positions = {path.name: text.find(path.name) for path in Path("runs").iterdir()}
+        for directory in (
+            Path("runs") / name for name in sorted(positions, key=positions.__getitem__)
+        ):
             self.add(f"== {directory}")
             for path in sorted(p for p in directory.rglob("*") if p.is_file()):
                 name, lines = path.relative_to(directory), ""
@@ -144,8 +146,8 @@ def without_times(text: str) -> str:
     """A text with the numbers in its tables' columns of times replaced by dots."""
     lines, spans = [], list[tuple[int, int]]()
     for line in text.splitlines():
-        if found := [match.span() for match in TIME_COLUMNS.finditer(line)]:
-            spans = found
+        if columns := [match.span() for match in TIME_COLUMNS.finditer(line)]:
+            spans = columns
         elif not line.strip():
             spans = []
         elif not line.strip().startswith("─"):

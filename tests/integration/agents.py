@@ -96,8 +96,8 @@ class Asking:
         for _ in range(self.options.trials):
             with episode.trial() as now:
                 while True:
-                    asked = f"{plan.text}\n{episode.goal}\n{now.observation}"
-                    reply = llm.complete([Message("user", asked)], sampling=Sampling(0.7))
+                    prompt = f"{plan.text}\n{episode.goal}\n{now.observation}"
+                    reply = llm.complete([Message("user", prompt)], sampling=Sampling(0.7))
                     actions = now.admissible or ("look",)
                     choice = stable_seed(reply.text) % len(actions)
                     now = episode.act(actions[choice], thought=reply.text)

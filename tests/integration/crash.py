@@ -149,11 +149,11 @@ def asking(server: FakeServer, *options: str) -> Command:
 
     def digest(place: Path) -> str:
         again = [body for body in server.bodies[since[0] :] if _identity(body) in recorded]
-        known = sorted(
+        recorded_calls = sorted(
             records.dumps(replace(call, seconds=0.0, attempts=1)) for call in calls(place)
         )
         billed = sorted(_identity(body) for body in server.billed)
-        return stable_hash(base.digest(place), known, billed, len(again))
+        return stable_hash(base.digest(place), recorded_calls, billed, len(again))
 
     return replace(base, start=start, resume=resume, digest=digest, server=server)
 

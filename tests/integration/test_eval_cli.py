@@ -40,8 +40,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def only_run(place: Path) -> Path:
-    (found,) = (place / "runs").iterdir()
-    return found
+    (directory,) = (place / "runs").iterdir()
+    return directory
 
 
 class TestTheReport:
@@ -59,20 +59,20 @@ class TestTheReport:
 
     def test_json_is_one_object_on_standard_output(self, run: Run, place: Path) -> None:
         outcome = run("eval", *ADEPT, "--json")
-        found = json.loads(outcome.out)
-        assert list(found) == KEYS
-        assert found["episodes"] == 12
-        assert found["success_rate"] == 1.0
-        assert found["interval"] == pytest.approx([0.735, 1.0], abs=0.001)  # exact, 12 of 12
-        assert found["by_kind"]["wash"]["episodes"] == 6
-        assert found["errors"] == 0
-        assert Path(found["run"]).resolve() == only_run(place)
+        report = json.loads(outcome.out)
+        assert list(report) == KEYS
+        assert report["episodes"] == 12
+        assert report["success_rate"] == 1.0
+        assert report["interval"] == pytest.approx([0.735, 1.0], abs=0.001)  # exact, 12 of 12
+        assert report["by_kind"]["wash"]["episodes"] == 6
+        assert report["errors"] == 0
+        assert Path(report["run"]).resolve() == only_run(place)
         assert "100.0 %" in outcome.err
 
     def test_episodes_in_error_are_counted_and_shown_apart(self, run: Run) -> None:
         outcome = run("eval", *ADEPT, "--set", "env.broken=test/wash-1", "--json")
-        found = json.loads(outcome.out)
-        assert (found["errors"], found["success_rate"]) == (1, 1.0)
+        report = json.loads(outcome.out)
+        assert (report["errors"], report["success_rate"]) == (1, 1.0)
         assert "1 of 12 episodes ended in an error" in outcome.err
         assert "the shed has collapsed" in outcome.err
 
@@ -100,7 +100,7 @@ class TestChoosingTasks:
             assert json.loads(outcome.out)["episodes"] == count, outcome.err
 
     @pytest.mark.parametrize(
-        ("options", "said"),
+        ("options", "message"),
         [
             (("--kinds", "wahs"), "Did you mean 'wash'?"),
             (("--tasks", "test/wash-99"), "has no task 'test/wash-99'"),
@@ -119,11 +119,11 @@ class TestChoosingTasks:
         ],
     )
     def test_what_does_not_fit_is_refused_and_leaves_nothing(
-        self, options: Sequence[str], said: str, run: Run, place: Path
+        self, options: Sequence[str], message: str, run: Run, place: Path
     ) -> None:
         outcome = run("eval", *TOY, *options)
         assert outcome.code == 1
-        assert said in outcome.err
+        assert message in outcome.err
         assert "Traceback" not in outcome.err
         assert not list(place.glob("runs/*"))
 
@@ -236,14 +236,14 @@ class TestResuming:
                 while not list(place.glob("runs/[!.]*/parts/*")) and time.monotonic() < limit:
                     time.sleep(0.01)
                 os.killpg(process.pid, stop)
-                _, said = process.communicate(timeout=60)
+                _, stderr = process.communicate(timeout=60)
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
-        assert process.returncode == 130, said
-        assert "Stopped: " in said
-        assert "Traceback" not in said
-        resume = said.split("Go on with `ldm ")[1].split("`")[0].split()
+        assert process.returncode == 130, stderr
+        assert "Stopped: " in stderr
+        assert "Traceback" not in stderr
+        resume = stderr.split("Go on with `ldm ")[1].split("`")[0].split()
         outcome = run(*resume, "--json", "--workers", "1")
         assert json.loads(outcome.out)["episodes"] == 12
 
@@ -263,11 +263,11 @@ class TestControls:
         assert tasks[0] == tasks[1]
 
     def test_are_in_the_json_object_and_come_back_when_it_is_resumed(self, run: Run) -> None:
-        found = json.loads(run("eval", *ADEPT, "--control", "random", "--json").out)
-        assert list(found) == [*KEYS, "control", "compared", "differences"]
-        assert found["control"]["success_rate"] == 0.0
-        again = json.loads(run("eval", "--resume", found["run"], "--json").out)
-        assert again == found
+        report = json.loads(run("eval", *ADEPT, "--control", "random", "--json").out)
+        assert list(report) == [*KEYS, "control", "compared", "differences"]
+        assert report["control"]["success_rate"] == 0.0
+        again = json.loads(run("eval", "--resume", report["run"], "--json").out)
+        assert again == report
 
 
 class TestComparing:
@@ -277,8 +277,8 @@ class TestComparing:
         outcome = run("compare", first, second)
         assert outcome.code == 0
         assert "on the same 12 tasks" in outcome.out
-        found = json.loads(run("compare", first, second, "--json").out)
-        assert [list(one) for one in found["runs"]] == [KEYS, KEYS]
+        comparison = json.loads(run("compare", first, second, "--json").out)
+        assert [list(one) for one in comparison["runs"]] == [KEYS, KEYS]
 
     def test_runs_with_another_protocol_are_refused_and_the_difference_named(
         self, run: Run

@@ -38,13 +38,13 @@ def invented() -> dict[str, str]:
     """Each word of the world's vocabulary → a word that no language has, the same every time."""
     rng = random.Random(2023)
     places = {name for room in ROOMS for name in room.places}
-    known = sorted({name.lower() for name in {*PLACES, *places}} | {*VERBS})
-    made: list[str] = []
-    while len(made) < len(known):
+    words = sorted({name.lower() for name in {*PLACES, *places}} | {*VERBS})
+    invented: list[str] = []
+    while len(invented) < len(words):
         word = "".join(rng.choices(SYLLABLES, k=3))
-        if word not in made:
-            made.append(word)
-    return dict(zip(known, made, strict=True))
+        if word not in invented:
+            invented.append(word)
+    return dict(zip(words, invented, strict=True))
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,26 @@ class Language:
 
     def understand(self, text: str) -> str:
         """What an invented text means."""
-        return _swapped(text, {made: word for word, made in self.forth.items()})
+        return _swapped(text, {invented: word for word, invented in self.forth.items()})
 
     def task(self, task: Task) -> Task:
         return replace(task, goal=self.say(task.goal))
 
-    def episode(self, told: Trajectory) -> Trajectory:
+    def episode(self, trajectory: Trajectory) -> Trajectory:
         steps = tuple(
             replace(s, action=self.say(s.action), observation=self.say(s.observation))
-            for s in told.steps
+            for s in trajectory.steps
         )
-        return replace(told, task=self.task(told.task), opening=self.say(told.opening), steps=steps)
+        return replace(
+            trajectory,
+            task=self.task(trajectory.task),
+            opening=self.say(trajectory.opening),
+            steps=steps,
+        )
 
 
 def _swapped(text: str, words: Mapping[str, str]) -> str:
-    return re.sub(r"[a-z]+", lambda found: words.get(found.group(), found.group()), text)
+    return re.sub(r"[a-z]+", lambda match: words.get(match.group(), match.group()), text)
 
 
 class Foreign:
@@ -94,10 +99,10 @@ class Foreign:
         return [self._language.task(task) for task in self._env.tasks(split)]
 
     def reset(self, task: Task) -> TimeStep:
-        return self._told(self._env.reset(task))
+        return self._translated(self._env.reset(task))
 
     def step(self, action: str) -> TimeStep:
-        return self._told(self._env.step(self._language.understand(action)))
+        return self._translated(self._env.step(self._language.understand(action)))
 
     def localize(self, text: str) -> str:
         return text
@@ -108,7 +113,7 @@ class Foreign:
     def close(self) -> None:
         self._env.close()
 
-    def _told(self, now: TimeStep) -> TimeStep:
+    def _translated(self, now: TimeStep) -> TimeStep:
         say = self._language.say
         admissible = tuple(sorted(map(say, now.admissible or ())))
         return replace(now, observation=say(now.observation), admissible=admissible)
@@ -135,8 +140,8 @@ def test_nothing_of_the_vocabulary_is_left(language: Language) -> None:
     env = Foreign(language)
     task = env.tasks("demo_test")[0]
     now = env.reset(task)
-    said = " ".join((now.observation, task.goal, *(now.admissible or ())))
-    assert not set(re.findall(r"[a-z]+", said)) & set(language.forth)
+    visible_text = " ".join((now.observation, task.goal, *(now.admissible or ())))
+    assert not set(re.findall(r"[a-z]+", visible_text)) & set(language.forth)
     assert language.understand(language.say("go to desk 1")) == "go to desk 1"
 
 

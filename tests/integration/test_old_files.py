@@ -19,9 +19,9 @@ def test_an_earlier_versions_memory_and_runs_give_the_same_figures(
     unpack(stored, tmp_path)
     prepare(monkeypatch, tmp_path)
     expected = json.loads((stored / EXPECTED).read_text("utf-8"))
-    given = answers(tmp_path)
+    figures = answers(tmp_path)
     for question, answer in expected.items():
-        assert given[question] == answer, question
+        assert figures[question] == answer, question
 
 
 def test_there_are_files_of_an_earlier_version() -> None:

@@ -48,29 +48,29 @@ def answer(body: dict[str, Any]) -> str:
         return json.dumps({f"item_{n}": 1 for n in range(1, len(items_in(question)) + 1)})
     if "Which step" in question or "Which attempt" in question:
         return json.dumps({"item_1": 1})
-    told = {"held": "", "complete": 0}
+    fields = {"held": "", "complete": 0}
     possible = question.partition("<possible-actions>\n")[2].partition("\n<")[0].split("; ")
     action = next((a for a in possible if a not in question.partition("<now>")[0]), possible[0])
     if "actions: up to" in body["messages"][0]["content"]:
         weighed = [{"action": a, "confidence": 0.5} for a in (action, possible[-1])]
-        return json.dumps({**told, "actions": weighed})
-    return json.dumps({**told, "action": action})
+        return json.dumps({**fields, "actions": weighed})
+    return json.dumps({**fields, "action": action})
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
-    known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
-    records.write(tmp_path / "data" / "train.jsonl", known)
+    episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    records.write(tmp_path / "data" / "train.jsonl", episodes)
     return tmp_path
 
 
 @pytest.fixture
 def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    found = serve(answer=answer)
-    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-    return found
+    server = serve(answer=answer)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return server
 
 
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,9 +102,9 @@ class TestBuilding:
         calls = records.read(Path(".ldm/memory/calls/llm.jsonl"), Call)
         systems = [call.request.messages[0].content for call in calls]
         histories = ("check how far", "write down what", "note after each step", "split tasks")
-        asked = [sum(words in system for system in systems) for words in histories]
+        counts = [sum(words in system for system in systems) for words in histories]
         steps = sum(len(t.steps) - 1 for t in expert_trajectories(options=ToyOptions(4, 8)))
-        assert asked == [steps, steps, 0, 0]
+        assert counts == [steps, steps, 0, 0]
 
     def test_says_who_formed_what_is_there_already(
         self, run: Run, place: Path, server: FakeServer
@@ -154,26 +154,26 @@ class TestBuilding:
         rows = [json.loads(line)["tuple"] for line in Path("out.jsonl").read_text().splitlines()]
         tuples = [row["tuple"] for row in rows if row]
         assert tuples
-        for found in tuples:
-            told = found["history"]["summary"]
-            if found["step"] == 0:
-                assert not told
+        for entry in tuples:
+            summary = entry["history"]["summary"]
+            if entry["step"] == 0:
+                assert not summary
             else:
-                assert told.startswith("Found: looked around (")
+                assert summary.startswith("Found: looked around (")
 
 
 def evaluated(run: Run, *more: object) -> dict[str, Any]:
     outcome = run("eval", *ENV, "--set", "budget=6", "--limit", "3", "--json", *more)
     assert outcome.code == 0, outcome.err
-    found: dict[str, Any] = json.loads(outcome.out)
-    return found
+    report: dict[str, Any] = json.loads(outcome.out)
+    return report
 
 
 def files(directory: str) -> tuple[list[dict[str, Any]], str]:
     """What a run recorded, without the time it took."""
     episodes = records.read(Path(directory) / EPISODES, EpisodeResult)
-    told = [{**asdict(episode), "seconds": 0} for episode in episodes]
-    return told, (Path(directory) / TRAJECTORIES).read_text()
+    episode_records = [{**asdict(episode), "seconds": 0} for episode in episodes]
+    return episode_records, (Path(directory) / TRAJECTORIES).read_text()
 
 
 class TestEvaluating:
@@ -198,20 +198,20 @@ class TestEvaluating:
         calls = sum(episode["usage"]["calls"] for episode in episodes)
         steps = sum(episode["env_steps"] for episode in episodes)
         assert steps <= calls <= 3 * steps + 3
-        asked = [
+        questions = [
             call.request.messages[-1].content
             for call in records.read(Path(first["run"]) / "llm.jsonl", Call)
         ]
-        assert any("number of its type" in question for question in asked) == ("llm" in more)
+        assert any("number of its type" in question for question in questions) == ("llm" in more)
 
     def test_says_who_decides(self, run: Run, place: Path, server: FakeServer) -> None:
         assert run("build-memory", "data").code == 0
         offline = run("eval", *ENV, "--limit", "1")
         assert "the offline reasoner decides" in offline.err
-        asked = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *MODEL)
-        assert "Models at http" in asked.err
-        assert "scripted" in asked.err
-        assert "malformed" in asked.out
+        outcome = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *MODEL)
+        assert "Models at http" in outcome.err
+        assert "scripted" in outcome.err
+        assert "malformed" in outcome.out
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
         self, run: Run, place: Path, server: FakeServer
@@ -249,9 +249,9 @@ class TestRefining:
         wrong = run("refine", "--resume", first, "--reasoner-llm", "another")
         assert wrong.code == 1
         assert "was started with --reasoner-llm scripted" in wrong.err
-        asked = sum(server.outcomes.values())
+        call_count = sum(server.outcomes.values())
         assert run("refine", "--resume", first).code == 0
-        assert sum(server.outcomes.values()) == asked
+        assert sum(server.outcomes.values()) == call_count
         log = json.loads(run("memory", "log", "--json").out)
         assert log[1]["settings"]["reasoner"] == "scripted"
 

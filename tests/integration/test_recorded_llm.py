@@ -46,13 +46,13 @@ def models(tmp_path: Path) -> Iterator[Models]:
     """Models that answer from the recording; or a server's, whose answers become the recording."""
     name = os.environ.get("LDM_RECORD")
     if name is None:
-        found = Models(ModelOptions(replay=str(RECORDING)), connection, tmp_path)
+        models = Models(ModelOptions(replay=str(RECORDING)), connection, tmp_path)
     else:
-        found = Models(ModelOptions(llm=name, timeout=600), connection, tmp_path)
+        models = Models(ModelOptions(llm=name, timeout=600), connection, tmp_path)
     try:
-        yield found
+        yield models
     finally:
-        found.close()
+        models.close()
     if name is not None:
         calls = (tmp_path / "llm.jsonl").read_bytes()
         RECORDING.parent.mkdir(exist_ok=True)
@@ -77,17 +77,17 @@ def play(tmp_path: Path) -> list[dict[str, Any]]:
         agent = LdmAgent(options, resources)
         played = [run_episode(env, agent, game) for game in games]
     env.close()
-    told: list[dict[str, Any]] = [
+    summaries: list[dict[str, Any]] = [
         {"result": asdict(replace(result, seconds=0)), "trials": [asdict(t) for t in trials]}
         for result, trials in played
     ]
-    plain: list[dict[str, Any]] = json.loads(json.dumps(told))
+    plain: list[dict[str, Any]] = json.loads(json.dumps(summaries))
     return plain
 
 
 def test_a_recorded_run_is_replayed_byte_for_byte(tmp_path: Path) -> None:
-    found = play(tmp_path)
-    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    summaries = play(tmp_path)
+    text = json.dumps(summaries, indent=1, ensure_ascii=False) + "\n"
     if os.environ.get("LDM_RECORD"):
         OUTCOME.write_bytes(gzip.compress(text.encode(), mtime=0))
         pytest.skip("recorded anew: look at what has changed")

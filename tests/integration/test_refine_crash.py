@@ -19,8 +19,8 @@ SHED = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=16", "--set", "env.shel
 
 @pytest.mark.process
 def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
-    known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
-    build(str(tmp_path / "base"), known, BagOfWords(), OfflineReasoner)
+    episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    build(str(tmp_path / "base"), episodes, BagOfWords(), OfflineReasoner)
     options = (*SHED, "--depth", "10", "--workers", "1")
     command = refinement(tmp_path / "base", *options, program=QUICK)
     attempts = kill_and_resume(command, tmp_path, kills=2, seed=1)

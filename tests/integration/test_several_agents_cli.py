@@ -32,25 +32,25 @@ def knows_its_way(body: dict[str, Any]) -> str:
     """Solves the task where it is shown a plan; else it goes to the sink and back."""
     if len(body["messages"]) == 1:  # the client's probe
         return "Hello."
-    system, asked = (message["content"] for message in body["messages"])
+    system, question = (message["content"] for message in body["messages"])
     if "You write a plan" in system:
         return "1. search AND 2. take AND 3. put"
     if "failed attempt" in system:
         return "I should have searched the shelves."
-    goal = asked.rpartition("<task>\n")[2].partition("\n</task>")[0]
-    done = asked.rpartition("<so-far>")[2].count("\nAct:")
-    if "<plan>" in asked:
-        return f"Act: {PLAYERS[goal][min(done, len(PLAYERS[goal]) - 1)]}"
-    return "Think: hm.\nAct: go to sink" if done % 2 else "go to shelf 1"
+    goal = question.rpartition("<task>\n")[2].partition("\n</task>")[0]
+    step_count = question.rpartition("<so-far>")[2].count("\nAct:")
+    if "<plan>" in question:
+        return f"Act: {PLAYERS[goal][min(step_count, len(PLAYERS[goal]) - 1)]}"
+    return "Think: hm.\nAct: go to sink" if step_count % 2 else "go to shelf 1"
 
 
 @pytest.fixture
 def server(serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeServer:
     monkeypatch.chdir(tmp_path)
-    found = serve(answer=knows_its_way)
-    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
+    server = serve(answer=knows_its_way)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-    return found
+    return server
 
 
 def runs(place: Path = Path("runs")) -> list[Path]:
@@ -73,18 +73,18 @@ def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServe
 
 
 def test_json_holds_what_each_took_and_the_difference(run: Run, server: FakeServer) -> None:
-    found = json.loads(run("eval", *TOY, "--agent", "react,plan_execute", "--json").out)
-    (other,) = found["compared"]
-    assert (found["agent"], other["agent"]) == ("react", "plan_execute")
-    assert (found["success_rate"], other["success_rate"]) == (0.0, 1.0)
+    report = json.loads(run("eval", *TOY, "--agent", "react,plan_execute", "--json").out)
+    (other,) = report["compared"]
+    assert (report["agent"], other["agent"]) == ("react", "plan_execute")
+    assert (report["success_rate"], other["success_rate"]) == (0.0, 1.0)
     assert other["difference"]["only_second"] == 4
     assert other["calls"] > 1
     assert other["tokens"] > other["calls"]
-    assert found["differences"] == [
+    assert report["differences"] == [
         {"first": "react", "second": "plan_execute", "difference": other["difference"]}
     ]
-    assert "control" not in found
-    assert found["trials"] == 1.0
+    assert "control" not in report
+    assert report["trials"] == 1.0
 
 
 def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: FakeServer) -> None:
@@ -115,13 +115,13 @@ def test_who_sees_rewards_and_tries_often_is_said(run: Run, server: FakeServer) 
 def test_a_recorded_run_replays_without_a_server(run: Run, server: FakeServer) -> None:
     for agent in LOOP_AGENTS:
         first = json.loads(run("eval", *TOY, "--agent", agent, "--json").out)
-        asked = len(server.bodies)
+        call_count = len(server.bodies)
         again = run(
             "eval", *TOY[:4], *TOY[6:], "--agent", agent, "--replay", first["run"], "--json"
         )
         assert again.code == 0, again.err
         second = json.loads(again.out)
-        assert len(server.bodies) == asked
+        assert len(server.bodies) == call_count
         for file in (EPISODES, TRAJECTORIES):
             assert _timeless(Path(first["run"]) / file) == _timeless(Path(second["run"]) / file)
 
@@ -132,16 +132,16 @@ def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
     assert len(server.bodies) > 0
     other = first["compared"][0]
     (Path(other["run"]) / EPISODES).unlink()
-    asked = len(server.bodies)
+    call_count = len(server.bodies)
     again = run("eval", "--resume", first["run"], *options, "--json")
     assert again.code == 0, again.err
     compared = json.loads(again.out)["compared"][0]
     assert {**compared, "seconds": 0} == {**other, "seconds": 0}
-    assert len(server.bodies) == asked  # nothing is paid twice
+    assert len(server.bodies) == call_count  # nothing is paid twice
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--agent", "react,raect"), "Did you mean 'react'?"),
         (("--agent", "react,random", "--set", "k=3"), "None of the agents react, random has an"),
@@ -151,11 +151,11 @@ def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_and_leaves_nothing(
-    options: tuple[str, ...], said: str, run: Run, server: FakeServer
+    options: tuple[str, ...], message: str, run: Run, server: FakeServer
 ) -> None:
     outcome = run("eval", *TOY, *options)
     assert outcome.code == 1
-    assert said in outcome.err
+    assert message in outcome.err
     assert not Path("runs").exists()
 
 
@@ -176,7 +176,7 @@ def test_a_model_that_cannot_be_reached_leaves_runs_that_go_on(
     run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setattr("ldm.llm.client.Patience.wait", lambda *_: 0.01)  # of 25 seconds in all
+    monkeypatch.setattr("ldm.llm.client.RetryPolicy.wait", lambda *_: 0.01)  # of 25 seconds in all
     stopped = run("eval", *TOY, "--agent", "random,react", "--workers", "1")
     assert stopped.code == 1
     (first,) = (place for place in runs() if "random" in place.name)
@@ -226,15 +226,15 @@ def test_resuming_with_other_agents_is_refused(run: Run, server: FakeServer) -> 
 
 
 def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServer) -> None:
-    shown = demonstrations.load("alfworld")[0].task.id
-    asked = ("--env", "alfworld", "--split", "demo_train", "--tasks", shown, "--llm", "fake")
-    outcome = run("eval", *asked, "--agent", "react")
+    example = demonstrations.load("alfworld")[0].task.id
+    command = ("--env", "alfworld", "--split", "demo_train", "--tasks", example, "--llm", "fake")
+    outcome = run("eval", *command, "--agent", "react")
     assert outcome.code == 1
-    assert f"also sources of the demonstrations of react: {shown}" in outcome.err
+    assert f"also sources of the demonstrations of react: {example}" in outcome.err
     assert "--set shots=0" in outcome.err
     assert not Path("runs").exists()
     assert (
-        run("eval", *asked, "--agent", "react", "--set", "shots=0", "--set", "budget=1").code == 0
+        run("eval", *command, "--agent", "react", "--set", "shots=0", "--set", "budget=1").code == 0
     )
 
 

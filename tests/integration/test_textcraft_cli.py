@@ -49,20 +49,20 @@ def remember(run: Run, place: Path, count: int) -> None:
 
 
 def only_run(place: Path) -> Path:
-    (found,) = (place / "runs").iterdir()
-    return found
+    (directory,) = (place / "runs").iterdir()
+    return directory
 
 
 def test_tasks_names_a_published_list(run: Run, stored: Path) -> None:
-    told = json.loads(run(*EVAL, "--tasks", stored, "--limit", "6").out)
-    assert (told["split"], told["episodes"]) == ("stored", 6)
-    told = json.loads(run(*EVAL, "--tasks", stored, "--split", "stored_test", "--limit", "3").out)
-    assert (told["split"], told["episodes"]) == ("stored_test", 3)
+    report = json.loads(run(*EVAL, "--tasks", stored, "--limit", "6").out)
+    assert (report["split"], report["episodes"]) == ("stored", 6)
+    report = json.loads(run(*EVAL, "--tasks", stored, "--split", "stored_test", "--limit", "3").out)
+    assert (report["split"], report["episodes"]) == ("stored_test", 3)
 
 
 def test_tasks_still_names_ids(run: Run) -> None:
-    told = json.loads(run(*EVAL, "--tasks", "test/brick_stairs").out)
-    assert (told["split"], told["episodes"]) == ("test", 1)
+    report = json.loads(run(*EVAL, "--tasks", "test/brick_stairs").out)
+    assert (report["split"], report["episodes"]) == ("test", 1)
 
 
 def test_a_list_that_is_missing_or_damaged_is_named(run: Run, tmp_path: Path) -> None:
@@ -90,14 +90,16 @@ class TestResuming:
     def cut_off(self, run: Run, stored: Path, place: Path) -> Path:
         options = ("--tasks", "adapt.jsonl", "--split", "stored_test", "--limit", "4")
         assert run(*EVAL, *options).code == 0
-        found = only_run(place)
-        self.whole = (found / "episodes.jsonl").read_text()
-        results = records.read(found / "episodes.jsonl", EpisodeResult)
-        tried = records.read(found / "trajectories.jsonl", Trajectory)
-        records.write(found / "parts" / "first.jsonl", [Played(0, results[0], tuple(tried[:1]))])
-        (found / "episodes.jsonl").unlink()
-        (found / "trajectories.jsonl").unlink()
-        return found
+        directory = only_run(place)
+        self.whole = (directory / "episodes.jsonl").read_text()
+        results = records.read(directory / "episodes.jsonl", EpisodeResult)
+        trajectories = records.read(directory / "trajectories.jsonl", Trajectory)
+        records.write(
+            directory / "parts" / "first.jsonl", [Played(0, results[0], tuple(trajectories[:1]))]
+        )
+        (directory / "episodes.jsonl").unlink()
+        (directory / "trajectories.jsonl").unlink()
+        return directory
 
     def tasks(self, text: str) -> list[str]:
         return [json.loads(line)["task"]["id"] for line in text.splitlines()]
@@ -171,9 +173,9 @@ class TestMemory:
         options = ("--tasks", "2", "--depth", "3", "--width", "2", "--workers", "1", "--json")
         done = run("refine", "--env", "textcraft", *options)
         assert done.code == 0, done.err
-        told = json.loads(done.out)
-        assert (told["split"], told["generation"], told["goals"]) == ("train", 1, 2)
-        assert (told["errors"], told["replayed"]) == (0, 0)
+        report = json.loads(done.out)
+        assert (report["split"], report["generation"], report["goals"]) == ("train", 1, 2)
+        assert (report["errors"], report["replayed"]) == (0, 0)
 
     @pytest.mark.parametrize("moved", [False, True])
     def test_refinement_explores_no_item_that_was_evaluated_from_a_list(

@@ -57,12 +57,12 @@ class Scripted:
         with episode.trial() as now:
             opening = now.observation
             while True:
-                asked = {
+                query = {
                     "game": f"{opening}\n{episode.goal}",
                     "step": len(episode.past),
                     "seen": now.observation,
                 }
-                reply = llm.complete([Message("user", json.dumps(asked))], schema=Move)
+                reply = llm.complete([Message("user", json.dumps(query))], schema=Move)
                 assert isinstance(reply.value, Move)
                 now = episode.act(reply.value.action, thought=reply.value.thought)
 
@@ -70,8 +70,10 @@ class Scripted:
 def script() -> dict[str, list[str]]:
     """Opening and goal → the actions of an expert, for the games of our own that are shipped."""
     path = CHECKOUT / "data" / "trajectories" / "alfworld" / "demo_train.jsonl"
-    found = records.read(path, Trajectory)
-    return {f"{t.opening}\n{t.task.goal}": [s.action for s in t.steps if s.action] for t in found}
+    trajectories = records.read(path, Trajectory)
+    return {
+        f"{t.opening}\n{t.task.goal}": [s.action for s in t.steps if s.action] for t in trajectories
+    }
 
 
 @pytest.fixture
@@ -84,15 +86,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_alfworld_in_threads_gives_what_one_after_the_other_gives(
     run: Run, serve: Serve, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = script()
+    scripts = script()
 
     def answer(body: dict[str, Any]) -> str:
-        asked = body["messages"][-1]["content"]
-        if "Greet me" in asked:
+        content = body["messages"][-1]["content"]
+        if "Greet me" in content:
             return json.dumps({"greeting": "hello", "language": "English"})
-        question = json.loads(asked)
+        question = json.loads(content)
         return json.dumps(
-            {"thought": question["seen"][:20], "action": known[question["game"]][question["step"]]}
+            {
+                "thought": question["seen"][:20],
+                "action": scripts[question["game"]][question["step"]],
+            }
         )
 
     server = serve(answer=answer, latency=0.02)
@@ -107,9 +112,9 @@ def test_alfworld_in_threads_gives_what_one_after_the_other_gives(
         outcome = run(*command, "--workers", workers, "--runs", place / f"{workers}")
         assert outcome.code == 0, outcome.err
         assert (server.peak > 4) == (workers == 8)
-        found = json.loads(outcome.out)
-        assert (found["episodes"], found["success_rate"], found["errors"]) == (GAMES, 1.0, 0)
-        directory = Path(found["run"])
+        report = json.loads(outcome.out)
+        assert (report["episodes"], report["success_rate"], report["errors"]) == (GAMES, 1.0, 0)
+        directory = Path(report["run"])
         episodes = records.read(directory / EPISODES, EpisodeResult)
         outcomes.append(
             (

@@ -153,14 +153,14 @@ def _new_env() -> Any:
             self._logic = pddl.pddl_logic.GameLogic(
                 domain=data["pddl_domain"], grammar=data["grammar"]
             )
-            self._named: Any = None
+            self._readable: Any = None
 
         @property
         def _entity_infos(self) -> Any:
-            if self._named is None:
-                self._named = self._get_entity_infos()
-                for name, readable in entity_names(self._named).items():
-                    self._named[name].name = readable
-            return self._named
+            if self._readable is None:
+                self._readable = self._get_entity_infos()
+                for name, readable in entity_names(self._readable).items():
+                    self._readable[name].name = readable
+            return self._readable
 
     return NamedPddlEnv(core.EnvInfos(won=True, admissible_commands=True))
