@@ -16,11 +16,11 @@ from tests.envs.webshop.test_episodes import BUY, episode
 from tests.envs.webshop.test_sessions import (
     SHIPPED,
     A,
-    bought,
     event,
     events_of,
     item,
     log,
+    purchase,
     results,
 )
 
@@ -78,7 +78,7 @@ def test_a_reward_is_between_0_and_1(run: Run, tmp_path: Path, reward: str) -> N
 
 
 def test_sessions_without_a_catalogue_hold_actions_only(run: Run, tmp_path: Path) -> None:
-    path = log(tmp_path, event("index"), results("lamp", [A]), item("lamp", A), bought(A))
+    path = log(tmp_path, event("index"), results("lamp", [A]), item("lamp", A), purchase(A))
     done = run("import", path, "--out", tmp_path / "out.jsonl")
     assert "1 hold actions only" in done.out
     told = json.loads(run("import", path, "--out", tmp_path / "o.jsonl", "--json").out)
