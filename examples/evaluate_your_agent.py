@@ -20,7 +20,7 @@ import ldm
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ImitatorOptions:
     """k: tuples for each step. control: "random" draws them. budget: of steps."""
 
     k: int = 10
@@ -35,9 +35,9 @@ class Imitator:
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ("memory",)
     paper: ClassVar[str] = "an example"
-    Options = Options
+    Options = ImitatorOptions
 
-    def __init__(self, options: Options, resources: ldm.Resources) -> None:
+    def __init__(self, options: ImitatorOptions, resources: ldm.Resources) -> None:
         assert resources.memory is not None  # `needs` says so
         self.options, self.memory = options, resources.memory
 
