@@ -37,9 +37,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	@$(BIN)/ldm build-memory data/trajectories/alfworld --rebuild --memory $(DEMO)/memory
-	@$(BIN)/ldm refine --env alfworld --split demo_explore --memory $(DEMO)/memory \
+	@$(BIN)/ldm refine --env alfworld --split demo_explore --tasks 30 --memory $(DEMO)/memory \
 	  --runs $(DEMO)/runs
-	@$(BIN)/ldm eval --env alfworld --split demo_test --agent ldm --generation 0,newest \
+	@$(BIN)/ldm eval --env alfworld --split demo_test --limit 36 --agent ldm --generation 0,newest \
 	  --control random --memory $(DEMO)/memory --runs $(DEMO)/runs
 
 check test: export OMP_NUM_THREADS := 1

@@ -1,8 +1,8 @@
-"""The fast ALFWorld engine against the official one: same games, same commands, one process.
+"""Compare the speed of ALFWorld's fast and official engines on the same games and commands.
 
     python benchmarks/alfworld_engine.py ../shared/data/alfworld [--games 20] [--steps 20]
 
-Prints medians of milliseconds for loading with the first reset, for another reset and for a step,
+Prints the median milliseconds for loading with the first reset, for another reset and for a step,
 their ratios, the microseconds of a fork and the bytes of a live game. Needs ldm-memory[alfworld].
 """
 
@@ -24,7 +24,7 @@ Times = dict[str, list[float]]
 
 
 def walk(game: Game, steps: int, seed: int) -> list[str]:
-    """Admissible commands to give, found with the fast engine."""
+    """Return the commands of a random walk, generated with the fast engine."""
     rng = random.Random(seed)
     engine = FastEngine()
     now = engine.start(game)
@@ -36,33 +36,33 @@ def walk(game: Game, steps: int, seed: int) -> list[str]:
 
 
 def play(engine: Engine, game: Game, commands: list[str], times: Times) -> None:
-    """Load, reset and step once; the seconds of each are added to `times`."""
+    """Load, reset and step once; add the seconds of each to `times`."""
 
-    def timed(name: str, began: float) -> None:
-        times.setdefault(name, []).append(time.perf_counter() - began)
+    def record(name: str, start: float) -> None:
+        times.setdefault(name, []).append(time.perf_counter() - start)
 
     for name in ("load and reset", "reset"):
-        began = time.perf_counter()
+        start = time.perf_counter()
         engine.start(game)
-        timed(name, began)
+        record(name, start)
     for command in commands:
-        began = time.perf_counter()
+        start = time.perf_counter()
         engine.step(command)
-        timed("step", began)
+        record("step", start)
 
 
 def fork_seconds(game: Game, count: int = 10_000) -> float:
-    """Seconds of one fork."""
+    """Return the seconds that one fork takes."""
     engine = FastEngine()
     engine.start(game)
-    began = time.perf_counter()
+    start = time.perf_counter()
     for _ in range(count):
         engine.fork()
-    return (time.perf_counter() - began) / count
+    return (time.perf_counter() - start) / count
 
 
 def live_bytes(games: list[Game]) -> tuple[float, float]:
-    """Bytes of a started game, and of a fork of it that went one step on."""
+    """Return the bytes of a started game, and of a fork that is one step further."""
     tracemalloc.start()
     engines = [FastEngine() for _ in games]
     for engine, game in zip(engines, games, strict=True):
@@ -77,14 +77,15 @@ def live_bytes(games: list[Game]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Play the games in turns in both engines and print the table."""
+    """Play the games alternately in both engines and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("data", type=Path, help="the folder with json_2.1.1")
     parser.add_argument("--games", type=int, default=20)
     parser.add_argument("--steps", type=int, default=20)
     arguments = parser.parse_args()
-    found = [g for g in scan_split(data_root(arguments.data), "valid_seen") if isinstance(g, Game)]
-    games = found[:: max(1, len(found) // arguments.games)][: arguments.games]
+    entries = scan_split(data_root(arguments.data), "valid_seen")
+    games = [entry for entry in entries if isinstance(entry, Game)]
+    games = games[:: max(1, len(games) // arguments.games)][: arguments.games]
     fast: Times = {}
     official: Times = {}
     slow_engine = OfficialEngine()

@@ -1,12 +1,12 @@
-"""What the histories of a memory cost: the default way against the paper's two calls a step.
+"""Compare the tokens for a memory's histories: the default method and the paper's two calls a step.
 
     python benchmarks/formation_tokens.py EPISODES.jsonl --calls MEMORY/calls --llm MODEL
 
-EPISODES: our JSONL, the file that MEMORY was built of, once, with that model; its recorded calls
-are the default's cost. The prompts of the paper's way depend on the episodes alone: all are
-rendered, and the server (llama.cpp at $OPENAI_BASE_URL) counts their tokens. How long its replies
-are is measured on --sample of each sort, evenly spread; the sum is extrapolated, with a bootstrap
-interval.
+EPISODES: our JSONL, the file from which MEMORY was built once with that model; its recorded calls
+are the cost of the default. The prompts of the paper's method depend only on the episodes: all are
+rendered, and the server (llama.cpp at $OPENAI_BASE_URL) counts their tokens. The length of the
+replies is measured on --sample of each kind, evenly spread; the sum is extrapolated, with a
+bootstrap interval.
 """
 
 from __future__ import annotations
@@ -31,19 +31,22 @@ from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 from ldm.types import Trajectory, Usage
 
-#: Words that only the prompts of histories have, to tell them from those of types.
+#: Words that occur only in the prompts of histories, to distinguish them from those of types.
 HISTORIES = ("note after each step", "split tasks in a text world")
 #: Tokens that the chat format adds to a message.
 AROUND = 4
 
+#: (messages, schema of the reply, most tokens of the reply)
+Request = tuple[Sequence[Message], type[Any] | None, int | None]
 
-class Noted:
-    """Stands in for a model: keeps what it is asked, and answers nothing."""
 
-    name = "noted"
+class RequestRecorder:
+    """A fake model that records its requests and returns empty answers."""
+
+    name = "recorder"
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Sequence[Message], type[Any] | None, int | None]] = []
+        self.requests: list[Request] = []
 
     def complete(
         self,
@@ -54,7 +57,7 @@ class Noted:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Completion:
-        self.asked.append((messages, schema, max_tokens))
+        self.requests.append((messages, schema, max_tokens))
         return Completion("", Usage(), malformed=True)
 
 
@@ -75,15 +78,15 @@ def main() -> None:
     ours = sum(call.usage.prompt_tokens + call.usage.completion_tokens for call in default)
     print(f"{len(episodes)} episodes, {sum(1 for t in episodes for _ in t.states())} steps")
     print(f"default: {len(default)} calls, {ours} tokens")
-    asked = paper_prompts(episodes)
-    prompts = count_tokens([messages for messages, _, _ in asked])
-    # Assessments and summaries take turns, and differ in length.
-    sorts = [reply_tokens(asked[at::2], arguments.llm, arguments.sample) for at in (0, 1)]
-    low, replies, high = (sum(sort[at] for sort in sorts) for at in range(3))
+    requests = paper_requests(episodes)
+    prompts = count_tokens([messages for messages, _, _ in requests])
+    # Assessments and summaries alternate, and differ in length.
+    kinds = [reply_tokens(requests[at::2], arguments.llm, arguments.sample) for at in (0, 1)]
+    low, replies, high = (sum(kind[at] for kind in kinds) for at in range(3))
     total = prompts + replies
     print(
-        f"two calls a step: {len(asked)} calls, {prompts} prompt tokens and about {replies:.0f} of "
-        f"replies ({low:.0f}-{high:.0f}, from {2 * arguments.sample} of them)"
+        f"two calls a step: {len(requests)} calls, {prompts} prompt tokens and about {replies:.0f} "
+        f"of replies ({low:.0f}-{high:.0f}, from {2 * arguments.sample} of them)"
     )
     print(
         f"the default's share: {ours / total:.3f} ({ours / (prompts + high):.3f}-"
@@ -91,41 +94,38 @@ def main() -> None:
     )
 
 
-def paper_prompts(
-    episodes: Sequence[Trajectory],
-) -> list[tuple[Sequence[Message], type[Any] | None, int | None]]:
-    """Every request that formation makes in the paper's way."""
-    noted, embedder = Noted(), load_embedder(None)
+def paper_requests(episodes: Sequence[Trajectory]) -> list[Request]:
+    """Return every request that formation sends with the paper's method."""
+    recorder, embedder = RequestRecorder(), load_embedder(None)
     reasoner = PromptedReasoner(
-        noted,
+        recorder,
         card_of(episodes[0].task.env),
         OfflineReasoner(embedder),
         embedder,
         PromptedOptions(formation="paper"),
     )
     for episode in episodes:
-        steps = tuple((seen, step.action) for _, seen, step in episode.states())
+        steps = tuple((observation, step.action) for _, observation, step in episode.states())
         reasoner.annotate(episode.task.goal, steps)
-    return noted.asked
+    return recorder.requests
 
 
 def count_tokens(prompts: Sequence[Sequence[Message]]) -> int:
-    """The tokens of all prompts, as the server's tokenizer has them."""
+    """Return the number of tokens of all prompts, counted by the server's tokenizer."""
     url = os.environ["OPENAI_BASE_URL"].rstrip("/").removesuffix("/v1") + "/tokenize"
-    known: dict[str, int] = {}
+    counts: dict[str, int] = {}
     with httpx2.Client(timeout=60) as client:
         for message in (message for messages in prompts for message in messages):
-            if message.content not in known:
+            if message.content not in counts:
                 answer = client.post(url, json={"content": message.content}).raise_for_status()
-                known[message.content] = len(answer.json()["tokens"])
-    return sum(known[m.content] + AROUND for messages in prompts for m in messages)
+                counts[message.content] = len(answer.json()["tokens"])
+    return sum(counts[m.content] + AROUND for messages in prompts for m in messages)
 
 
-def reply_tokens(
-    asked: Sequence[tuple[Sequence[Message], type[Any] | None, int | None]], name: str, sample: int
-) -> tuple[float, float, float]:
-    """(low, expected, high) tokens of the replies to all requests; 95 % bootstrap interval."""
-    chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(sample, len(asked)))]
+def reply_tokens(requests: Sequence[Request], name: str, sample: int) -> tuple[float, float, float]:
+    """Return (low, expected, high) tokens of the replies to all requests; 95 % interval."""
+    positions = np.linspace(0, len(requests) - 1, min(sample, len(requests)))
+    chosen = [requests[int(i)] for i in positions]
     models = Models(ModelOptions(llm=name, timeout=1800), connection)
     lengths = []
     for messages, schema, max_tokens in chosen:
@@ -134,7 +134,8 @@ def reply_tokens(
     models.close()
     means = np.random.default_rng(0).choice(lengths, (10_000, len(lengths))).mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5])
-    return low * len(asked), float(np.mean(lengths)) * len(asked), high * len(asked)
+    number = len(requests)
+    return low * number, float(np.mean(lengths)) * number, high * number
 
 
 if __name__ == "__main__":

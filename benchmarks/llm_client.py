@@ -1,11 +1,11 @@
-"""How much of the time that a server needs is lost in the client, and what a call costs by itself.
+"""Measure the overhead of our model client: on a server's latency, and in processor time per call.
 
     python benchmarks/llm_client.py
 
-Starts the tests' fake server in a process of its own. First many calls at `--latency` with
-`--concurrency` requests in flight, against the ideal time calls × latency / concurrency; then calls
-one after the other with no latency, side by side with the same requests made by the bare `openai`
-package. Recording is on throughout. Prints seconds, ratios, and milliseconds of processor time.
+Starts the tests' fake server in a separate process. First, many calls at `--latency` with
+`--concurrency` requests in flight, compared with the ideal time calls × latency / concurrency; then
+sequential calls without latency, alternating with the same requests by the bare `openai` package.
+Recording is always on. Prints seconds, ratios, and milliseconds of processor time.
 """
 
 from __future__ import annotations
@@ -38,23 +38,24 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--latency", type=float, default=0.2)
     parser.add_argument("--concurrency", type=int, default=64)
-    asked = parser.parse_args()
-    with serving(asked.latency) as url, tempfile.TemporaryDirectory() as place:
-        client = made(url, asked.concurrency, Path(place))
+    arguments = parser.parse_args()
+    with serving(arguments.latency) as url, tempfile.TemporaryDirectory() as folder:
+        client = new_client(url, arguments.concurrency, Path(folder))
         ask(client, "hello")
         cpu, started = time.process_time(), time.perf_counter()
-        with ThreadPoolExecutor(asked.concurrency) as pool:
-            list(pool.map(lambda number: ask(client, f"question {number}"), range(asked.calls)))
+        with ThreadPoolExecutor(arguments.concurrency) as pool:
+            list(pool.map(lambda number: ask(client, f"question {number}"), range(arguments.calls)))
         took, busy = time.perf_counter() - started, time.process_time() - cpu
-        ideal = asked.calls * asked.latency / asked.concurrency
+        ideal = arguments.calls * arguments.latency / arguments.concurrency
         print(
-            f"{asked.calls} calls of {asked.latency:g} s, {asked.concurrency} at a time: "
-            f"{took:.2f} s, ideal {ideal:.2f} s, ratio {took / ideal:.3f}; "
-            f"processor time {1000 * busy / asked.calls:.2f} ms a call"
+            f"{arguments.calls} calls of {arguments.latency:g} s, "
+            f"{arguments.concurrency} at a time: {took:.2f} s, "
+            f"ideal {ideal:.2f} s, ratio {took / ideal:.3f}; "
+            f"processor time {1000 * busy / arguments.calls:.2f} ms a call"
         )
         client.close()
-    with serving(0.0) as url, tempfile.TemporaryDirectory() as place:
-        client = made(url, 1, Path(place))
+    with serving(0.0) as url, tempfile.TemporaryDirectory() as folder:
+        client = new_client(url, 1, Path(folder))
         ours, bare = alternately(lambda text: ask(client, text), bare_call(url), 50, 10)
         print(
             f"processor time a call, one at a time: client {ours:.2f} ms, bare openai package "
@@ -64,12 +65,12 @@ def main() -> None:
 
 
 def ask(client: Client, text: str) -> None:
-    """One call that has not been made before."""
+    """Send one request, which must be new."""
     client.model("m").complete([Message("user", text)], max_tokens=50)
 
 
 def bare_call(url: str) -> Callable[[str], None]:
-    """The same request by the package alone: no recording, limiter, meter or lookup."""
+    """Return a function that sends the same request with the bare package."""
     import openai
 
     package = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
@@ -85,7 +86,7 @@ def bare_call(url: str) -> Callable[[str], None]:
 def alternately(
     first: Callable[[str], None], second: Callable[[str], None], size: int, rounds: int
 ) -> tuple[float, float]:
-    """Milliseconds of processor time a call of each, the medians of alternating rounds."""
+    """Return the milliseconds of processor time per call of each, medians of alternating rounds."""
     spent: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):
         for which, call in enumerate((first, second)):
@@ -97,24 +98,24 @@ def alternately(
     return sorted(spent[0])[rounds // 2], sorted(spent[1])[rounds // 2]
 
 
-def made(url: str, concurrency: int, place: Path) -> Client:
-    """A client that records into `place`; what the server can do is known already."""
-    known = CapabilityStore()
-    known.put("m", Capabilities())
+def new_client(url: str, concurrency: int, folder: Path) -> Client:
+    """Return a client that records below `folder`, with the server's capabilities preset."""
+    store = CapabilityStore()
+    store.put("m", Capabilities())
     return Client(
         ClientSetup(
             service=Service(Connection(url), connections=concurrency),
-            recording=Recording(place / "llm.jsonl"),
+            recording=Recording(folder / "llm.jsonl"),
             meter=Meter(CostLimits(), load_prices()),
             limiter=ConcurrencyLimiter(concurrency),
-            capabilities=known,
+            capabilities=store,
         )
     )
 
 
 @contextmanager
 def serving(latency: float) -> Iterator[str]:
-    """The base URL of a fake server in a process of its own."""
+    """Run a fake server in a separate process and yield its base URL."""
     command = [sys.executable, "-m", "tests.llm.server", "--latency", str(latency)]
     root = Path(__file__).resolve().parent.parent
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)  # noqa: S603

@@ -1,10 +1,10 @@
-"""How long a recall takes once the query is embedded, against embedding the query.
+"""Compare the time of a retrieval, with the query embedded already, to that of embedding it.
 
     python benchmarks/retrieval.py --memory .ldm/memory --env alfworld
 
-Draws states from the memory itself, embeds them once, then times `Memory.retrieve` alone (every
-text is remembered by the embedder) and, side by side, embedding one new text. Prints medians and
-95th percentiles in milliseconds, and the ratio.
+Samples states from the memory itself, embeds them once, then times `Memory.retrieve` alone (the
+embedder caches every text) and, for comparison, embedding one new text. Prints medians and 95th
+percentiles in milliseconds, and the ratio.
 """
 
 from __future__ import annotations

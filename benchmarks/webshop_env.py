@@ -1,12 +1,12 @@
-"""WebShop's speed: steps a second against the official environment, and large catalogues.
+"""Measure WebShop's speed: steps per second against the official environment, large catalogues.
 
     python benchmarks/webshop_env.py steps ../shared/data/webshop
     python benchmarks/webshop_env.py catalogue --products 1000000
 
 `steps` replays the golden sessions of the 1,000 products and compares with the official figures
 recorded beside them (on another run of the same kind of machine: golden/timings_webshop.json).
-`catalogue` writes that many synthetic products as official files, makes the catalogue, opens it
-again in a fresh process and searches it there.
+`catalogue` writes that many synthetic products as official files, compiles the catalogue, opens it
+again in a new process and searches it there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHUNK = 2_000
 
 
 def main() -> None:
-    """Run the command asked for."""
+    """Run the command of the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     steps = commands.add_parser("steps")
@@ -50,24 +50,24 @@ def main() -> None:
     catalogue = commands.add_parser("catalogue")
     catalogue.add_argument("--products", type=int, default=100_000)
     catalogue.add_argument("--folder", type=Path, help="keep the files here; default: temporary")
-    opened = commands.add_parser("open", help="what catalogue runs in a fresh process")
-    opened.add_argument("folder", type=Path)
-    asked = parser.parse_args()
-    if asked.command == "steps":
-        measure_steps(asked.data)
-    elif asked.command == "open":
-        measure_open(asked.folder)
+    reopen = commands.add_parser("open", help="the part of catalogue that runs in a new process")
+    reopen.add_argument("folder", type=Path)
+    arguments = parser.parse_args()
+    if arguments.command == "steps":
+        measure_steps(arguments.data)
+    elif arguments.command == "open":
+        measure_open(arguments.folder)
     else:
-        folder = asked.folder or Path(tempfile.mkdtemp(prefix="webshop-"))
+        folder = arguments.folder or Path(tempfile.mkdtemp(prefix="webshop-"))
         try:
-            measure_catalogue(folder, asked.products)
+            measure_catalogue(folder, arguments.products)
         finally:
-            if asked.folder is None:
+            if arguments.folder is None:
                 shutil.rmtree(folder)
 
 
 def measure_steps(data: Path) -> None:
-    """Steps a second over all golden sessions; each round answers its searches anew."""
+    """Print the steps per second over all golden sessions; search results are not reused."""
     golden = data / "golden"
     sessions = [json.loads(line) for line in (golden / "episodes.jsonl").open()]
     official = json.loads((golden / "timings_webshop.json").read_text())
@@ -96,7 +96,7 @@ def measure_steps(data: Path) -> None:
 
 
 def replay(env: WebShop, sessions: Sequence[dict[str, Any]]) -> tuple[int, float, float, float]:
-    """(steps, wall and processor seconds in them, mean seconds of a reset).
+    """Return (steps, their wall and processor seconds, mean seconds of a reset).
 
     A session ends with its purchase.
     """
@@ -104,7 +104,7 @@ def replay(env: WebShop, sessions: Sequence[dict[str, Any]]) -> tuple[int, float
     for session in sessions:
         goal = session["goal_index"]
         split = next(s for s, (a, b) in OFFICIAL_SPLITS.items() if a <= goal < (b or sys.maxsize))
-        begun = time.perf_counter()
+        reset_start = time.perf_counter()
         env.reset(Task(f"{split}/{goal}", "webshop", split, "", "buy"))
         start, cpu = time.perf_counter(), time.process_time()
         for step in session["steps"]:
@@ -113,12 +113,12 @@ def replay(env: WebShop, sessions: Sequence[dict[str, Any]]) -> tuple[int, float
                 break
         wall += time.perf_counter() - start
         processor += time.process_time() - cpu
-        resets += start - begun
+        resets += start - reset_start
     return number, wall, processor, resets / len(sessions)
 
 
 def fork(env: WebShop, times: int = 10_000) -> float:
-    """Seconds of one fork."""
+    """Return the seconds that one fork takes."""
     start = time.perf_counter()
     for _ in range(times):
         env.fork()
@@ -126,7 +126,7 @@ def fork(env: WebShop, times: int = 10_000) -> float:
 
 
 def measure_catalogue(folder: Path, products: int) -> None:
-    """Write, make, open and search a catalogue of synthetic products."""
+    """Write, compile, open and search a catalogue of synthetic products."""
     start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "items_shuffle.json").exists():
@@ -139,7 +139,7 @@ def measure_catalogue(folder: Path, products: int) -> None:
     open_catalogue(Files.find(folder, human=False), Settings(), cache=folder / "cache")
     size = sum(path.stat().st_size for path in (folder / "cache").rglob("*") if path.is_file())
     print(
-        f"made in {since(start)} with at most {peak():.2f} GiB of memory; "
+        f"compiled in {since(start)} with at most {peak():.2f} GiB of memory; "
         f"{size / 1e9:.2f} GB on disk",
         flush=True,
     )
@@ -147,7 +147,7 @@ def measure_catalogue(folder: Path, products: int) -> None:
 
 
 def measure_open(folder: Path) -> None:
-    """Load time, memory, searches a second."""
+    """Print the load time, the memory and the searches per second."""
     start = time.perf_counter()
     catalogue = open_catalogue(Files.find(folder, human=False), Settings(), cache=folder / "cache")
     print(f"opened in {since(start)}, {len(catalogue)} products, {len(catalogue.goals)} goals")
@@ -169,12 +169,12 @@ def measure_open(folder: Path) -> None:
 
 
 def spread(goals: Goals) -> list[Goal]:
-    """SEARCHES goals from all over."""
+    """Return SEARCHES goals, evenly spread."""
     return [goals[len(goals) * i // SEARCHES] for i in range(SEARCHES)]
 
 
 def write_products(folder: Path, number: int) -> None:
-    """Synthetic products of the official files' size: some 110 indexed words, with Zipf's law."""
+    """Write synthetic products of realistic size: about 110 indexed words, by Zipf's law."""
     rng = np.random.default_rng(0)
     letters = np.array(list("abcdefghijklmnoprstuvw"))
     words = ["".join(rng.choice(letters, size)) for size in rng.integers(4, 10, VOCABULARY)]
@@ -187,27 +187,27 @@ def write_products(folder: Path, number: int) -> None:
         items.write("[")
         attributes.write("{")
         for first in range(0, number, CHUNK):
-            drawn = np.searchsorted(edges, rng.random((CHUNK, 120)))
+            ranks = np.searchsorted(edges, rng.random((CHUNK, 120)))
             for i in range(first, min(first + CHUNK, number)):
-                text = [words[min(w, VOCABULARY - 1)] for w in drawn[i - first]]
+                text = [words[min(w, VOCABULARY - 1)] for w in ranks[i - first]]
                 asin = f"B{i:09d}"
                 comma = "," if i else ""
                 items.write(comma + json.dumps(product(asin, i, text)))
-                told = {
+                annotations = {
                     "attributes": [" ".join(text[:2]), " ".join(text[2:4])],
                     "instruction": f"Find me {' '.join(text[:4])} {' '.join(text[12:15])}",
                     "instruction_attributes": [" ".join(text[:2])],
                 }
                 # As in the official data, two products in five have instructions.
                 attributes.write(
-                    comma + json.dumps(asin) + ":" + json.dumps(told if i % 5 < 2 else {})
+                    comma + json.dumps(asin) + ":" + json.dumps(annotations if i % 5 < 2 else {})
                 )
         items.write("]")
         attributes.write("}")
 
 
 def product(asin: str, number: int, text: list[str]) -> dict[str, object]:
-    """A raw product of some words."""
+    """Return a raw product with a text of these words."""
     sizes = [{"value": size, "image": None} for size in ("small", "medium", "large")]
     colors = [{"value": text[i], "image": None} for i in range(20, 20 + number % 4)]
     return {
@@ -225,12 +225,12 @@ def product(asin: str, number: int, text: list[str]) -> dict[str, object]:
 
 
 def since(start: float) -> str:
-    """The time since `start`, for reading."""
+    """Return the time since `start`, as text."""
     return f"{time.perf_counter() - start:.2f} s"
 
 
 def peak() -> float:
-    """The most memory that this process has had, in GiB, with what was read of mapped files."""
+    """Return this process's peak memory in GiB, including pages of mapped files."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 2**20

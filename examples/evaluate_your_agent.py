@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import ldm
 
@@ -35,7 +35,7 @@ class Imitator:
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ("memory",)
     paper: ClassVar[str] = "an example"
-    Options = ImitatorOptions
+    Options: ClassVar[type[Any]] = ImitatorOptions
 
     def __init__(self, options: ImitatorOptions, resources: ldm.Resources) -> None:
         assert resources.memory is not None  # `needs` says so

@@ -1,10 +1,10 @@
-"""Play games in both engines at once and compare every text, list and end; print the figures.
+"""Play games in both engines in parallel, compare all texts, command lists and ends; print totals.
 
     python scripts/lockstep_alfworld.py ../shared/data/alfworld --log lockstep.jsonl [--workers 2]
 
-Each game is played with a shortest solution, then with random walks; a game takes some 5 seconds,
-nearly all of them the official engine's, though it remembers what it has parsed. The log gets a
-line a game; started again with the same log, the script goes on. Exit status 1 if anything differs.
+Each game is played with a shortest solution, then with random walks; a game takes about 5 seconds,
+nearly all of them in the official engine, although its parses are cached. The log gets one line per
+game; the script resumes if started again with the same log. Exit status 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("data", help="the folder with json_2.1.1, or own for our own games")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--games", type=int, default=0, help="only so many, evenly spread; 0: all")
+    parser.add_argument(
+        "--games", type=int, default=0, help="number of games, evenly spread; 0: all"
+    )
     parser.add_argument("--walks", type=int, default=3)
     parser.add_argument("--length", type=int, default=60, help="steps of a walk")
     parser.add_argument("--seed", type=int, default=0)
@@ -45,9 +47,9 @@ def main() -> None:
         games = games[:: max(1, len(games) // arguments.games)][: arguments.games]
     setting = {name: getattr(arguments, name) for name in ("walks", "length", "seed")}
     tallies = dict(read_log(arguments.log, setting))
-    began = time.perf_counter()
+    start = time.perf_counter()
     play = EngineComparison(arguments.walks, arguments.length, arguments.seed).play
-    # In no particular order, so that a run that is cut short is a fair sample.
+    # In an arbitrary order, so that an interrupted run is a fair sample.
     remaining = sorted((g for g in games if g.digest not in tallies), key=lambda game: game.digest)
     pool = Parallel(n_jobs=arguments.workers, return_as="generator_unordered")
     for game, tally in pool(delayed(lambda game: (game, play(game)))(game) for game in remaining):
@@ -60,14 +62,14 @@ def main() -> None:
     print(
         f"games {len(games)}, solved {tally.solved}, steps {tally.steps} "
         f"(invalid {tally.invalid}), differences {len(tally.differences)}, "
-        f"{time.perf_counter() - began:.0f} s"
+        f"{time.perf_counter() - start:.0f} s"
     )
     print("\n".join(tally.differences[:20]))
     sys.exit(bool(tally.differences))
 
 
 def read_log(log: Path | None, setting: dict[str, int]) -> Iterator[tuple[str, Tally]]:
-    """Yield digest and tally of the finished games of a log that were played with this setting."""
+    """Yield (digest, tally) of each game in a log that was played with this setting."""
     if log is None or not log.exists():
         return
     for line in log.read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""Make our own ALFWorld households and the expert's episodes in them; the same bytes every time.
+"""Generate our own ALFWorld households and the expert's episodes (reproducible to the byte).
 
     python scripts/make_alfworld.py
 

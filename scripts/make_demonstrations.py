@@ -1,4 +1,4 @@
-"""Make the demonstrations for prompts from our own recorded episodes; the same bytes every time.
+"""Generate the demonstrations for prompts from our recorded episodes (reproducible to the byte).
 
     python scripts/make_demonstrations.py
 

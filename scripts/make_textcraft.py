@@ -1,4 +1,4 @@
-"""Make the expert's TextCraft episodes; the same bytes every time.
+"""Generate the expert's TextCraft episodes (reproducible to the byte).
 
     python scripts/make_textcraft.py
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def replay(env: TextCraft, episode: Trajectory) -> None:
-    """Play an episode again; exit where an answer differs."""
+    """Play an episode again; exit if an answer differs."""
     answers = [env.reset(episode.task).observation]
     answers += [env.step(step.action).observation for step in episode.steps]
     if answers != [episode.opening, *(step.observation for step in episode.steps)]:

@@ -1,10 +1,10 @@
-"""Make our own WebShop catalogue and the expert's sessions in it; the same bytes every time.
+"""Generate our own WebShop catalogue and the expert's sessions in it (reproducible to the byte).
 
     python scripts/make_webshop.py
 
-Writes the files of ldm/envs/webshop/demo in the official form, with the nouns of each title (that
-needs ldm-memory[webshop]), and data/trajectories/webshop/demo_train.jsonl.gz. Every session is
-replayed.
+Writes the files of ldm/envs/webshop/demo in the official format, with the nouns of each title
+(which needs ldm-memory[webshop]), and data/trajectories/webshop/demo_train.jsonl.gz. Every session
+is replayed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ROOT = Path(__file__).resolve().parent.parent
 TRAJECTORIES = ROOT / "data" / "trajectories" / "webshop"
 SEED = 2312_08402
 SESSIONS = 100
-#: Sessions that earned less are left out: people with experience rarely buy so badly.
+#: Sessions with a lower score are left out, as experienced people rarely buy so badly.
 LEAST_SCORE = 0.5
 
 
 def main() -> None:
-    """Write the catalogue, then sessions on one goal each of products of the training split."""
+    """Write the catalogue, then one session for each of some products of the training split."""
     shop = generate(seed=SEED)
     with TemporaryDirectory() as temporary:
         write(shop, Path(temporary))
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def write(shop: Shop, folder: Path) -> None:
-    """Write the files of a shop, each all or nothing."""
+    """Write the files of a shop, each atomically."""
     folder.mkdir(exist_ok=True)
     for name, content in files(shop).items():
         temporary = folder / f".{name}.tmp"
@@ -73,7 +73,7 @@ def write(shop: Shop, folder: Path) -> None:
 
 
 def session_tasks(env: WebShop) -> list[Task]:
-    """Return a goal of each training product, in a seeded order; some more than needed."""
+    """Return one goal per training product, in a seeded order; a few more than needed."""
     tasks = list(env.tasks("demo_train"))
     random.Random(stable_seed("sessions", SEED)).shuffle(tasks)
     by_product = {task.source: task for task in reversed(tasks)}
@@ -81,7 +81,7 @@ def session_tasks(env: WebShop) -> list[Task]:
 
 
 def replay(env: WebShop, session: Trajectory) -> None:
-    """Play a session again; exit where anything differs."""
+    """Play a session again; exit if anything differs."""
     opening = env.reset(session.task).observation
     if opening != session.opening:
         sys.exit(f"{session.task.id} opens differently")
@@ -89,7 +89,7 @@ def replay(env: WebShop, session: Trajectory) -> None:
         time_step = env.step(step.action)
         observation = "" if time_step.done else time_step.observation
         if (observation, time_step.reward) != (step.observation, step.reward):
-            sys.exit(f"{session.task.id}: {step.action} leads elsewhere")
+            sys.exit(f"{session.task.id}: {step.action} has another result")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from tools.alfworld.replay import replay_official_games
 
 
 def episodes(file: Path) -> list[Trajectory]:
-    """Return the episodes of a file; problems end the script."""
+    """Return the episodes of a file; exit if one is invalid."""
     trajectories = []
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
         parsed = parse(json.loads(line), str(file), number)
@@ -48,7 +48,7 @@ def start_some(options: ALFWorldOptions, tasks: Sequence[Task]) -> list[str]:
             failures.append(f"{task.id}: {error}")
             continue
         if not opening.endswith(f"\nYour task is to: {task.goal}"):
-            failures.append(f"{task.id}: strange opening {opening!r}")
+            failures.append(f"{task.id}: unexpected opening {opening!r}")
     env.close()
     return failures
 
@@ -58,21 +58,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("data", help="the folder with json_2.1.1 and replay_episodes.jsonl")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--episodes", type=int, default=0, help="only so many; 0: all")
+    parser.add_argument("--episodes", type=int, default=0, help="number of episodes; 0: all")
     parser.add_argument("--games", action="store_true", help="also start every game of the data")
     parser.add_argument("--engine", choices=("fast", "official"), default="fast")
     arguments = parser.parse_args()
     options = ALFWorldOptions(data=arguments.data, engine=arguments.engine)
     pool = Parallel(n_jobs=arguments.workers)
 
-    began = time.perf_counter()
+    start = time.perf_counter()
     recorded = episodes(Path(arguments.data) / "replay_episodes.jsonl")
     recorded = recorded[: arguments.episodes or None]
     shares = [recorded[i :: arguments.workers] for i in range(arguments.workers)]
     answers = pool(delayed(replay_official_games)(options, share) for share in shares)
     differences = list(chain.from_iterable(answers))
     steps = sum(len(trajectory.steps) for trajectory in recorded)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     print(
         f"episodes {len(recorded)}, steps {steps}, differences {len(differences)}, {seconds:.0f} s"
     )
@@ -80,12 +80,12 @@ def main() -> None:
         print(difference)
     failures: list[str] = []
     if arguments.games:
-        began = time.perf_counter()
+        start = time.perf_counter()
         env = ALFWorld(options)
         tasks = [*env.tasks("train"), *env.tasks("valid_seen")]
         games = [tasks[i :: arguments.workers] for i in range(arguments.workers)]
         failures = list(chain.from_iterable(pool(delayed(start_some)(options, s) for s in games)))
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start
         print(f"games {len(tasks)}, started {len(tasks) - len(failures)}, {seconds:.0f} s")
         print("\n".join(failures[:20]))
     sys.exit(bool(differences or failures))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -16,6 +18,20 @@ import pytest
 from ldm import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
+USER_SCRIPT = """\
+import ldm
+reveal_type(ldm.build_memory())
+reveal_type(ldm.Memory.open(".ldm/memory", "webshop"))
+reveal_type(report := ldm.evaluate(ldm.EvaluationSpec("webshop", limit=6)))
+reveal_type(report.summary.overall.success_rate)
+"""
+#: These packages are typed, but take minutes to read.
+USER_SETTINGS = """\
+[mypy]
+strict = true
+[mypy-sentence_transformers.*,torch.*,transformers.*]
+follow_imports = skip
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +67,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def clean_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    """The variables of a user who has configured nothing."""
+    settings = ("PYTHONPATH", "ALFWORLD_DATA", "WEBSHOP_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+    return {name: value for name, value in os.environ.items() if name not in settings}
 
 
 def test_the_wheel_runs(installed: Path, tmp_path: Path) -> None:
@@ -78,6 +96,57 @@ def test_the_wheel_prints_the_published_schemas(installed: Path, tmp_path: Path)
     assert done.stdout == (ROOT / "docs" / "schemas" / "trajectory.json").read_text()
 
 
+@pytest.mark.slow
+def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
+    installed: Path, tmp_path: Path
+) -> None:
+    def ldm(*args: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [installed / "ldm", *args],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=clean_environment(),
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    built = ldm("build-memory", "--env", "webshop")
+    assert f"the shipped expert episodes are taken, in {installed.parent}" in built.stderr
+    assert "100 trajectories added as generation 0" in built.stdout
+    refined = ldm("refine", "--env", "webshop", "--tasks", "4")
+    assert "using the shipped split demo_train" in refined.stderr
+    assert "Generation 1: " in refined.stdout
+    report = json.loads(ldm("eval", "--limit", "6", "--json").stdout)
+    assert (report["env"], report["split"]) == ("webshop", "demo_test")
+    assert (report["episodes"], report["errors"]) == (6, 0)
+
+
+@pytest.mark.slow
+def test_a_users_strict_mypy_knows_the_types_of_the_public_names(
+    installed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "user.py").write_text(USER_SCRIPT)
+    (tmp_path / "mypy.ini").write_text(USER_SETTINGS)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--python-executable", installed / "python", "user.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean_environment(),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout
+    types = re.findall(r'Revealed type is "(.*)"', done.stdout)
+    assert types == [
+        "list[ldm.memory.building.BuildResult]",
+        "ldm.memory.Memory",
+        "ldm.eval.report.Report",
+        "float | None",
+    ]
+
+
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
     listed = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "ldm"], capture_output=True, text=True, check=False
@@ -86,6 +155,9 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path)
         pytest.skip("this is not a git checkout")
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("ldm/")}
     assert set(listed.stdout.split()) <= packed
+    shipped = {name for name in packed if name.startswith("ldm/trajectories/")}
+    episodes = (ROOT / "data" / "trajectories").glob("*/*.jsonl*")
+    assert {path.name for path in episodes} == {Path(name).name for name in shipped}
     assert "ldm/py.typed" in packed
     assert not [name for name in packed if "__pycache__" in name or name.startswith("ldm/tests")]
 

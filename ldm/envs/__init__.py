@@ -16,13 +16,13 @@ GROUP = "ldm.envs"
 
 
 class EnvironmentClass(Protocol):
-    """What a registered environment class offers beside `Environment` itself.
+    """What a registered environment class offers in addition to `Environment` itself.
 
     Options: a frozen dataclass of settings (`--set env.field=value`), picklable, all with defaults.
-    default_split: the split that `ldm eval` uses where none is named.
-    train_splits: those that `ldm refine` may explore; the first where none is named.
-    It may also say its `paper` and what it `needs`, in words, for `ldm envs`; have its `card` as an
-    attribute of the class; and tell its data, splits and packages in `metadata`
+    default_split: the split that `ldm eval` uses by default.
+    train_splits: those that `ldm refine` may explore; the first is the default.
+    Optional class attributes: `paper` and `needs`, texts that `ldm envs` prints; `card`, where it
+    does not depend on the options; and `metadata`, which describes data, splits and packages
     (`ldm.envs.metadata.Metadata`).
     """
 
@@ -34,7 +34,7 @@ class EnvironmentClass(Protocol):
 
 
 def load_env(name: str) -> EnvironmentClass:
-    """Return the environment class called `name`: built in, announced, or module:Class."""
+    """Return the environment class called `name`: built in, an entry point, or module:Class."""
     env: EnvironmentClass = registry.load(name, ENVS, GROUP, "environment")
     return env
 

@@ -1,4 +1,4 @@
-"""Fetching published data: downloads that resume and are checked, archives unpacked safely."""
+"""Download published data: resume, verify the checksum, unpack archives safely."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from urllib.parse import urlsplit
 
 from ldm.errors import LdmError
 
-#: Called with what is being done, how much of it is done, and how much there is (0: unknown).
+#: Called with the activity, the amount done so far, and the total amount (0: unknown).
 Progress = Callable[[str, int, int], None]
 
 _CHUNK = 1 << 18
 _ATTEMPTS = 3
 _TIMEOUT = 60.0
-_AGAIN = "Run the same command again: it goes on where it stopped."
+_AGAIN = "Run the same command again: it continues where it stopped."
 
 
 class _Interrupted(Exception):
-    """The connection broke off before the end."""
+    """The connection was interrupted before the end."""
 
 
 def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None = None) -> str:
-    """Download `url` to `file`; return the SHA-256 of what came, in hexadecimal.
+    """Download `url` to `file` and return the SHA-256 of the content, in hexadecimal.
 
-    What has arrived is kept in `<file>.part`, and a later call asks only for the rest, unless the
-    server's copy has changed since. With `sha256` a different content is refused. A `file` that is
-    there already is not fetched again, only checked. Raises LdmError; `file` is whole or absent.
+    The bytes received so far stay in `<file>.part`, and a later call requests only the rest, unless
+    the server's copy has changed since. With `sha256`, any other content is rejected. An existing
+    `file` is not downloaded again, only checked. Raise LdmError on failure; `file` is then either
+    complete or absent.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise LdmError(
@@ -59,17 +60,17 @@ def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None =
 
 
 def unpack(archive: Path, destination: Path, *, progress: Progress | None = None) -> int:
-    """Extract a zip archive below `destination`; return the number of files.
+    """Extract a zip archive below `destination` and return the number of files.
 
-    Every file is written beside its place and renamed, so none is ever half-written. Raises
-    LdmError where the archive is damaged or a member would land outside of `destination`.
+    Every file is written under a temporary name and then renamed, so none is ever incomplete.
+    Raise LdmError if the archive is damaged or a member would be written outside `destination`.
     """
     try:
-        with zipfile.ZipFile(archive) as opened:
-            members = [member for member in opened.infolist() if not member.is_dir()]
+        with zipfile.ZipFile(archive) as zip_file:
+            members = [member for member in zip_file.infolist() if not member.is_dir()]
             targets = [_target(member, destination, archive) for member in members]
             for count, (member, target) in enumerate(zip(members, targets, strict=True), start=1):
-                _extract(opened, member, target)
+                _extract(zip_file, member, target)
                 if progress:
                     progress("unpacking", count, len(members))
             return len(members)
@@ -97,53 +98,53 @@ def _fetch_part(url: str, part: Path, progress: Progress | None) -> None:
                 ConnectionError) as error:  # fmt: skip
             if attempt == _ATTEMPTS:
                 reason = getattr(error, "reason", error)
-                have = part.stat().st_size if part.exists() else 0
+                received = part.stat().st_size if part.exists() else 0
                 raise LdmError(
-                    f"The download of {url} broke off after {have} bytes: {reason}.", _AGAIN
+                    f"The download of {url} stopped after {received} bytes: {reason}.", _AGAIN
                 ) from error
 
 
 def _request(url: str, part: Path, progress: Progress | None) -> None:
-    """Append the rest of the answer to `part`, or start over where the server does not resume."""
-    have = part.stat().st_size if part.exists() else 0
+    """Append the rest of the response to `part`; start over if the server cannot resume."""
+    received = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "ldm"}
-    if have:
-        headers["Range"] = f"bytes={have}-"
+    if received:
+        headers["Range"] = f"bytes={received}-"
         if _tag_file(part).exists():
             headers["If-Range"] = _tag_file(part).read_text(encoding="latin-1")
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - scheme checked by fetch
     try:
-        answer = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310
     except urllib.error.HTTPError as error:
-        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not have:
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not received:
             raise
         whole = (error.headers.get("Content-Range") or "").rpartition("/")[2]
-        if whole != str(have):
+        if whole != str(received):
             part.unlink()
-            raise _Interrupted("the server's file is shorter than what had arrived") from error
+            raise _Interrupted("the server's file is shorter than the part received") from error
         return
-    with answer:
-        resumed = answer.status == http.HTTPStatus.PARTIAL_CONTENT
+    with response:
+        resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
         if not resumed:
-            have = 0
-        tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+            received = 0
+        tag = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
         _remember_tag(part, tag)
         with part.open("ab" if resumed else "wb") as file:
-            _copy(answer, file, have, progress)
+            _copy(response, file, received, progress)
 
 
 def _copy(
-    answer: http.client.HTTPResponse, file: IO[bytes], have: int, progress: Progress | None
+    response: http.client.HTTPResponse, file: IO[bytes], received: int, progress: Progress | None
 ) -> None:
-    length = answer.headers.get("Content-Length")
-    total = have + int(length) if length else 0
-    while chunk := answer.read1(_CHUNK):
+    length = response.headers.get("Content-Length")
+    total = received + int(length) if length else 0
+    while chunk := response.read1(_CHUNK):
         file.write(chunk)
-        have += len(chunk)
+        received += len(chunk)
         if progress:
-            progress("downloading", have, total)
-    if total and have < total:
-        raise _Interrupted(f"{total - have} bytes are missing")
+            progress("downloading", received, total)
+    if total and received < total:
+        raise _Interrupted(f"{total - received} bytes are missing")
 
 
 def _tag_file(part: Path) -> Path:
@@ -158,35 +159,35 @@ def _remember_tag(part: Path, tag: str) -> None:
 
 
 def _check(file: Path, sha256: str, url: str) -> str:
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if sha256 and digest != sha256.strip().lower():
         file.unlink()
         _tag_file(file).unlink(missing_ok=True)
         raise LdmError(
-            f"What came from {url} has the SHA-256 {digest}, not {sha256}; it was removed.",
+            f"The file from {url} has the SHA-256 {digest}, not {sha256}; it was removed.",
             "Check the expected checksum, or download again.",
         )
     return digest
 
 
 def _target(member: zipfile.ZipInfo, destination: Path, archive: Path) -> Path:
-    """Return where a member goes. Raises LdmError for a link or a place outside."""
+    """Return the path of a member; raise LdmError for a link or a path outside `destination`."""
     name = PurePosixPath(member.filename.replace("\\", "/"))
     outside = name.is_absolute() or ".." in name.parts or ":" in (name.parts or ("",))[0]
     if outside or stat.S_ISLNK(member.external_attr >> 16):
         raise LdmError(
-            f"{archive} has the member {member.filename!r}, which lands outside of {destination}.",
+            f"{archive} has the member {member.filename!r}, which is outside {destination}.",
             "Nothing was unpacked. Use an archive that you trust.",
         )
     return destination.joinpath(*name.parts)
 
 
-def _extract(opened: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
+def _extract(zip_file: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with opened.open(member) as source, temporary.open("wb") as file:
+        with zip_file.open(member) as source, temporary.open("wb") as file:
             shutil.copyfileobj(source, file)
         temporary.replace(target)
     finally:

@@ -1,4 +1,4 @@
-"""Helpers of all importers: read a line as JSON, and name the field that does not fit."""
+"""Helpers for all importers: parse a line as JSON, and report the field that is invalid."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ldm.records import Problem
 
 
 class FieldError(Exception):
-    """A field that does not have the type or the value that its format demands.
+    """A field whose type or value its format does not allow.
 
-    field: its path within the line, as "goal" or "steps.3.action".
+    field: its path within the line, such as "goal" or "steps.3.action".
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -31,7 +31,7 @@ def line_object(text: str, file: str, number: int) -> Mapping[str, Any] | Proble
 
 
 def text_in(line: Mapping[str, Any], name: str, path: str = "") -> str:
-    """Return the text in field `name`; raise FieldError where it is missing, blank or no text.
+    """Return the text in field `name`; raise FieldError if it is missing, blank or not a text.
 
     path: how the error names the field; "" for `name`.
     """
@@ -42,7 +42,7 @@ def text_in(line: Mapping[str, Any], name: str, path: str = "") -> str:
 
 
 def number_in(line: Mapping[str, Any], name: str) -> float:
-    """Return the finite number in field `name`; raise FieldError where there is none."""
+    """Return the finite number in field `name`; raise FieldError if there is none."""
     value = line.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         raise FieldError(name, "missing or not a number")

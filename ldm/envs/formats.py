@@ -1,6 +1,6 @@
-"""Files of trajectories in our own schema and in others' formats, told apart by their lines.
+"""Read trajectory files in our own schema and in external formats, detected from their lines.
 
-Which formats of others there are, the environments say (`ldm.envs.metadata.Metadata.formats`).
+Each environment declares its external formats (`ldm.envs.metadata.Metadata.formats`).
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ from ldm.types import Trajectory
 #: Our own schema.
 OWN = "ldm"
 SUFFIXES = (".jsonl", ".jsonl.gz")
-#: Bad records that are named before the rest is only counted.
-NAMED = 20
+#: Invalid records that are reported one by one; the rest are only counted.
+MAX_REPORTED = 20
 
 #: (line number from 1, its text)
 Line = tuple[int, str]
 
 
 class Format(Protocol):
-    """What the module of a format offers: `detect`, and `scan` of a file.
+    """The functions of a format's module: `detect`, and `scan` for a whole file.
 
-    A module whose trajectories are lines offers `parse` in place of `scan`.
+    A module with one trajectory per line has `parse` instead of `scan`.
     """
 
     def detect(self, line: Mapping[str, Any]) -> bool:
-        """Return whether a JSON object is of this format."""
+        """Return whether a JSON object has this format."""
         ...
 
     def scan(
         self, lines: Iterable[Line], file: str, data: str | None
     ) -> Iterator[Trajectory | Problem]:
-        """Return the trajectories in a file's lines, and what is wrong with some.
+        """Yield the trajectories in a file's lines, and a problem for each invalid record.
 
-        data: a folder with the environment's data, where what was seen may be rebuilt from it.
+        data: a folder with the environment's data, from which observations can be rebuilt.
         """
         ...
 
 
 class LineFormat(Protocol):
-    """A format with a trajectory in each line."""
+    """A format with one trajectory per line."""
 
     def detect(self, line: Mapping[str, Any]) -> bool: ...
 
     def parse(self, line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
-        """Return the trajectory in a line, or what is wrong with it."""
+        """Return the trajectory in a line, or the problem with the line."""
         ...
 
 
 def files_below(paths: Iterable[Path]) -> list[Path]:
     """Return the JSONL files among `paths` and below them, sorted, without hidden ones.
 
-    Raises LdmError for a path that does not exist, and for a named file of another kind.
+    Raise LdmError for a path that does not exist, and for a file that is not JSONL.
     """
-    found: set[Path] = set()
+    files: set[Path] = set()
     for path in paths:
         if not path.exists():
             raise LdmError(f"{path} does not exist.", "Check the path.")
@@ -73,18 +73,18 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
             visible = (
                 p for p in below if not any(q.startswith(".") for q in p.relative_to(path).parts)
             )
-            found.update(visible)
+            files.update(visible)
         elif path.name.endswith(SUFFIXES):
-            found.add(path)
+            files.add(path)
         else:
             raise LdmError(
                 f"{path} is not a JSONL file.", f"Trajectory files end in {' or '.join(SUFFIXES)}."
             )
-    return sorted(found)
+    return sorted(files)
 
 
 def format_of(path: Path) -> str | None:
-    """Return the format of a file by its first readable line; None where it is none of ours."""
+    """Return the format of a file, detected from its first readable line; None if unknown."""
     for _, text in records.numbered_lines(path):
         try:
             line = json.loads(text)
@@ -95,7 +95,7 @@ def format_of(path: Path) -> str | None:
 
 
 def read(path: Path, name: str, data: str | None = None) -> Iterator[Trajectory | Problem]:
-    """Return every trajectory of a file in the format `name`, and problems of other lines.
+    """Yield the trajectories of a file in the format `name`, and a problem for each invalid line.
 
     data: see `Format.scan`.
     """
@@ -120,11 +120,11 @@ def read_all(
     strict: bool = False,
     data: Callable[[str], str | None] = lambda name: None,
 ) -> list[Trajectory]:
-    """Return the trajectories of all files below `paths`; bad records are named and left out.
+    """Return the trajectories of all files below `paths`; invalid records are reported and skipped.
 
-    message: takes a line for the user. name: the files' format, "" where their lines tell. data:
-    format → the data from which what was seen may be rebuilt.
-    Raises RecordError at the first bad record where `strict`.
+    message: called with each line for the user. name: the files' format, "" to detect it. data:
+    format → the data from which observations can be rebuilt.
+    Raise RecordError at the first invalid record if `strict`.
     """
     trajectories: list[Trajectory] = []
     problems: list[Problem] = []
@@ -140,7 +140,7 @@ def read_all(
                 raise RecordError(str(record), "Correct it, or leave --strict out to skip it.")
             else:
                 problems.append(record)
-    for problem in problems[:NAMED]:
+    for problem in problems[:MAX_REPORTED]:
         message(str(problem))
     if problems:
         message(f"{len(problems)} bad record(s) left out; {len(trajectories)} read.")
@@ -148,9 +148,9 @@ def read_all(
 
 
 def data_variable(name: str) -> str:
-    """Return the variable that names the data from which the format's pages can be rebuilt.
+    """Return the environment variable for the data from which a format's pages can be rebuilt.
 
-    "" where the format, or the environment that it belongs to, has none.
+    "" if the format, or the environment that it belongs to, has none.
     """
     environments, _ = registered()
     owners = (metadata_of(env) for env in environments.values())
@@ -173,7 +173,7 @@ def _load(name: str) -> Format | LineFormat:
 
 @cache
 def _modules() -> dict[str, str]:
-    """Return format → module of all registered environments, which are looked up once."""
+    """Return format → module for all registered environments, which are looked up once."""
     environments, _ = registered()
     return {
         name: module

@@ -1,7 +1,7 @@
-"""What an environment's class says about itself, so that no other module has to name it.
+"""Metadata of environment classes, so that no general module has to name an environment.
 
-A class says it in one attribute, `metadata`; one without it has the defaults. The data's module is
-imported only when the data are looked at.
+A class declares it in the attribute `metadata`; without that attribute the defaults apply. The
+module for the data is imported only when the data are read.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from ldm.envs.download import Progress
     from ldm.records import Problem
 
-#: B of LDM²: trajectories in a batch memory, where an environment does not say otherwise.
+#: B of LDM²: trajectories in a batch memory, unless an environment declares another number.
 BATCH_SIZE = 50
-#: How `Card.published` marks an option that is the environment's.
+#: Prefix in `Card.published` of options that belong to the environment.
 ENV_PREFIX = "env."
 
 
 class DataReport(Protocol):
-    """What a data folder holds."""
+    """The contents of a data folder."""
 
     @property
     def problems(self) -> tuple[Problem, ...]: ...
     def lines(self) -> Iterator[str]:
-        """Yield the report in words."""
+        """Yield the report as lines of text."""
         ...
 
     def as_json(self) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class DataReport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A download. compared: whether a checksum was expected. file: "" where there is only one."""
+    """A download. compared: whether a checksum was expected. file: "" if there is only one."""
 
     sha256: str
     compared: bool
@@ -54,12 +54,12 @@ class Fetched:
 class DataSource:
     """The published data of an environment.
 
-    module: dotted name of the module that knows them. It has `check`; it may have `fetch` and
-    `summary`; they take and return what the methods here do.
-    variable: environment variable that names the folder, which becomes the environment's option
-    `data`; "" where no folder is needed, and `check` then takes None as well.
-    holds: what the folder holds, for messages. remedy: what to do where the folder is not known.
-    sizes: what `fetch` can be asked for, the default first.
+    module: dotted name of the module that reads them. It has `check` and may have `fetch` and
+    `summary`, with the parameters and results of the methods here.
+    variable: environment variable for the folder, which becomes the environment's option `data`;
+    "" if no folder is needed, in which case `check` also accepts None.
+    holds: the contents of the folder, for messages. remedy: what to do if the folder is not set.
+    sizes: the values that `fetch` accepts for `size`, the default first.
     """
 
     module: str
@@ -69,12 +69,12 @@ class DataSource:
     sizes: tuple[str, ...] = ()
 
     def check(self, path: Path | None) -> DataReport:
-        """Read all data at `path`. Raises LdmError where they are not there."""
+        """Read all data at `path`; raise LdmError if they are missing."""
         report: DataReport = self._module.check(path)
         return report
 
     def summary(self, path: Path) -> str:
-        """Describe the folder in a line, without reading it all. Raises LdmError if it is wrong."""
+        """Describe the folder in one line without reading all of it; raise LdmError if invalid."""
         summary = getattr(self._module, "summary", str)
         return str(summary(path))
 
@@ -89,13 +89,13 @@ class DataSource:
     ) -> Sequence[Fetched]:
         """Download the data into `destination`; an interrupted download is resumed.
 
-        size: one of `sizes`; "" is the default. url: in place of the official address. sha256: the
-        expected checksums, one a file, separated by commas.
-        Raises LdmError where they cannot be downloaded, or are not what was expected.
+        size: one of `sizes`; "" is the default. url: replaces the official address. sha256: the
+        expected checksums, one per file, separated by commas.
+        Raise LdmError if the data cannot be downloaded or a checksum differs.
         """
         fetch = getattr(self._module, "fetch", None)
         if fetch is None:
-            raise LdmError("These data cannot be downloaded by ldm.", self.remedy)
+            raise LdmError("These data cannot be downloaded with ldm.", self.remedy)
         chosen = size or next(iter(self.sizes), "")
         downloads: Sequence[Fetched] = fetch(
             destination, size=chosen, url=url, sha256=sha256, progress=progress
@@ -109,7 +109,7 @@ class DataSource:
 
 @dataclass(frozen=True, slots=True)
 class ShippedSplits:
-    """The splits that need no data: one to explore, one to evaluate."""
+    """The splits that need no data: one to explore, and one to evaluate."""
 
     explore: str
     test: str
@@ -117,7 +117,7 @@ class ShippedSplits:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Packages that only some uses of an environment need.
+    """Packages that an environment needs only for some uses.
 
     distributions: their names. purpose: what needs them. install: the command that installs them.
     """
@@ -129,13 +129,13 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What an environment class may say about itself.
+    """What an environment class can declare about itself.
 
-    data: its published data. shipped: the splits to use where they are missing.
-    stored_split: the split of a published list of tasks, which is a file named by the environment's
-    option `tasks`; "" where it plays no such list. batch_size: B of LDM², trajectories in a batch.
-    formats: recorded-file formats of others that it imports, name → dotted name of the module that
-    reads them (`ldm.envs.formats.Format`). extra: packages that some uses of it need.
+    data: its published data. shipped: the splits to use if those data are missing.
+    stored_split: the split of a published list of tasks, which is a file set by the environment's
+    option `tasks`; "" if it has no such list. batch_size: B of LDM², trajectories in a batch.
+    formats: external formats of recorded files that it imports, name → dotted name of the module
+    that reads them (`ldm.envs.formats.Format`). extra: packages needed only for some uses.
     """
 
     data: DataSource | None = None
@@ -147,21 +147,21 @@ class Metadata:
 
 
 def metadata_of(env: EnvironmentClass) -> Metadata:
-    """Return what an environment class says about itself."""
-    own: Metadata = getattr(env, "metadata", Metadata())
-    return own
+    """Return the metadata of an environment class."""
+    declared: Metadata = getattr(env, "metadata", Metadata())
+    return declared
 
 
 def metadata(name: str) -> Metadata:
-    """Return what the environment called `name` says about itself.
+    """Return the metadata of the environment called `name`.
 
-    Raises LdmError where there is no such environment.
+    Raise LdmError if there is no such environment.
     """
     return metadata_of(load_env(name))
 
 
 def card_of(env: EnvironmentClass) -> Card | None:
-    """Return the card of an environment class; None where only its instances have one."""
+    """Return the card of an environment class; None if only its instances have one."""
     card = getattr(env, "card", None)
     return card if isinstance(card, Card) else None
 
@@ -169,7 +169,7 @@ def card_of(env: EnvironmentClass) -> Card | None:
 def published_options(name: str, method: str) -> dict[str, str]:
     """Return the environment options that `method` was published with on the environment `name`.
 
-    As `--set env.NAME=VALUE` would have them. Raises LdmError where there is no such environment.
+    They have the form of `--set env.NAME=VALUE`. Raise LdmError if there is no such environment.
     """
     card = card_of(load_env(name))
     values = card.published.get(method, {}) if card else {}
@@ -181,7 +181,7 @@ def published_options(name: str, method: str) -> dict[str, str]:
 
 
 def batch_size(name: str) -> int:
-    """Return B for the environment called `name`; the default where nobody knows it."""
+    """Return B for the environment called `name`; the default if it is not registered."""
     try:
         return metadata(name).batch_size
     except LdmError:
@@ -189,7 +189,7 @@ def batch_size(name: str) -> int:
 
 
 def registered() -> tuple[dict[str, EnvironmentClass], dict[str, LdmError]]:
-    """Return the registered environments by name, and why others cannot be imported."""
+    """Return the registered environments by name, and the errors of those that fail to import."""
     usable: dict[str, EnvironmentClass] = {}
     broken: dict[str, LdmError] = {}
     for name in registry.names(ENVS, GROUP):

@@ -50,6 +50,18 @@ class Refined:
     explored: tuple[ExploredGoal, ...]
     generation: Generation | None
 
+    def __str__(self) -> str:
+        """Return a line: how many goals were improved, and what was added where."""
+        from ldm.explore.report import totals
+
+        total, added = totals(self.explored), self.generation
+        outcome = (
+            "nothing was added yet"
+            if added is None
+            else f"generation {added.number} with {added.tuples} tuples → {self.spec.memory}"
+        )
+        return f"{self.spec.env}: {total.improved} of {total.goals} goals improved; {outcome}"
+
 
 def refine(
     spec: RefinementSpec,

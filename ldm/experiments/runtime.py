@@ -46,8 +46,8 @@ class Runtime:
     server: where models are, or a function that says so when the first model is needed.
     data: environment name → its data folder, None where none is known.
     cache: the folder in which environments keep what they made of their data; None for nowhere.
-    message: receives a line for the user. progress(label, total) and stages(): context managers
-    that show how far the work is.
+    message: receives a line for the user, e.g. `print`. progress(label, total) and stages():
+    context managers that show how far the work is.
     """
 
     runs: Path = DEFAULT_RUNS

@@ -105,9 +105,9 @@ class RefinementSpec:
 class PlanSpec:
     """The optimisation of a plan for one kind of task (AutoPlan).
 
-    kind: the task kind. out: the folder of the plan file. pool: ids of the training tasks that
-    batches are drawn from. env_options, options: see `settings`; of the environment's Options and
-    of AutoPlanSettings.
+    split: "" is the environment's first training split. kind: the task kind, given by name.
+    out: the folder of the plan file. pool: ids of the training tasks that batches are drawn from.
+    env_options, options: see `settings`; of the environment's Options and of AutoPlanSettings.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -119,8 +119,8 @@ class PlanSpec:
     memory_digest: ClassVar[str] = ""
 
     env: str
-    split: str
-    kind: str
+    split: str = ""
+    kind: str = field(kw_only=True)
     out: str = "plans"
     pool: tuple[str, ...] = field(default=(), repr=False)
     env_options: Settings = ()

@@ -1,6 +1,6 @@
-"""What every environment and agent must satisfy, as pytest classes for your own.
+"""Contract tests that every environment and agent must pass, as pytest classes.
 
-Subclass `EnvironmentContract` or `AgentContract` in a test module, name your class, and run pytest:
+To test your own class, subclass `EnvironmentContract` or `AgentContract` in a test module:
 
     class TestLibrary(EnvironmentContract):
         name = "library:Library"

@@ -1,4 +1,4 @@
-"""What every agent must satisfy: subclass `AgentContract`, give it an agent and an environment."""
+"""Contract of every agent: subclass `AgentContract` and define an agent and an environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ldm.types import EpisodeResult, Task, TimeStep, Trajectory
 
 
 class Onlooker:
-    """An environment that remembers what was asked of it, and can hide or falsify rewards."""
+    """A wrapper of an environment that records all resets and actions, and can alter rewards."""
 
     def __init__(self, env: Environment, bonus: float = 0.0) -> None:
         self._env = env
@@ -35,9 +35,9 @@ class Onlooker:
 
 
 class AgentContract:
-    """Override `make_agent` (a fresh agent with this seed and budget) and `make_env`.
+    """Override `make_agent` (a new agent with this seed and budget) and `make_env`.
 
-    tasks: how many tasks of `split` are tried.
+    tasks: how many tasks of `split` are played.
     """
 
     split = "test"
@@ -55,7 +55,7 @@ class AgentContract:
         yield env
         env.close()
 
-    def some(self, env: Environment) -> list[Task]:
+    def some_tasks(self, env: Environment) -> list[Task]:
         return list(env.tasks(self.split)[: self.tasks])
 
     def test_it_is_an_agent(self, env: Environment) -> None:
@@ -67,7 +67,7 @@ class AgentContract:
 
     def test_every_episode_comes_to_an_end_without_an_error(self, env: Environment) -> None:
         agent = self.make_agent()
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             result, trajectories = run_episode(env, agent, task)
             assert result.error == ""
             assert result.end in ("done", "budget", "gave_up")
@@ -76,13 +76,13 @@ class AgentContract:
 
     def test_the_budget_ends_every_trial(self, env: Environment) -> None:
         agent = self.make_agent(budget=2)
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             result, trajectories = run_episode(env, agent, task)
             assert result.error == ""
             assert all(len(trajectory.steps) <= 2 for trajectory in trajectories)
 
     def test_everything_it_does_is_recorded(self, env: Environment) -> None:
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             onlooker = Onlooker(env)
             result, trajectories = run_episode(onlooker, self.make_agent(), task)  # type: ignore[arg-type]
             acted = [s.action for t in trajectories for s in t.steps if s.action]
@@ -91,7 +91,7 @@ class AgentContract:
             assert onlooker.resets == [task.id] * result.trials
 
     def test_a_recorded_trial_replays(self, env: Environment) -> None:
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             for trajectory in run_episode(env, self.make_agent(), task)[1]:
                 assert env.reset(task).observation == trajectory.opening
                 for step in trajectory.steps:
@@ -100,38 +100,38 @@ class AgentContract:
                         assert (answer.observation, answer.valid) == (step.observation, step.valid)
 
     def test_each_trial_starts_the_task_afresh(self, env: Environment) -> None:
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             trajectories = run_episode(env, self.make_agent(), task)[1]
             assert len({trajectory.opening for trajectory in trajectories}) == 1
 
     def test_the_same_seed_gives_the_same_actions(self, env: Environment) -> None:
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             first = run_episode(env, self.make_agent(seed=3), task)
             second = run_episode(env, self.make_agent(seed=3), task)
             assert _without_time(first) == _without_time(second)
 
     def test_a_task_does_not_depend_on_those_before_it(self, env: Environment) -> None:
         agent = self.make_agent()
-        tasks = self.some(env)
-        forth = [run_episode(env, agent, task) for task in tasks]
-        back = [run_episode(env, agent, task) for task in reversed(tasks)]
-        assert [_without_time(x) for x in forth] == [_without_time(x) for x in reversed(back)]
+        tasks = self.some_tasks(env)
+        forward = [run_episode(env, agent, task) for task in tasks]
+        backward = [run_episode(env, agent, task) for task in reversed(tasks)]
+        assert [_without_time(x) for x in forward] == [_without_time(x) for x in reversed(backward)]
 
     def test_it_sees_no_reward_unless_it_declares_so(self, env: Environment) -> None:
-        """Rewards that are moved about change nothing in what such an agent does."""
+        """Altered rewards do not change what such an agent does."""
         agent = self.make_agent()
         if agent.sees_reward:
             pytest.skip(f"{agent.name} declares that it sees rewards")
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             plain = run_episode(env, agent, task)[1]
-            moved = run_episode(Onlooker(env, bonus=0.25), agent, task)[1]  # type: ignore[arg-type]
-            assert [_actions(t) for t in plain] == [_actions(t) for t in moved]
+            altered = run_episode(Onlooker(env, bonus=0.25), agent, task)[1]  # type: ignore[arg-type]
+            assert [_actions(t) for t in plain] == [_actions(t) for t in altered]
 
 
 def _without_time(
-    played: tuple[EpisodeResult, tuple[Trajectory, ...]],
+    result: tuple[EpisodeResult, tuple[Trajectory, ...]],
 ) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
-    return replace(played[0], seconds=0.0), played[1]
+    return replace(result[0], seconds=0.0), result[1]
 
 
 def _actions(trajectory: Trajectory) -> list[tuple[str, str]]:

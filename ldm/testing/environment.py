@@ -1,4 +1,4 @@
-"""What every environment must satisfy: subclass `EnvironmentContract` and name the environment."""
+"""Contract of every environment: subclass `EnvironmentContract` and name the environment."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ldm.envs import load_env
 name, options, split, tasks = json.loads(sys.argv[1])
 kind = load_env(name)
 env = kind(kind.Options(**options))
-found = env.tasks(split)
-openings = [env.reset(task).observation for task in found[:tasks]]
-print(json.dumps([[task.id for task in found], openings, env.protocol()]))
+listed = env.tasks(split)
+openings = [env.reset(task).observation for task in listed[:tasks]]
+print(json.dumps([[task.id for task in listed], openings, env.protocol()]))
 """
 
 
 class EnvironmentContract:
-    """Give the environment's registered name (or module:Class), and how to try it.
+    """Define the environment's registered name (or module:Class), and how to test it.
 
-    options: settings, as JSON values. split: whose first `tasks` tasks are tried.
-    actions: what to do where no admissible actions are listed; must not end a task.
+    options: settings, as JSON values. split: the split whose first `tasks` tasks are played.
+    actions: the actions to use if no admissible ones are listed; they must not end a task.
     invalid: an action that is never possible.
     """
 
@@ -63,23 +63,23 @@ class EnvironmentContract:
         yield other
         other.close()
 
-    def some(self, env: Environment) -> list[Task]:
+    def some_tasks(self, env: Environment) -> list[Task]:
         return list(env.tasks(self.split)[: self.tasks])
 
     def walk(self, env: Environment, task: Task) -> list[tuple[str, TimeStep]]:
-        """A seeded random walk from the start; ("", opening) first."""
+        """Return the (action, answer) pairs of a seeded random walk; ("", opening) first."""
         rng = random.Random(stable_seed("contract", task.id))
         now = env.reset(task)
-        walked = [("", now)]
+        transitions = [("", now)]
         for _ in range(self.steps):
             action = rng.choice(now.admissible or self.actions)
             now = env.step(action)
-            walked.append((action, now))
+            transitions.append((action, now))
             if now.done:
                 break
-        return walked
+        return transitions
 
-    def test_its_class_tells_its_default_split_and_options(self, env: Environment) -> None:
+    def test_its_class_declares_its_default_split_and_options(self, env: Environment) -> None:
         kind = load_env(self.name)
         assert isinstance(kind.default_split, str)
         assert kind.Options() == kind.Options()
@@ -93,11 +93,11 @@ class EnvironmentContract:
         assert env.card.actions
 
     def test_tasks_are_listed_in_a_fixed_order(self, env: Environment, other: Environment) -> None:
-        found = env.tasks(self.split)
-        assert found
-        assert list(found) == list(env.tasks(self.split)) == list(other.tasks(self.split))
-        assert len({task.id for task in found}) == len(found)
-        for task in found:
+        tasks = env.tasks(self.split)
+        assert tasks
+        assert list(tasks) == list(env.tasks(self.split)) == list(other.tasks(self.split))
+        assert len({task.id for task in tasks}) == len(tasks)
+        for task in tasks:
             assert task.split == self.split
             assert task.env
             assert task.goal
@@ -111,7 +111,7 @@ class EnvironmentContract:
     def test_the_protocol_is_json_and_does_not_depend_on_playing(
         self, env: Environment, other: Environment
     ) -> None:
-        tasks = self.some(env)
+        tasks = self.some_tasks(env)
         other.tasks(self.split)
         self.walk(env, tasks[0])
         assert json.loads(json.dumps(env.protocol())) == other.protocol()
@@ -128,22 +128,22 @@ class EnvironmentContract:
         assert answer.returncode == 0, answer.stderr
         ids, openings, protocol = json.loads(answer.stdout)
         assert ids == [task.id for task in env.tasks(self.split)]
-        assert openings == [env.reset(task).observation for task in self.some(env)]
+        assert openings == [env.reset(task).observation for task in self.some_tasks(env)]
         assert protocol == json.loads(json.dumps(env.protocol()))
 
     def test_replaying_reproduces_every_answer(self, env: Environment, other: Environment) -> None:
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             opening, *rest = self.walk(env, task)
             assert other.reset(task) == opening[1]
             for action, answer in rest:
                 assert other.step(action) == answer
 
     def test_a_reset_starts_afresh(self, env: Environment) -> None:
-        task = self.some(env)[0]
+        task = self.some_tasks(env)[0]
         assert self.walk(env, task) == self.walk(env, task)
 
     def test_listed_actions_are_valid(self, env: Environment) -> None:
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             for _, answer in self.walk(env, task):
                 assert answer.valid
                 assert answer.admissible is None or self.invalid not in answer.admissible
@@ -151,7 +151,7 @@ class EnvironmentContract:
     def test_an_invalid_action_changes_nothing_and_is_flagged(
         self, env: Environment, other: Environment
     ) -> None:
-        for task in self.some(env):
+        for task in self.some_tasks(env):
             before, *rest = (answer for _, answer in self.walk(env, task))
             actions = [action for action, _ in self.walk(env, task)][1:]
             other.reset(task)
@@ -166,7 +166,7 @@ class EnvironmentContract:
                 before = answer
 
     def test_an_invalid_action_is_counted(self, env: Environment) -> None:
-        task = self.some(env)[0]
+        task = self.some_tasks(env)[0]
         episode = Episode(env, task, budget=3, sees_reward=False)
         with episode.trial():
             for _ in range(4):
@@ -176,27 +176,27 @@ class EnvironmentContract:
         assert len(episode.trajectory(0).steps) == 3
 
     def test_a_fork_is_independent_where_there_is_one(self, env: Environment) -> None:
-        for task in self.some(env):
-            walked = self.walk(env, task)
+        for task in self.some_tasks(env):
+            transitions = self.walk(env, task)
             env.reset(task)
             try:
                 twin = env.fork()
             except ForkUnsupported:
-                pytest.skip("it cannot be forked")
-            for action, answer in walked[1:]:
+                pytest.skip("the environment cannot be forked")
+            for action, answer in transitions[1:]:
                 assert twin.step(action) == answer
-            for action, answer in walked[1:]:
+            for action, answer in transitions[1:]:
                 assert env.step(action) == answer
             twin.close()
 
     def test_localizing_twice_changes_no_more(self, env: Environment) -> None:
-        for action, answer in self.walk(env, self.some(env)[0]):
+        for action, answer in self.walk(env, self.some_tasks(env)[0]):
             for text in (action, answer.observation):
                 assert env.localize(env.localize(text)) == env.localize(text)
 
     def test_closing_twice_is_harmless(self) -> None:
         env = self.make_env()
-        env.reset(self.some(env)[0])
+        env.reset(self.some_tasks(env)[0])
         env.close()
         env.close()
         self.make_env().close()

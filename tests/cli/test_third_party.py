@@ -18,6 +18,8 @@ from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = CHECKOUT / "tests" / "thirdparty"
 EPISODES = """
 import sys

@@ -104,7 +104,7 @@ def test_what_came_before_an_interruption_is_kept_for_the_next_call(
 ) -> None:
     server.cut, server.times = 100_000, 3
     file = tmp_path / "games.zip"
-    with pytest.raises(LdmError, match="broke off after 300000 bytes") as caught:
+    with pytest.raises(LdmError, match="stopped after 300000 bytes") as caught:
         fetch(server.url, file)
     assert "again" in caught.value.remedy
     assert not file.exists()
@@ -159,7 +159,7 @@ def test_what_the_server_refuses_is_said(server: Server, tmp_path: Path) -> None
 
 
 def test_no_server_is_an_interruption(tmp_path: Path) -> None:
-    with pytest.raises(LdmError, match="broke off after 0 bytes"):
+    with pytest.raises(LdmError, match="stopped after 0 bytes"):
         fetch("http://127.0.0.1:9/games.zip", tmp_path / "games.zip")
 
 

@@ -103,8 +103,10 @@ class TestGoingOn:
         result = ldm.refine(REFINEMENT, ldm.Goals(4), runtime=quiet, dry_run=True)
         assert result.generation is None
         assert len(result.explored) == 4
+        assert "of 4 goals improved; nothing was added yet" in str(result)
         added = resume(result.run.directory)
         assert added.generation.number == 1
+        assert f"generation 1 with {added.generation.tuples} tuples" in str(added)
         assert added.explored == result.explored
 
     def test_with_what_is_finished_changes_nothing(self, remembering: Path, quiet: Runtime) -> None:
@@ -136,15 +138,15 @@ class TestPlans:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        options = ldm.settings(iterations=1, batch=1, pool=2, steps=50)
-        spec = ldm.PlanSpec("alfworld", "", "heat", options=options)
+        options = ldm.settings(iterations=1, batch=1, pool=2, steps=12)
+        spec = ldm.PlanSpec("alfworld", kind="heat", options=options)
         runtime = Runtime(workers=1, server=Connection(server.url))
         if first == "python":
             with pytest.raises(RunStopped) as stopped:
                 ldm.optimize_plan(spec, models=ModelOptions("cook", max_calls=9), runtime=runtime)
             assert f"ldm autoplan --resume {only_run('autoplan')}" in stopped.value.remedy
         else:
-            brief = ("--iterations", "1", "--batch", "1", "--pool", "2", "--steps", "50")
+            brief = ("--iterations", "1", "--batch", "1", "--pool", "2", "--steps", "12")
             kind = ("--env", "alfworld", "--kind", "heat", "--llm", "cook", "--workers", "1")
             assert run_command("autoplan", *kind, *brief, "--max-calls", "9").code == 1
         run, calls = only_run("autoplan"), len(server.bodies)

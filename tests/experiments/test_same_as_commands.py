@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import ldm
+from ldm import records
 from ldm.llm.service import Connection
 from tests.agents import cook
 from tests.cli.transcript import run_command
@@ -123,7 +124,7 @@ def test_the_optimisation_of_a_plan(
     def functions() -> None:
         options = ldm.settings(iterations=2, batch=1, pool=2, steps=50)
         result = ldm.optimize_plan(
-            ldm.PlanSpec("alfworld", "", "heat", options=options),
+            ldm.PlanSpec("alfworld", kind="heat", options=options),
             models=ldm.ModelOptions("cook"),
             runtime=ldm.Runtime(workers=1, server=Connection(server.url)),
         )
@@ -141,30 +142,32 @@ def test_the_optimisation_of_a_plan(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("env", "explored", "played"), [("alfworld", 2, 3), ("webshop", 2, 3)])
+@pytest.mark.parametrize("env", ["alfworld", "webshop"])
 def test_three_commands_with_shipped_data(
-    env: str, explored: int, played: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    env: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if env == "webshop":
         pytest.importorskip("spacy")
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    data = CHECKOUT / "data" / "trajectories" / env
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    episodes = ldm.read_trajectories(CHECKOUT / "data" / "trajectories" / env)
+    records.write(tmp_path / "data" / "some.jsonl", episodes[::8])
 
     def commands() -> None:
-        run("build-memory", data)
-        run("refine", "--env", env, "--tasks", explored, "--depth", 15, "--workers", 1)
-        run("eval", "--env", env, "--limit", played, "--workers", 1, *COMPARED)
+        run("build-memory", "data")
+        brief = ("--tasks", 2, "--depth", 8, "--proposals", 2, "--width", 2)
+        run("refine", "--env", env, *brief, "--workers", 1)
+        run("eval", "--env", env, "--limit", 2, "--workers", 1, *COMPARED)
 
     def functions() -> None:
         runtime = ldm.Runtime(workers=1, cache=cache / "ldm")
-        ldm.build_memory(data)
-        refinement = ldm.RefinementSpec(env, options=ldm.settings(depth=15))
-        ldm.refine(refinement, ldm.Goals(explored), runtime=runtime)
+        ldm.build_memory("data")
+        options = ldm.settings(depth=8, proposals=2, width=2)
+        ldm.refine(ldm.RefinementSpec(env, options=options), ldm.Goals(2), runtime=runtime)
         grid = ldm.Grid(generations=(0,), control="random")
-        ldm.evaluate_all(ldm.EvaluationSpec(env, limit=played), grid, runtime=runtime)
+        ldm.evaluate_all(ldm.EvaluationSpec(env, limit=2), grid, runtime=runtime)
 
     first, second = both(tmp_path, monkeypatch, commands, functions)
     contents = ("trees.jsonl", "episodes.jsonl", "trajectories.jsonl", "summary.json")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ldm import records
@@ -37,6 +38,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "tuple[str, ...]": st.lists(TEXT, max_size=4).map(tuple),
     "Settings": st.dictionaries(TEXT, TEXT, max_size=4).map(lambda d: tuple(sorted(d.items()))),
 }
+#: The first text that is drawn takes seconds on a busy machine.
+PATIENT = hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SPECS = (EvaluationSpec, RefinementSpec, PlanSpec)
 
 
@@ -45,12 +48,14 @@ def values_of(kind: type[Any]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{field.name: VALUES[str(field.type)] for field in fields(kind)})
 
 
+@PATIENT
 @given(st.one_of(*map(values_of, SPECS)))
 def test_every_spec_comes_back_from_run_json(spec: Any) -> None:
     assert records.loads(json.dumps(plain(spec)), type(spec)) == spec
     assert hash(spec) is not None  # builders are sent to other processes, and compared
 
 
+@PATIENT
 @given(values_of(ModelOptions))
 def test_model_options_come_back_from_run_json(options: ModelOptions) -> None:
     assert (
@@ -72,7 +77,7 @@ def test_model_options_come_back_from_run_json(options: ModelOptions) -> None:
             generation=0,
         ),
         RefinementSpec("toy", "train", ("a",), options=settings(width=2), seed=7),
-        PlanSpec("toy", "train", "wash", pool=("a",), options=settings(batch=1)),
+        PlanSpec("toy", "train", kind="wash", pool=("a",), options=settings(batch=1)),
     ],
 )
 def test_a_run_holds_the_spec_that_it_was_started_with(spec: Any, tmp_path: Path) -> None:

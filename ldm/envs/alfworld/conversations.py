@@ -1,7 +1,7 @@
-"""Expert episodes told as conversations: {"game": …, "conversations": [{"from", "value"}, …]}.
+"""Expert episodes as conversations: {"game": …, "conversations": [{"from", "value"}, …]}.
 
-The first human message is the game's introduction; then the expert's action and the engine's answer
-alternate. All end in success with the last action, whose answer was not recorded.
+The first human message is the game's introduction; then the expert's actions and the engine's
+answers alternate. All end in success with the last action, whose answer was not recorded.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def detect(line: Mapping[str, Any]) -> bool:
 
 
 def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
-    """Return the trajectory that a line tells, or what is wrong with it.
+    """Return the trajectory in a line, or the problem with the line.
 
-    The opening is the one that `ALFWorld.reset` gives for the same game. The last action earns the
-    reward 1; an answer that was not recorded is "".
+    The opening is the one that `ALFWorld.reset` returns for the same game. The last action earns
+    the reward 1; an answer that was not recorded is "".
     """
     try:
         return _trajectory(line)
@@ -36,11 +36,11 @@ def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Probl
 
 
 def _trajectory(line: Mapping[str, Any]) -> Trajectory:
-    said = _messages(line.get("conversations"))
-    opening = texts.opening(said[0])
+    messages = _messages(line.get("conversations"))
+    opening = texts.opening(messages[0])
     task = _task(line.get("game"), texts.goal_of(opening))
-    actions = [text.strip() for text in said[1::2]]
-    answers = [texts.observation(text) for text in said[2::2]]
+    actions = [text.strip() for text in messages[1::2]]
+    answers = [texts.observation(text) for text in messages[2::2]]
     if len(answers) < len(actions):
         answers.append("")
     last = len(actions) - 1
@@ -65,21 +65,24 @@ def _task(game: object, goal: str) -> Task:
 
 
 def _messages(conversation: object) -> list[str]:
-    """Return the texts of a conversation: human first, speakers in turn, one action or more."""
+    """Return the texts of a conversation; raise FieldError if it is malformed.
+
+    The human speaks first, the speakers take turns, and there is at least one action.
+    """
     if not isinstance(conversation, Sequence) or isinstance(conversation, str):
         raise FieldError("conversations", "missing or not a list")
-    said = []
+    messages = []
     for i, message in enumerate(conversation):
-        where = f"conversations.{i}"
+        path = f"conversations.{i}"
         if not isinstance(message, Mapping):
-            raise FieldError(where, "not an object with from and value")
-        expected = _SPEAKERS[i % 2]
-        if message.get("from") != expected:
-            raise FieldError(f"{where}.from", f"should be {expected!r}, as speakers take turns")
+            raise FieldError(path, "not an object with from and value")
+        speaker = _SPEAKERS[i % 2]
+        if message.get("from") != speaker:
+            raise FieldError(f"{path}.from", f"should be {speaker!r}, as speakers take turns")
         text = message.get("value")
         if not isinstance(text, str) or not text.strip():
-            raise FieldError(f"{where}.value", "missing, empty or not a text")
-        said.append(text)
-    if len(said) < 2:
+            raise FieldError(f"{path}.value", "missing, empty or not a text")
+        messages.append(text)
+    if len(messages) < 2:
         raise FieldError("conversations", "has no action")
-    return said
+    return messages

@@ -1,4 +1,4 @@
-"""The official games on disk: what is there, and how to fetch them."""
+"""Check and download the official games."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ldm.envs.download import Progress, unpack
 from ldm.envs.metadata import Fetched
 from ldm.records import Problem
 
-#: Games that the published runners play, by split (ALFWorld, arXiv 2010.03768, Table 1).
+#: Number of games that the published runners play, by split (ALFWorld, arXiv 2010.03768, Table 1).
 PUBLISHED = {"train": 3553, "valid_seen": 140, "valid_unseen": 134}
 
-#: All games of the three splits, in the new grammar; nothing else is needed to play.
+#: All games of the three splits, in the new grammar; no other file is needed to play.
 URL = "https://github.com/alfworld/alfworld/releases/download/0.4.2/json_2.1.3_tw-pddl.zip"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a data folder holds.
+    """The contents of a data folder.
 
-    counts: split → kind → games that can be played; only splits that are there.
-    skipped: split → reason → games that the published set leaves out.
+    counts: split → kind → number of playable games, for the splits that are present.
+    skipped: split → reason → number of games that the published set leaves out.
     """
 
     root: Path
@@ -45,7 +45,7 @@ class Report:
         return sum(self.counts.get(split, {}).values())
 
     def lines(self) -> Iterator[str]:
-        """Yield the report in words."""
+        """Yield the report as lines of text."""
         yield f"ALFWorld games in {self.root}"
         for split, kinds in self.counts.items():
             by_kind = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
@@ -75,7 +75,7 @@ class Report:
 
 
 def check(path: Path) -> Report:
-    """Read every game file below `path`. Raises LdmError where none of the splits is there."""
+    """Read every game file below `path`. Raise LdmError if none of the splits is present."""
     root = data_root(path)
     counts: dict[str, dict[str, int]] = {}
     skipped: dict[str, dict[str, int]] = {}
@@ -98,7 +98,7 @@ def check(path: Path) -> Report:
 
 
 def summary(path: Path) -> str:
-    """Return how many game files each split has. Raises LdmError where none of them is there."""
+    """Return how many game files each split has. Raise LdmError if no split is present."""
     root = data_root(path)
     counts = {
         split: sum(1 for _ in (root / split).glob(f"*/*/{FILE}")) for split in OFFICIAL_SPLITS
@@ -116,8 +116,8 @@ def fetch(
 ) -> tuple[Fetched, ...]:
     """Download the official archive and unpack it below `destination`.
 
-    An interrupted download is resumed. The archive is removed once it is unpacked. size: there is
-    only one. Raises LdmError where the download, the checksum or the archive is bad.
+    An interrupted download is resumed. The archive is removed after unpacking. size: ignored, as
+    there is only one. Raise LdmError if the download, the checksum or the archive is bad.
     """
     address = url or URL
     archive = destination / address.rsplit("/", 1)[-1].split("?", 1)[0]

@@ -1,6 +1,6 @@
 """The two verbs of ALFWorld: games before 0.4 say "put X in/on Y", later ones "move X to Y".
 
-Agents and memories built on one silently fail on the other, so both are understood everywhere.
+Agents and memories built on one silently fail with the other, so both are understood everywhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def translate(text: str, dialect: Dialect) -> str:
 
 
 def dialect_of(grammar: str) -> Dialect:
-    """Return the dialect that a grammar has. Raise ValueError where it has neither."""
+    """Return the dialect of a grammar. Raise ValueError if it has neither."""
     template = _TEMPLATE.search(grammar)
     verb = template.group(1) if template else ""
     if verb == "put":

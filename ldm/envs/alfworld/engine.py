@@ -1,4 +1,4 @@
-"""The interface of ALFWorld's engines: `fast.py` is ours, `official.py` wraps TextWorld's."""
+"""Interface of the ALFWorld engines: `fast.py` is ours, `official.py` wraps TextWorld's."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Engine(Protocol):
     """Plays one game at a time."""
 
     def start(self, game: Game) -> EngineState:
-        """Begin `game` from its start, whether or not it was played before."""
+        """Start `game` from the beginning, whether or not it was played before."""
         ...
 
     def step(self, command: str) -> EngineState:
-        """Carry out a command; one that is not admissible is answered and changes nothing."""
+        """Execute a command; an inadmissible one is answered and changes nothing."""
         ...
 
     def why_not(self, command: str) -> str:
-        """Return a sentence on why a command is not admissible, "" where the engine has none."""
+        """Return a sentence on why a command is not admissible, "" if the engine has none."""
         ...
 
     def fork(self) -> Engine:

@@ -1,4 +1,4 @@
-"""The ALFWorld environment: tasks, texts, dialect and validity, around an engine."""
+"""The ALFWorld environment: tasks, texts, dialect and validity on top of an engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep, stable_hash
 
-#: Grows when the same game gives other texts than before.
+#: Increased when the same game yields different texts than before.
 VERSION = "1"
 
 
@@ -40,12 +40,12 @@ class ALFWorldOptions:
     """Settings of ALFWorld.
 
     data: the folder that holds json_2.1.1 (or that folder itself); not needed for our own splits.
-    dialect: "game" speaks as the game's grammar does; "put" and "move" make every game speak so.
-        Actions in the other verb are understood in any case.
-    admissible: show the admissible actions.
-    engine: "fast" is ours; "official" is TextWorld's, some thousand times slower, and needs
-        ldm-memory[alfworld]. Both answer the same, so that the engine is no part of the protocol.
-    feedback: "plain" says no more than that nothing happens; "fine" says why, too (fast engine).
+    dialect: "game" uses the verb of the game's grammar; "put" and "move" use that verb in every
+        game. Actions with the other verb are always understood.
+    admissible: list the admissible actions.
+    engine: "fast" is ours; "official" is TextWorld's, about a thousand times slower, and needs
+        ldm-memory[alfworld]. Both give the same answers, so the engine is not in the protocol.
+    feedback: "plain" answers only that nothing happens; "fine" adds the reason (fast engine only).
     """
 
     data: str | None = None
@@ -61,8 +61,8 @@ _ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": 
 class ALFWorld:
     """Household tasks in text (Shridhar et al., arXiv 2010.03768).
 
-    Texts are as the published runners give them: without the banner, and without the sentence on
-    where the agent has arrived. Reward 1 when the engine says won, which ends the task.
+    Texts are those of the published runners: without the banner, and without the sentence on
+    where the agent has arrived. The reward is 1 when the engine reports a win, which ends the task.
     """
 
     card: Card = CARD
@@ -90,7 +90,7 @@ class ALFWorld:
     Options = ALFWorldOptions
 
     def __init__(self, options: ALFWorldOptions | None = None) -> None:
-        """Raise LdmError where an option has an impossible value."""
+        """Create the environment; raise LdmError if an option has an invalid value."""
         self.options = options or ALFWorldOptions()
         if self.options.dialect not in ("game", *DIALECTS):
             raise LdmError(
@@ -117,7 +117,7 @@ class ALFWorld:
         self._now: EngineState | None = None
 
     def protocol(self) -> Mapping[str, Any]:
-        """Return what makes scores comparable: texts, dialect, content of the splits listed."""
+        """Return what makes scores comparable: texts, dialect, contents of the splits used."""
         return {
             "environment": ENV,
             "version": VERSION,
@@ -129,9 +129,9 @@ class ALFWorld:
         }
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Return the tasks of a split by id, without those that the published set leaves out.
+        """Return the tasks of a split, sorted by id, without those not in the published set.
 
-        Raises LdmError for an unknown split, missing data or a damaged game file.
+        Raise LdmError for an unknown split, missing data or a damaged game file.
         """
         if split not in self._listed:
             games = list(self._own_split(split) if split in OWN_SPLITS else self._official(split))
@@ -148,9 +148,9 @@ class ALFWorld:
         return self._answer(texts.opening(self._now.feedback))
 
     def step(self, action: str) -> TimeStep:
-        """Carry out an admissible action, in either dialect; any other gets "Nothing happens.".
+        """Execute an admissible action, in either dialect; any other gets "Nothing happens.".
 
-        With fine feedback a sentence on the reason may follow that.
+        With fine feedback, a sentence with the reason may follow.
         """
         if self._game is None or self._now is None or self._now.won:
             raise RuntimeError("no task is running: call reset first")
@@ -162,12 +162,12 @@ class ALFWorld:
         return self._answer(texts.observation(self._now.feedback))
 
     def localize(self, text: str) -> str:
-        """Return `text` in the present game's dialect, or in the one that the options demand."""
+        """Return `text` in the current game's dialect, or in the one that the options set."""
         dialect = self._dialect()
         return translate(text, dialect) if dialect else text
 
     def fork(self) -> ALFWorld:
-        """Return a copy in the same state. Raises ForkUnsupported with the official engine."""
+        """Return a copy in the same state. Raise ForkUnsupported with the official engine."""
         twin = copy.copy(self)
         twin._engine = self._engine.fork()
         return twin
@@ -188,11 +188,11 @@ class ALFWorld:
             observation=self.localize(observation),
             reward=1.0 if won else 0.0,
             done=won,
-            admissible=self._shown(self._now.commands),
+            admissible=self._listed_commands(self._now.commands),
             valid=valid,
         )
 
-    def _shown(self, commands: tuple[str, ...]) -> tuple[str, ...] | None:
+    def _listed_commands(self, commands: tuple[str, ...]) -> tuple[str, ...] | None:
         if not self.options.admissible:
             return None
         if self.options.dialect == "game":
@@ -206,18 +206,18 @@ class ALFWorld:
 
     def _official(self, split: str) -> list[tuple[Task, str]]:
         root = self._root(split)
-        found = []
+        games = []
         for game in scan_split(root, split):
             if isinstance(game, Problem):
                 raise _damaged(game)
             if not isinstance(game, Skipped):
-                found.append((game.task, game.digest))
-        if not found:
+                games.append((game.task, game.digest))
+        if not games:
             raise LdmError(
                 f"{root / split} holds no game that can be played.",
-                "See what is there with: ldm data check alfworld PATH.",
+                "Check the folder with: ldm data check alfworld PATH.",
             )
-        return found
+        return games
 
     def _find(self, task: Task) -> Game:
         split = task.id.split("/", 1)[0]
@@ -225,7 +225,9 @@ class ALFWorld:
             if task.id not in self._own:
                 self._own_split(split)
             if task.id not in self._own:
-                raise LdmError(f"ALFWorld has no task {task.id!r}.", f"List them: split {split}.")
+                raise LdmError(
+                    f"ALFWorld has no task {task.id!r}.", f"Use a task of the split {split}."
+                )
             return self._own[task.id]
         file = self._root(split) / task.id / FILE
         if not file.is_file():
@@ -246,7 +248,7 @@ class ALFWorld:
         if not self.options.data:
             raise LdmError(
                 f"ALFWorld's split {split!r} needs the official games, and no data path is set.",
-                "Set ALFWORLD_DATA to the folder that holds json_2.1.1 (fetch it with: ldm data "
+                "Set ALFWORLD_DATA to the folder that holds json_2.1.1 (download it with: ldm data "
                 "get alfworld), or use the split demo_test, which ships with the package.",
             )
         return data_root(Path(self.options.data))

@@ -1,16 +1,16 @@
-"""The fast engine: ALFWorld's rules in plain Python, word for word as the official engine.
+"""The fast engine: ALFWorld's rules in plain Python, with the official engine's exact answers.
 
-A game is compiled once into a `World` that never changes; what changes is a small immutable
-`State`, so that a fork is a new reference to it. Quirks of the official engine that show in its
-answers are reproduced (scripts/lockstep_alfworld.py compares the two):
+A game is compiled once into an immutable `World`; only a small immutable `State` is replaced, so
+that a fork is a new reference to it. Quirks of the official engine that are visible in its answers
+are reproduced (scripts/lockstep_alfworld.py compares the two):
 
-- A place where the agent already stands cannot be gone to, nor any other at the same location.
+- The agent cannot go to the place where it already is, nor to another at the same location.
 - In the middle of the room, `look` sees nothing; only the introduction lists the places.
-- `look` names an object beside a place only if it was once taken from that place and lies at the
+- `look` names an object beside a place only if it was once taken from that place and is at the
   same location now.
-- Only what is held can be examined: of the domain's two ways, seeing it in a place never comes up.
-- A lamp in a closed drawer can be used; once used, its description says "on" for ever.
-- What is heated is no longer cool and what is cooled no longer hot, but both stay clean.
+- Only a held object can be examined: the domain's other way, seeing it in a place, never applies.
+- A lamp in a closed drawer can be used; once used, its description says "on" forever.
+- A heated object is no longer cool and a cooled one no longer hot, but both stay clean.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _STATIC = (
     "sliceable",
     "toggleable",
 )
-#: Facts that a state holds.
+#: Facts that are part of a state.
 _CHANGING = ("atlocation", "holds", "inreceptacle", "objectatlocation", "opened")
 _TRAITS = ("isclean", "iscool", "ishot", "ison", "issliced", "istoggled")
-#: Facts that neither a text nor an action's precondition looks at.
+#: Facts that neither a text nor an action's precondition depends on.
 _UNSEEN = (
     "checked",
     "examined",
@@ -67,7 +67,7 @@ _UNSEEN = (
 
 _MIDDLE = "You are in the middle of a room. Looking quickly around you, you see {}."
 
-#: A method of World by name, and what it is called with after the state.
+#: The name of a method of World, and its arguments after the state.
 Operation = tuple[str, tuple[str, ...]]
 Pairs = frozenset[tuple[str, str]]
 
@@ -76,10 +76,10 @@ Pairs = frozenset[tuple[str, str]]
 class State:
     """A moment of a game; equal states have equal futures.
 
-    here: the agent's location. held: what it carries. inside: what each receptacle holds, sorted,
-    in the world's order of receptacles. opened: the open ones. lying: (object, location).
-    taken: (object, receptacle) for what was taken from there and not put back.
-    traits: (trait, object), like ("isclean", "mug_bar_1").
+    here: the agent's location. held: the objects it carries. inside: the contents of each
+    receptacle, sorted, in the world's order of receptacles. opened: the open receptacles.
+    lying: (object, location). taken: (object, receptacle) for each object that was taken from there
+    and not put back. traits: (trait, object), such as ("isclean", "mug_bar_1").
     """
 
     here: str
@@ -92,16 +92,16 @@ class State:
 
 
 class World:
-    """What never changes in a game, and its rules: which commands are possible, what they do.
+    """The constant part of a game, and its rules: which commands are possible and what they do.
 
-    Things are called by their ids in the problem, in lower case; lists are sorted by them, as the
-    official engine's are. names: id → readable name. receptacles: their ids; index: the place of
-    each in it. location: of each receptacle. types: of each receptacle and object. start, won: the
-    first state, and whether a state is one where the goal holds. goal_words: all words of the goal.
+    Things are identified by their ids in the problem, in lower case; lists are sorted by id, as in
+    the official engine. names: id → readable name. receptacles: their ids; index: the position of
+    each in it. location: of each receptacle. types: of each receptacle and object. start: the first
+    state. won: decides whether the goal holds in a state. goal_words: all words of the goal.
     """
 
     def __init__(self, game: Game) -> None:
-        """Compile `game`. Raise UnknownRules where its rules or facts are not ALFWorld's."""
+        """Compile `game`. Raise UnknownRules if its rules or facts are not ALFWorld's."""
         rules = read_rules(game.domain, game.grammar) if game.domain else OWN_RULES
         problem = read_problem(game.problem)
         self.digest = game.digest
@@ -141,11 +141,11 @@ class World:
     def commands(self, state: State) -> dict[str, Operation]:
         """Return every admissible command of a state with its operation."""
         commands = dict(self._moves.get(state.here) or self._moves[""])
-        for held in state.held:
-            commands[f"examine {self.names[held]}"] = ("examine", (held,))
+        for thing in state.held:
+            commands[f"examine {self.names[thing]}"] = ("examine", (thing,))
         for place in self._at.get(state.here, ()):
             self._commands_at(place, state, commands)
-        if any(self.types[held] & self.rules.knives for held in state.held):
+        if any(self.types[thing] & self.rules.knives for thing in state.held):
             self._commands_to_slice(state, commands)
         return commands
 
@@ -169,16 +169,16 @@ class World:
                 commands[f"take {names[thing]} from {at}"] = ("take", (thing, place))
             if self.holds("toggleable", thing):
                 commands[f"use {names[thing]}"] = ("use", (thing,))
-        for held in state.held:
-            if not closed and self.fits(held, place):
-                commands[self._put.format(names[held], at)] = ("put", (held, place))
+        for carried in state.held:
+            if not closed and self.fits(carried, place):
+                commands[self._put.format(names[carried], at)] = ("put", (carried, place))
             for verb, able, appliances in (
                 ("clean", "cleanable", self.rules.cleaners),
                 ("heat", "heatable", self.rules.heaters),
                 ("cool", "coolable", self.rules.coolers),
             ):
-                if self.types[place] & appliances and self.holds(able, held):
-                    commands[f"{verb} {names[held]} with {at}"] = (verb, (held, place))
+                if self.types[place] & appliances and self.holds(able, carried):
+                    commands[f"{verb} {names[carried]} with {at}"] = (verb, (carried, place))
 
     def _commands_to_slice(self, state: State, commands: dict[str, Operation]) -> None:
         for knife in state.held:
@@ -273,8 +273,8 @@ class World:
         name = self.names[thing]
         if self.holds("isreceptacleobject", thing):
             pairs = sorted(self._static["inreceptacleobject"])
-            held = tuple(inner for inner, outer in pairs if outer == thing)
-            return f"This is a normal {name}. In it, you see {self._list(held)}.", state
+            contents = tuple(inner for inner, outer in pairs if outer == thing)
+            return f"This is a normal {name}. In it, you see {self._list(contents)}.", state
         condition = self._condition(thing, state)
         if condition:
             return f"This is a {condition} {name}.", state
@@ -358,7 +358,7 @@ class World:
         inside: dict[str, list[str]] = {name: [] for name in self.receptacles}
         for thing, place in facts["inreceptacle"]:
             if place not in inside:
-                raise UnknownRules(f"the receptacle {place!r} is nowhere")
+                raise UnknownRules(f"the receptacle {place!r} has no location")
             inside[place].append(thing)
         return State(
             here,
@@ -390,7 +390,7 @@ class World:
 
 
 class FastEngine:
-    """Plays games by `World`; a fork costs as much as copying five references."""
+    """Play games with `World`; a fork only copies five references."""
 
     def __init__(self) -> None:
         self._world: World | None = None
@@ -399,19 +399,19 @@ class FastEngine:
         self._operations: dict[str, Operation] = {}
 
     def start(self, game: Game) -> EngineState:
-        """Begin `game`. Raise LdmError where it has other rules than ALFWorld's."""
+        """Start `game`. Raise LdmError if its rules are not ALFWorld's."""
         if self._world is None or self._world.digest != game.digest:
             try:
                 self._world = World(game)
             except UnknownRules as error:
                 raise LdmError(
-                    f"The fast engine does not know the rules of {game.id}: {error}.",
-                    "Play it in the official one: --engine official (needs ldm-memory[alfworld]).",
+                    f"The fast engine does not support the rules of {game.id}: {error}.",
+                    "Use the official engine: --engine official (needs ldm-memory[alfworld]).",
                 ) from error
         return self._enter(self._world, self._world.introduction, self._world.start)
 
     def step(self, command: str) -> EngineState:
-        """Carry out any command; one that is not admissible is answered and changes nothing."""
+        """Execute any command; an inadmissible one is answered and changes nothing."""
         if self._world is None or self._state is None:
             raise RuntimeError("no game is running: call start first")
         operation = self._operations.get(command.strip())
@@ -425,14 +425,14 @@ class FastEngine:
         return self._enter(self._world, feedback, state)
 
     def why_not(self, command: str) -> str:
-        """Return what `Engine.why_not` promises."""
+        """Return a sentence on why a command is not admissible, "" if none is known."""
         if self._world is None or self._state is None or command in self._operations:
             return ""
         explanation = reason(self._world, self._state, command)
         return explanation[1] if explanation else ""
 
     def fork(self) -> FastEngine:
-        """Return an engine in the same state; the two go on independently."""
+        """Return an engine in the same state; the two continue independently."""
         return copy.copy(self)
 
     def close(self) -> None:

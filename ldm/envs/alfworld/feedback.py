@@ -1,9 +1,9 @@
-"""Why an action is not possible, in words (AutoPlan, Ouyang & Li, arXiv 2305.15064, Table 6).
+"""Explain why an action is not possible (AutoPlan, Ouyang & Li, arXiv 2305.15064, Table 6).
 
-Seven kinds: missing index, invalid receptacle, invalid appliance, wrong location, closed
-receptacle, inventory limit, not in inventory. A reason is true in every case and tells nothing that
-the agent could not see. Of several, the first in this order is given, since mending the later ones
-alone would not help. There are no words for any other reason.
+There are seven kinds: missing index, invalid receptacle, invalid appliance, wrong location, closed
+receptacle, inventory limit, not in inventory. A reason is always true and reveals nothing that the
+agent could not see. If several apply, the first in this order is returned, since fixing only a
+later one would not help. Other reasons are not explained.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FORMS = tuple(
     )
 )
 _APPLIED = {"clean": "cleaning", "heat": "heating", "cool": "cooling"}
-#: Their last thing is a place; the others name objects, or either.
+#: Verbs whose last argument is a place; the others take objects, or either.
 _AT_PLACES = frozenset({"go", "open", "close", "take", "put", "move", *_APPLIED})
 
 #: (kind, sentence)
@@ -45,9 +45,9 @@ Reason = tuple[str, str]
 
 
 def reason(world: World, state: State, command: str) -> Reason | None:
-    """Return which of the seven kinds explains that `command` is not admissible, and a sentence.
+    """Return which of the seven kinds explains why `command` is not admissible, and a sentence.
 
-    None where none of them does, as for a command of no known form.
+    None if none of them does, as for a command of unknown form.
     """
     for form in _FORMS:
         match = form.fullmatch(" ".join(command.lower().split()))
@@ -69,9 +69,9 @@ class _Room:
         self._held = {world.names[thing] for thing in state.held}
 
     def reason(self, verb: str, words: list[tuple[str, str | None]]) -> Reason | None:
-        """Return the reason as the function `reason` does.
+        """Return the reason, as the function `reason` does.
 
-        words: type and number, None where there is none, of each thing named.
+        words: type and number of each thing in the command; the number is None if it is missing.
         """
         for at, (kind, number) in enumerate(words, 1):
             if number is None:
@@ -87,7 +87,7 @@ class _Room:
         return self._slice(*names) if verb == "slice" else self._examine(names[0])
 
     def _at_place(self, verb: str, place: str, thing: str) -> Reason | None:
-        """Return the reason for what is done at a place; `thing` is what it is done with."""
+        """Return why an action at a place fails; `thing` is the object that it is done with."""
         world = self._world
         if place not in self._places:
             return "invalid receptacle", f"There is no place called {place} in this room."
@@ -116,8 +116,8 @@ class _Room:
     def _hands_full(self) -> Reason | None:
         if not self._held:
             return None
-        held = " and the ".join(sorted(self._held))
-        return "inventory limit", f"You can hold one object at a time, and you hold the {held}."
+        objects = " and the ".join(sorted(self._held))
+        return "inventory limit", f"You can hold one object at a time, and you hold the {objects}."
 
     def _use(self, name: str) -> Reason | None:
         if name not in self._held | self._places | self._visible():
@@ -145,7 +145,7 @@ class _Room:
         return None
 
     def _visible(self) -> set[str]:
-        """Return the objects in what is open, or cannot be closed, where the agent is."""
+        """Return the objects in open or always-open receptacles at the agent's location."""
         world, state = self._world, self._state
         return {
             world.names[thing]

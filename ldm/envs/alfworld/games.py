@@ -1,8 +1,8 @@
-"""Where games come from: the official folders, and the small ones that ship with the package.
+"""Read games: the official ones from folders, and our small ones that ship with the package.
 
 An official game is `<data>/json_2.1.1/<split>/<task>/<trial>/game.tw-pddl`, a JSON object with the
 keys pddl_domain, grammar, pddl_problem and solvable. Our own are lines of `demo/<split>.jsonl.gz`,
-which hold only what differs between them: all follow ALFWorld's rules as of its new grammar.
+which hold only what differs between them: all follow the rules of ALFWorld's new grammar.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENV = "alfworld"
 FOLDER = "json_2.1.1"
 FILE = "game.tw-pddl"
 OFFICIAL_SPLITS = ("train", "valid_seen", "valid_unseen")
-#: Games with shipped episodes, games for refinement, games for evaluation; none in two of them.
+#: Games with shipped episodes, games for refinement, games for evaluation; the splits are disjoint.
 OWN_SPLITS = ("demo_train", "demo_explore", "demo_test")
 KINDS = {
     "pick_and_place_simple": "pick",
@@ -36,7 +36,7 @@ KINDS = {
     "pick_cool_then_place_in_recep": "cool",
     "pick_two_obj_and_place": "pick2",
 }
-#: The new grammar's, in which our own games are played.
+#: The dialect of the new grammar, in which our own games are played.
 OWN_DIALECT: Dialect = "move"
 INSTALL = 'Install the engine: pip install "ldm-memory[alfworld]".'
 
@@ -50,7 +50,7 @@ class Game:
     id: "<split>/<task folder>/<trial folder>".
     kind: one of the values of KINDS.
     goal: the task as the game prints it.
-    domain, grammar: both "" in our own games, which follow the rules of the alfworld package.
+    domain, grammar: both "" for our own games, which follow the rules of the alfworld package.
     """
 
     id: str
@@ -62,12 +62,12 @@ class Game:
 
     @cached_property
     def dialect(self) -> Dialect:
-        """The verb of the game's grammar. Raise ValueError where it has neither."""
+        """The placing verb of the game's grammar. Raise ValueError if it has neither."""
         return dialect_of(self.grammar) if self.grammar else OWN_DIALECT
 
     @cached_property
     def digest(self) -> str:
-        """Changes with anything that an engine plays."""
+        """A hash of everything that an engine uses."""
         return stable_hash(self.domain, self.grammar, self.goal, self.problem)
 
     @property
@@ -84,7 +84,7 @@ class Skipped:
 
 
 def kind_of(game_id: str) -> str:
-    """Return the kind of a game by its task folder's name; "" where it is none of the six."""
+    """Return the kind of a game from its task folder's name; "" if it is none of the six."""
     folder = game_id.split("/")[1] if "/" in game_id else game_id
     return KINDS.get(folder.split("-", 1)[0], "")
 
@@ -92,27 +92,27 @@ def kind_of(game_id: str) -> str:
 def data_root(path: Path) -> Path:
     """Return the folder that holds the splits: `path` itself or its json_2.1.1.
 
-    Raise LdmError where there is none.
+    Raise LdmError if there is none.
     """
     for root in (path / FOLDER, path):
         if any((root / split).is_dir() for split in OFFICIAL_SPLITS):
             return root
-    there = "has no" if path.is_dir() else "does not exist, so there is no"
+    problem = "has no" if path.is_dir() else "does not exist, so there is no"
     raise LdmError(
-        f"{path} {there} {FOLDER}/train, valid_seen or valid_unseen.",
-        "Name the folder that holds json_2.1.1, or fetch the games: ldm data get alfworld.",
+        f"{path} {problem} {FOLDER}/train, valid_seen or valid_unseen.",
+        "Name the folder that holds json_2.1.1, or download the games: ldm data get alfworld.",
     )
 
 
 def scan_split(root: Path, split: str) -> Iterator[Game | Skipped | Problem]:
-    """Yield each game file of an official split, by name, as a game or as what hinders it."""
+    """Yield each game file of an official split, by name, as a game or the reason it is not one."""
     for file in sorted((root / split).glob(f"*/*/{FILE}")):
         game_id = file.parent.relative_to(root).as_posix()
         yield read_game(file, game_id)
 
 
 def read_game(file: Path, game_id: str) -> Game | Skipped | Problem:
-    """Return the game in `file`, or why it is not one to play."""
+    """Return the game in `file`, or why it cannot or must not be played."""
     if "movable" in game_id:
         return Skipped(file, "movable receptacle")
     if "Sliced" in game_id:
@@ -152,17 +152,17 @@ def _game_from(data: dict[str, Any], file: Path, game_id: str) -> Game | Skipped
 
 
 def _task_in(grammar: str) -> str:
-    """Return the task that a grammar prints; "" where it has none."""
+    """Return the task that a grammar prints; "" if it has none."""
     match = _TASK_RULE.search(grammar)
     return goal_of(json.loads(f'"{match.group(1)}"')) if match else ""
 
 
 def _flaw(game: Game) -> str:
-    """Return what a game's grammar lacks, "" if nothing; asked when listing, not when playing."""
+    """Return what a game's grammar lacks, "" if nothing; called when listing, not when playing."""
     if not game.goal:
         return f"has no line {TASK!r}"
     try:
-        game.dialect  # noqa: B018 - to see whether it has one
+        game.dialect  # noqa: B018 - raises if it has none
     except ValueError as error:
         return str(error)
     return ""

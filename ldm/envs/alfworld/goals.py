@@ -1,7 +1,7 @@
-"""PDDL goal conditions, compiled once for a game and then decided in microseconds.
+"""PDDL goal conditions, compiled once per game and then evaluated in microseconds.
 
 A quantifier binds its variables one after the other and checks each conjunct as soon as all of its
-variables are bound; what never changes (an object's type) is checked once, when compiling.
+variables are bound; constant facts (an object's type) are checked once, when compiling.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Holds = Callable[[S, tuple[str, ...]], bool]
 
 
 class GoalCompiler(Generic[S]):
-    """Compiles the goals of one game.
+    """Compiler for the goals of one game.
 
     things: names of the things of each type. static: predicates that never change, with the atoms
-    that hold. changing: predicates that a state decides.
+    that hold. changing: predicates that depend on the state.
     """
 
     def __init__(
@@ -44,23 +44,23 @@ class GoalCompiler(Generic[S]):
         return lambda state: test(state, {})
 
     def _test(self, form: Expression) -> Test[S]:
-        head, rest = _split(form)
+        head, operands = _split(form)
         if head == "and":
-            parts = [self._test(part) for part in rest]
+            parts = [self._test(part) for part in operands]
             return lambda state, bound: all(part(state, bound) for part in parts)
         if head == "or":
-            parts = [self._test(part) for part in rest]
+            parts = [self._test(part) for part in operands]
             return lambda state, bound: any(part(state, bound) for part in parts)
         if head == "not":
-            (inner,) = (self._test(part) for part in _exactly(rest, 1, form))
+            (inner,) = (self._test(part) for part in _exactly(operands, 1, form))
             return lambda state, bound: not inner(state, bound)
         if head == "imply":
-            first, second = (self._test(part) for part in _exactly(rest, 2, form))
+            first, second = (self._test(part) for part in _exactly(operands, 2, form))
             return lambda state, bound: not first(state, bound) or second(state, bound)
         if head == "exists":
             return self._exists(form)
         if head == "forall":
-            variables, body = _exactly(rest, 2, form)
+            variables, body = _exactly(operands, 2, form)
             failing = self._exists(("exists", variables, ("not", body)))
             return lambda state, bound: not failing(state, bound)
         return self._atom(form)
@@ -79,7 +79,7 @@ class GoalCompiler(Generic[S]):
         if name in self._changing:
             holds = self._changing[name]
             return lambda state, bound: holds(state, tuple(_value(t, bound) for t in terms))
-        raise UnknownRules(f"the goal asks for {name!r}, which no action brings about")
+        raise UnknownRules(f"the goal requires {name!r}, which no action can achieve")
 
     def _exists(self, form: Expression) -> Test[S]:
         variables, body = _merged(form)
@@ -118,7 +118,7 @@ class GoalCompiler(Generic[S]):
 
     def _of_type(self, kind: str) -> list[str]:
         if kind not in self._things:
-            raise UnknownRules(f"the goal names the unknown type {kind!r}")
+            raise UnknownRules(f"the goal uses the unknown type {kind!r}")
         return list(self._things[kind])
 
     def _is_static(self, form: Expression, variable: str) -> bool:
@@ -142,7 +142,7 @@ def _split(form: Expression) -> tuple[str, tuple[Expression, ...]]:
 
 def _exactly(parts: tuple[E, ...], count: int, form: Expression) -> tuple[E, ...]:
     if len(parts) != count:
-        raise UnknownRules(f"{count} parts are needed: {form}")
+        raise UnknownRules(f"exactly {count} parts are required: {form}")
     return parts
 
 
@@ -165,9 +165,9 @@ def _merged(form: Expression) -> tuple[dict[str, str], Expression]:
 
 
 def _conjuncts(form: Expression) -> Iterator[Expression]:
-    head, rest = _split(form)
+    head, operands = _split(form)
     if head == "and":
-        for part in rest:
+        for part in operands:
             yield from _conjuncts(part)
     else:
         yield form

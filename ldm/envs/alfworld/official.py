@@ -23,14 +23,14 @@ _UNKNOWN_GOAL = "UNKNOWN GOAL."
 
 
 class OfficialEngine:
-    """Plays games with textworld 1.7.0; a state cannot be copied."""
+    """Play games with textworld 1.7.0; a state cannot be copied."""
 
     def __init__(self) -> None:
         self._env: Any = None
         self._playing = ""
 
     def start(self, game: Game) -> EngineState:
-        """Begin `game`. Raise LdmError where the packages are missing or cannot load it."""
+        """Start `game`. Raise LdmError if the packages are missing or cannot load it."""
         if self._env is None:
             self._env = _new_env()
         with _own_arguments():
@@ -41,10 +41,10 @@ class OfficialEngine:
                     self._env.load(data)
                     self._playing = game.digest
                 state = self._env.reset()
-            except Exception as error:  # whatever the parsers of the engine raise
+            except Exception as error:  # the engine's parsers raise exceptions of many types
                 raise LdmError(
                     f"The engine cannot load the game {game.id}: {type(error).__name__}: {error}",
-                    "Look for damaged files with: ldm data check alfworld PATH.",
+                    "Find damaged files with: ldm data check alfworld PATH.",
                 ) from error
         return _state(state)
 
@@ -62,8 +62,8 @@ class OfficialEngine:
         )
 
     def close(self) -> None:
-        # The planner's library stays loaded, at 2 MB an engine: after fast_downward.close_lib a
-        # later loading has crashed the process (a segmentation fault in dlopen, in our tests).
+        # The planner's library stays loaded, at 2 MB per engine: after fast_downward.close_lib,
+        # loading it again crashed the process in our tests (a segmentation fault in dlopen).
         self._env = None
         self._playing = ""
 
@@ -73,11 +73,11 @@ def _state(state: Any) -> EngineState:
 
 
 def remember_parses() -> None:
-    """Spare the engine repeated work in this process, from now on; its answers stay the same.
+    """Cache the engine's repeated work in this process from now on; its answers stay the same.
 
-    The engine parses the same texts and conditions and translates the same problem again and again:
-    these results are remembered. It also copies everything that the names in a text stand for,
-    which nothing changes, so that copying the names is enough. Benchmarks do without this.
+    The engine parses the same texts and conditions and translates the same problem repeatedly;
+    these results are cached. It also copies everything that the names in a text refer to, which
+    is never modified, so that copying the names is enough. Benchmarks run without this cache.
     """
     texts: Any = importlib.import_module("textworld.envs.pddl.textgen")
     translator: Any = importlib.import_module("fast_downward")
@@ -85,7 +85,7 @@ def remember_parses() -> None:
         return
     texts._remembers = True
     parse = functools.cache(texts._parse_and_convert)
-    # What it returns is filled in by the caller, so that each gets a copy.
+    # The caller modifies the result, so that each call gets a copy.
     texts._parse_and_convert = lambda *args, **kwargs: copy.deepcopy(parse(*args, **kwargs))
     texts.copy_context = lambda context: {
         **context,
@@ -98,9 +98,9 @@ def remember_parses() -> None:
 
 
 def as_data(game: Game) -> dict[str, str]:
-    """Return a game as the official engine reads it.
+    """Return a game in the form that the official engine reads.
 
-    Our own games need the installed alfworld. Raise LdmError where it is missing.
+    Our own games need the package alfworld. Raise LdmError if it is missing.
     """
     domain, grammar = game.domain, game.grammar
     if not domain:
@@ -111,9 +111,9 @@ def as_data(game: Game) -> dict[str, str]:
 
 
 def _installed(name: str) -> Path:
-    """Return a data file of the alfworld package, which is not imported.
+    """Return a data file of the alfworld package, without importing it.
 
-    Raise LdmError where the package is not installed.
+    Raise LdmError if the package is not installed.
     """
     spec = importlib.util.find_spec("alfworld")
     folders = spec.submodule_search_locations if spec else None
@@ -124,7 +124,7 @@ def _installed(name: str) -> Path:
 
 @contextmanager
 def _own_arguments() -> Iterator[None]:
-    """Restore sys.argv, which Fast Downward's translator replaces."""
+    """Restore sys.argv on exit, as Fast Downward's translator replaces it."""
     arguments = sys.argv
     try:
         yield
@@ -133,9 +133,9 @@ def _own_arguments() -> Iterator[None]:
 
 
 def _new_env() -> Any:
-    """Return an environment of TextWorld that gives things their readable names.
+    """Return a TextWorld environment that gives things their readable names.
 
-    `load` and `reset` of the original each translate the problem; here `load` only reads the game,
+    In the original, `load` and `reset` each translate the problem; here `load` only reads the game,
     which halves the time to the first observation.
     """
     try:

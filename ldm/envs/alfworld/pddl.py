@@ -1,9 +1,9 @@
-"""PDDL: its reader, and a check that a domain and a grammar are ALFWorld's own.
+"""Read PDDL, and check that a domain and a grammar are ALFWorld's own.
 
-The fast engine implements the rules of ALFWorld, not PDDL; it has to know that a game has no
-others. Every action of a game's domain and the whole grammar are compared by digest with those that
-the comparison with the official engine covers. Only the types that an action names may differ:
-which receptacles clean, heat and cool, and what cuts.
+The fast engine implements the rules of ALFWorld, not PDDL; it must make sure that a game has no
+other rules. Every action of a game's domain and the whole grammar are compared by digest with those
+that the comparison with the official engine covers. Only the types that an action names may differ:
+which receptacles clean, heat and cool, and which objects cut.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _OPTIONAL = "help"
 
 
 class UnknownRules(ValueError):
-    """A text is not PDDL, or states rules that the fast engine does not implement."""
+    """A text is not PDDL, or defines rules that the fast engine does not implement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What may differ between games with ALFWorld's rules.
+    """The parameters that differ between games with ALFWorld's rules.
 
     cleaners, heaters, coolers: types of receptacle; knives: types of object that cut; all in lower
-    case, as PDDL does not distinguish it. help: whether there is a command "help".
+    case, as PDDL ignores case. help: whether there is a command "help".
     """
 
     dialect: Dialect = "move"
@@ -66,7 +66,7 @@ class Rules:
     knives: frozenset[str] = frozenset({"knifetype", "butterknifetype"})
 
 
-#: Those of the installed package, which our own games follow.
+#: The rules of the installed package, which our own games follow.
 OWN_RULES = Rules()
 
 
@@ -74,7 +74,7 @@ OWN_RULES = Rules()
 class Problem:
     """A game's things, facts and goal.
 
-    things: name → type, as declared. facts: those of the start, sorted. All in lower case.
+    things: name → type, as declared. facts: the initial ones, sorted. All in lower case.
     """
 
     things: dict[str, str]
@@ -85,7 +85,7 @@ class Problem:
 def parse(text: str) -> Expression:
     """Return the one parenthesised expression in `text`, in lower case, without comments.
 
-    Raise UnknownRules where a parenthesis is missing or something follows the last one.
+    Raise UnknownRules if a parenthesis is missing or something follows the last one.
     """
     stack: list[list[Expression]] = [[]]
     for token in _TOKEN.findall(text.lower()):
@@ -93,7 +93,7 @@ def parse(text: str) -> Expression:
             stack.append([])
         elif token == ")":  # noqa: S105
             if len(stack) == 1:
-                raise UnknownRules("a closing parenthesis too many")
+                raise UnknownRules("there is an extra closing parenthesis")
             expression = tuple(stack.pop())
             stack[-1].append(expression)
         elif token[0] != ";":
@@ -106,7 +106,7 @@ def parse(text: str) -> Expression:
 
 
 def read_problem(text: str) -> Problem:
-    """Return a game's problem. Raise UnknownRules where a section is missing or not understood."""
+    """Return a game's problem. Raise UnknownRules if a section is missing or invalid."""
     sections = {part[0]: part[1:] for part in parse(text) if isinstance(part, tuple) and part}
     for name in (":objects", ":init", ":goal"):
         if name not in sections:
@@ -117,7 +117,7 @@ def read_problem(text: str) -> Problem:
         words = tuple(word for word in fact if isinstance(word, str))
         if isinstance(fact, str) or not fact or (len(words) != len(fact) and words[0] != "="):
             raise UnknownRules(f"not a fact: {fact}")
-        if words[0] == "=":  # costs and distances change nothing that is seen
+        if words[0] == "=":  # costs and distances affect no observation
             continue
         for word in words[1:]:
             if word not in things:
@@ -130,27 +130,27 @@ def read_problem(text: str) -> Problem:
 
 
 def typed(names: tuple[Expression, ...]) -> Iterator[tuple[str, str]]:
-    """Yield (name, type) for each of a typed list: "a b - object c - location"."""
-    waiting: list[str] = []
+    """Yield (name, type) for each name of a typed list: "a b - object c - location"."""
+    untyped: list[str] = []
     words = iter(names)
     for word in words:
         if not isinstance(word, str):
             raise UnknownRules(f"not a name: {word}")
         if word != "-":
-            waiting.append(word)
+            untyped.append(word)
             continue
         kind = next(words, None)
         if not isinstance(kind, str):
-            raise UnknownRules(f"a type is missing after {' '.join(waiting)}")
-        yield from ((name, kind) for name in waiting)
-        waiting = []
-    if waiting:
-        raise UnknownRules(f"without a type: {' '.join(waiting)}")
+            raise UnknownRules(f"a type is missing after {' '.join(untyped)}")
+        yield from ((name, kind) for name in untyped)
+        untyped = []
+    if untyped:
+        raise UnknownRules(f"without a type: {' '.join(untyped)}")
 
 
 @lru_cache(maxsize=16)
 def read_rules(domain: str, grammar: str) -> Rules:
-    """Return the rules of a game. Raise UnknownRules where they are not ALFWorld's."""
+    """Return the rules of a game. Raise UnknownRules if they are not ALFWorld's."""
     if grammar_digest(grammar) not in _GRAMMARS:
         raise UnknownRules("the grammar is neither of ALFWorld's two")
     types: dict[str, frozenset[str]] = {}
@@ -172,7 +172,7 @@ def read_rules(domain: str, grammar: str) -> Rules:
 
 
 def action_digests(domain: str) -> dict[str, tuple[str, frozenset[str]]]:
-    """Return name → (digest, types that its preconditions name) for each action of a domain."""
+    """Return name → (digest, types in its preconditions) for each action of a domain."""
     digests = {}
     for part in parse(domain):
         if isinstance(part, tuple) and part[0] == ":action":
@@ -189,7 +189,7 @@ def grammar_digest(grammar: str) -> str:
 
 
 def _pattern(form: Expression, types: set[str]) -> Expression:
-    """Return `form` with every choice of types as one, and add the types to `types`.
+    """Return `form` with every choice of types merged into one, and add the types to `types`.
 
     A choice of types is, for example, (or (objecttype ?x a) (objecttype ?x b)).
     """

@@ -1,4 +1,4 @@
-"""What the published runners make of the engine's texts, and the names of things in them."""
+"""Process the engine's texts as the published runners do, and name the things in them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def observation(feedback: str) -> str:
 
 
 def goal_of(text: str) -> str:
-    """Return what follows "Your task is to: " on its line; "" where there is none."""
+    """Return the text after "Your task is to: " on its line; "" if there is none."""
     _, marker, rest = text.partition(TASK)
     return rest.split("\n", 1)[0].strip() if marker else ""
 

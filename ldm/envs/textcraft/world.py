@@ -1,8 +1,8 @@
-"""Actions: what each does, with the official code's answers word for word.
+"""The effects of actions, with the official code's exact answers.
 
-The numbers in comments are those of the project's notes on the official behaviour and its quirks.
-Unlike the official code nothing is ever added to the recipes while playing (42): it lets a goal,
-once set, be "crafted" by the recipes of what it is made of.
+The numbers in comments refer to the project's notes on the official behaviour and its quirks.
+Unlike in the official code, the recipes never change during play (42): there a goal, once set, can
+be "crafted" by the recipes of its ingredients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CRAFT = re.compile(r"craft (.*) using (.*)")
 _GET = re.compile(r"get ([0-9]+) (.*)")
 _COUNTED = re.compile(r"([0-9]+) (.*)")
 
-#: Item → how many are held, in the order in which they came.
+#: Item → how many are held, in the order in which they were obtained.
 Inventory = Mapping[str, int]
 
 
@@ -41,7 +41,7 @@ class Reply:
 
 
 def apply_action(action: str, inventory: Inventory, book: Book) -> Reply:
-    """Return the answer to an action in a state; `inventory` itself stays as it is."""
+    """Return the answer to an action in a state; `inventory` itself is not modified."""
     if match := _CRAFT.match(action):
         return _craft(match.group(1), match.group(2), inventory, book)
     if match := _GET.match(action):
@@ -52,7 +52,7 @@ def apply_action(action: str, inventory: Inventory, book: Book) -> Reply:
 
 
 def parsed_recipe(line: str) -> Recipe | None:
-    """Return the recipe in a line of a listing; None where the line is none."""
+    """Return the recipe in a line of a listing; None if the line is not a recipe."""
     match = _CRAFT.fullmatch(line)
     product = _COUNTED.fullmatch(match.group(1)) if match else None
     if match is None or product is None:
@@ -64,8 +64,8 @@ def parsed_recipe(line: str) -> Recipe | None:
 
 
 def _listing(inventory: Inventory) -> str:
-    held = "".join(f"[{words(item)}] ({count}) " for item, count in inventory.items())
-    return held or NOTHING_HELD
+    entries = "".join(f"[{words(item)}] ({count}) " for item, count in inventory.items())
+    return entries or NOTHING_HELD
 
 
 def _get(digits: str, text: str, inventory: Inventory, book: Book) -> Reply:
@@ -80,7 +80,7 @@ def _get(digits: str, text: str, inventory: Inventory, book: Book) -> Reply:
 
 
 def _craft(product: str, ingredient_text: str, inventory: Inventory, book: Book) -> Reply:
-    """Answer a craft; the inventory is checked before the recipe (38)."""
+    """Return the answer to a craft action; the inventory is checked before the recipe (38)."""
     ingredients = []
     for part in ingredient_text.split(","):
         amount_match = _COUNTED.match(part.strip())
@@ -115,15 +115,15 @@ def _amount(match: re.Match[str]) -> Amount:
 def _fitting(item: str, typed: list[Amount], book: Book) -> Recipe | None:
     """Return the first recipe of an item with exactly the typed ingredients, in any order (39)."""
     for recipe in book.recipes.get(item, ()):
-        left = list(recipe.ingredients)
+        remaining = list(recipe.ingredients)
         for amount in typed:
             names = (amount.name, book.tag_of.get(amount.name))
-            fit = next((a for a in left if a.name in names and a.count == amount.count), None)
+            fit = next((a for a in remaining if a.name in names and a.count == amount.count), None)
             if fit is None:
                 break
-            left.remove(fit)
+            remaining.remove(fit)
         else:
-            if not left:
+            if not remaining:
                 return recipe
     return None
 

@@ -1,6 +1,6 @@
 """WebShop: shopping in text on a simulated site (Yao et al., NeurIPS 2022), without Java.
 
-The same pages, search and reward as the official environment; what it leaves to chance is seeded.
+Pages, search and reward are those of the official environment; its random choices are seeded here.
 """
 
 from ldm.envs.webshop.environment import WebShop, WebShopOptions

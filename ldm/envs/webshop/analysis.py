@@ -1,8 +1,8 @@
-"""English text analysis as Lucene's EnglishAnalyzer does it, which WebShop's search uses.
+"""English text analysis equivalent to Lucene's EnglishAnalyzer, which WebShop's search uses.
 
-Text is split into words by the rules of UAX #29 as Lucene's standard tokenizer reads them;
-possessives are cut, case is folded, 33 stop words are dropped, the rest is stemmed by Porter's
-algorithm.
+Text is split into words by the rules of UAX #29 as implemented by Lucene's standard tokenizer;
+possessive endings are removed, case is folded, 33 stop words are dropped, and the rest is stemmed
+with Porter's algorithm.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import regex
 
 from ldm.envs.webshop.porter import stem
 
-#: Lucene cuts longer words into pieces of this many UTF-16 units.
+#: Lucene splits longer words into pieces of this many UTF-16 units.
 LONGEST_WORD = 255
 _STOP_WORDS = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then "
@@ -21,7 +21,7 @@ _STOP_WORDS = (
 )
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 
-#: Extended_Pictographic as of Unicode 12.1, which Lucene's tokenizer was made for.
+#: Extended_Pictographic as of Unicode 12.1, the version that Lucene's tokenizer implements.
 _PICTURES = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u2388\u23cf"
     "\u23e9-\u23f3\u23f8-\u23fa\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u2605\u2607-\u2612"
@@ -40,7 +40,7 @@ _PICTURES = (
 
 @cache
 def _word() -> regex.Pattern[str]:
-    """Return the pattern of a word, by the Word_Break property of its characters."""
+    """Return the pattern of a word, based on the Word_Break property of its characters."""
     follow = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]*+"
 
     def one(of: str) -> str:
@@ -72,7 +72,7 @@ def _word() -> regex.Pattern[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """Return the terms of `text` in their order."""
+    """Return the terms of `text` in order."""
     terms = []
     for match in _word().finditer(text):
         whole = match.group()

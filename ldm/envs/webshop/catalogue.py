@@ -1,9 +1,9 @@
-"""Products: WebShop's files as immutable values (Yao et al., NeurIPS 2022).
+"""Read WebShop's product files as immutable values (Yao et al., NeurIPS 2022).
 
 A data folder holds `items_shuffle*.json` (the products, a JSON array), `items_ins_v2*.json` (asin →
 attributes and a synthetic instruction) and, for human goals, `items_human_ins.json` (asin → human
-instructions); each may end in .json.gz. A product of our own may also have `title_nouns`, the noun
-tokens of its title in lower case. Products are read as a stream: all 1.18 million are 5 GB of JSON.
+instructions); each may end in .json.gz. Our own products also have `title_nouns`, the noun tokens
+of the title in lower case. Products are read as a stream: all 1.18 million are 5 GB of JSON.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import IO, Any, cast
 from ldm.errors import LdmError
 from ldm.records import Problem
 
-#: What official products without a price cost.
+#: The price of official products without one.
 NO_PRICE = 100.0
-#: The attribute that the official code gives to a product without any.
+#: The attribute that the official code assigns to a product without any.
 NO_ATTRIBUTE = "DUMMY_ATTR"
 LONGEST_ASIN = 10
 
@@ -36,18 +36,18 @@ _NOT_NUMERIC = re.compile(r"[^\d.]")
 _PRODUCTS = ("items_shuffle*.json", "items_shuffle*.json.gz")
 _ATTRIBUTES = ("items_ins_v2*.json", "items_ins_v2*.json.gz")
 _HUMAN = ("items_human_ins*.json", "items_human_ins*.json.gz")
-_DOWNLOAD = "Fetch the official files with: ldm data get webshop."
+_DOWNLOAD = "Download the official files with: ldm data get webshop."
 
-#: Option name → its values, in the order of the page.
+#: Option name → its values, in page order.
 Options = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """What a product's goals are made of.
+    """An instruction from which a product's goals are created.
 
-    options: the wanted option values of a human instruction. A synthetic one has None: it gives a
-        goal for each combination of the product's options.
+    options: the requested option values of a human instruction; None for a synthetic one, which
+        yields a goal for each combination of the product's options.
     """
 
     text: str
@@ -60,8 +60,8 @@ class Product:
     """One product as the site shows it.
 
     prices: one, or the two ends of a range, in dollars.
-    instructions: what its goals ask for; empty where it has no goal.
-    nouns: the lower-case noun tokens of the title where the file gives them, else None.
+    instructions: what its goals ask for; empty if it has no goal.
+    nouns: the lower-case noun tokens of the title if the file has them, else None.
     """
 
     asin: str
@@ -79,23 +79,23 @@ class Product:
 
     @cached_property
     def price_tag(self) -> str:
-        """The price as pages show it."""
+        """The price as displayed on pages."""
         return " to ".join(f"${price}" for price in self.prices)
 
     @property
     def search_text(self) -> str:
-        """The text that search looks at: title, description, first bullet, options."""
+        """The indexed text: title, description, first bullet, options."""
         options = ", and ".join(f"{name}: {', '.join(values)}" for name, values in self.options)
         bullet = self.bullets[0] if self.bullets else ""
         return " ".join([self.title, self.description, bullet, options]).lower()
 
     @cached_property
     def category_set(self) -> frozenset[str]:
-        """The categories that the product is in, from the widest to the narrowest."""
+        """The product's categories, general and specific."""
         return frozenset(part.strip() for part in self.product_category.split("›"))
 
     def as_json(self) -> list[Any]:
-        """Return the product as JSON values, which `from_json` reads."""
+        """Return the product as JSON values for `from_json`."""
         return [
             self.asin,
             self.title,
@@ -113,7 +113,7 @@ class Product:
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Product:
-        """Return the product that `as_json` wrote."""
+        """Return the product from the values of `as_json`."""
         asin, title, description, bullets, options, prices, *rest = fields
         category, query, product_category, attributes, instructions, nouns = rest
         return cls(
@@ -137,7 +137,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files of one data folder; human is None where synthetic instructions are used."""
+    """The files of one data folder; human is None if synthetic instructions are used."""
 
     products: Path
     attributes: Path
@@ -145,7 +145,7 @@ class Files:
 
     @classmethod
     def find(cls, folder: Path, *, human: bool) -> Files:
-        """Return the files in `folder`. Raise LdmError where one is missing or ambiguous."""
+        """Return the files in `folder`. Raise LdmError if one is missing or ambiguous."""
         return cls(
             _the_one(folder, _PRODUCTS),
             _the_one(folder, _ATTRIBUTES),
@@ -159,12 +159,12 @@ class Files:
 def read_products(
     files: Files, *, limit: int | None = None, strict: bool = False
 ) -> Iterator[Product | Problem]:
-    """Yield the products of `files` in their order, or what is wrong with one.
+    """Yield the products of `files` in order, and a problem for each invalid one.
 
-    limit: read only the first so many entries of the file. A problem's `line` is the position of
-    the product in the array, counted from 1. As in the official code, products whose asin is
-    "nan", longer than 10 characters or a repeat are left out without a word.
-    Raise LdmError where a file cannot be read and, if strict, for the first bad product.
+    limit: read only the first n entries of the file. A problem's `line` is the position of the
+    product in the array, counted from 1. As in the official code, products whose asin is "nan",
+    longer than 10 characters or a duplicate are skipped silently.
+    Raise LdmError if a file cannot be read and, if strict, for the first invalid product.
     """
     attributes = _read_object(files.attributes)
     human = _read_object(files.human) if files.human else None
@@ -180,19 +180,19 @@ def read_products(
             yield _product(
                 raw, attributes.get(asin), None if human is None else human.get(asin, ())
             )
-        except _Bad as bad:
-            problem = _problem(files.products, position, raw, bad)
+        except _InvalidField as error:
+            problem = _problem(files.products, position, raw, error)
             if strict:
                 raise LdmError(
                     f"{problem}.", "Correct it, or leave strict off to skip such products."
-                ) from bad
+                ) from error
             yield problem
 
 
 def stream_array(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield (position from 1, value) of every element of a JSON array, one at a time.
+    """Yield (position from 1, value) for every element of a JSON array, one at a time.
 
-    Raise LdmError that names file and position where it is not JSON or ends too early.
+    Raise LdmError with file and position if it is not JSON or ends too early.
     """
     decoder = json.JSONDecoder()
     position = 0
@@ -226,8 +226,8 @@ def stream_array(path: Path) -> Iterator[tuple[int, Any]]:
             buffer, start = buffer[start:] + chunk, 0
 
 
-class _Bad(Exception):
-    """What is wrong with one field of a product."""
+class _InvalidField(Exception):
+    """A problem with one field of a product."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(field, message)
@@ -235,20 +235,20 @@ class _Bad(Exception):
         self.message = message
 
 
-def _problem(path: Path, position: int, raw: Any, bad: _Bad) -> Problem:
+def _problem(path: Path, position: int, raw: Any, error: _InvalidField) -> Problem:
     asin = raw.get("asin") if isinstance(raw, Mapping) else None
     which = f"product {position}" + (f" ({asin})" if isinstance(asin, str) else "")
-    return Problem(str(path), position, bad.field, f"{which}: {bad.message}")
+    return Problem(str(path), position, error.field, f"{which}: {error.message}")
 
 
 def _product(raw: Mapping[str, Any], annotations: Any, human: Any) -> Product:
     """Return the product in one entry.
 
-    annotations: its entry of the attributes file. human: its human instructions, None where
+    annotations: its entry in the attributes file. human: its human instructions, None if
     synthetic ones are used.
     """
     if not raw.get("images"):
-        raise _Bad("images", "it has no image")
+        raise _InvalidField("images", "it has no image")
     annotations = annotations if isinstance(annotations, Mapping) else {}
     bullets = raw.get("small_description")
     nouns = raw.get("title_nouns")
@@ -273,18 +273,18 @@ _MISSING = object()
 
 def _text(raw: Any, field: str) -> str:
     if not isinstance(raw, Mapping):
-        raise _Bad("", "it is not a JSON object")
+        raise _InvalidField("", "it is not a JSON object")
     if field not in raw:
-        raise _Bad(field, "it is missing")
+        raise _InvalidField(field, "it is missing")
     value = raw[field]
     if not isinstance(value, str):
-        raise _Bad(field, f"it is not text: {value!r:.40}")
+        raise _InvalidField(field, f"it is not text: {value!r:.40}")
     return value
 
 
 def _texts(values: Any, field: str) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise _Bad(field, f"it is not text: {values!r:.40}")
+        raise _InvalidField(field, f"it is not text: {values!r:.40}")
     return tuple(values)
 
 
@@ -292,27 +292,27 @@ def _prices(pricing: Any) -> tuple[float, ...]:
     if not pricing:
         return (NO_PRICE,)
     if not isinstance(pricing, str):
-        raise _Bad("pricing", f"it is not text: {pricing!r:.40}")
+        raise _InvalidField("pricing", f"it is not text: {pricing!r:.40}")
     amounts = pricing.split("$")[1:3]
     try:
         prices = tuple(float(Decimal(_NOT_NUMERIC.sub("", amount))) for amount in amounts)
-        # A third amount is not shown, but must be a price too.
+        # Further amounts are not displayed, but must be prices too.
         _ = [Decimal(_NOT_NUMERIC.sub("", amount)) for amount in pricing.split("$")[3:]]
     except InvalidOperation:
         prices = ()
     if not prices:
-        raise _Bad("pricing", f"no price can be read in {pricing!r:.40}")
+        raise _InvalidField("pricing", f"no price can be read in {pricing!r:.40}")
     return prices
 
 
 def _options(groups: Any) -> Options:
-    """Return the options: lower case, values stripped, "/" as " | " (quirk 4)."""
+    """Return the options in lower case, values stripped, "/" as " | " (quirk 4)."""
     if groups is _MISSING:
-        raise _Bad("customization_options", "it is missing")
+        raise _InvalidField("customization_options", "it is missing")
     if not groups:
         return ()
     if not isinstance(groups, Mapping):
-        raise _Bad("customization_options", "it is not a JSON object")
+        raise _InvalidField("customization_options", "it is not a JSON object")
     options: dict[str, tuple[str, ...]] = {}
     for name, contents in groups.items():
         if contents is None:
@@ -320,7 +320,9 @@ def _options(groups: Any) -> Options:
         try:
             values = [content["value"] for content in contents]
         except (TypeError, KeyError) as error:
-            raise _Bad("customization_options", f"a value of {name!r} is missing") from error
+            raise _InvalidField(
+                "customization_options", f"a value of {name!r} is missing"
+            ) from error
         texts = _texts(values, "customization_options")
         options[name.lower()] = tuple(t.strip().replace("/", " | ").lower() for t in texts)
     return tuple(options.items())
@@ -332,7 +334,7 @@ def _synthetic(annotations: Mapping[str, Any]) -> tuple[Instruction, ...]:
         return ()
     attributes = _texts(annotations.get("instruction_attributes"), "instruction_attributes")
     if not isinstance(text, str) or not attributes:
-        raise _Bad("instruction", "the instruction has no text or no attributes")
+        raise _InvalidField("instruction", "the instruction has no text or no attributes")
     return (Instruction(text, attributes),)
 
 
@@ -341,7 +343,7 @@ def _human(entries: Any) -> tuple[Instruction, ...]:
     instructions = []
     for entry in entries or ():
         if not isinstance(entry, Mapping):
-            raise _Bad("instruction", "a human instruction is not a JSON object")
+            raise _InvalidField("instruction", "a human instruction is not a JSON object")
         attributes = _texts(entry.get("instruction_attributes"), "instruction_attributes")
         options = _texts(entry.get("instruction_options"), "instruction_options")
         if attributes:
@@ -357,7 +359,7 @@ def _the_one(folder: Path, patterns: Sequence[str]) -> Path:
         raise LdmError(f"{folder} holds no file {patterns[0]}.", _DOWNLOAD)
     names = ", ".join(path.name for path in paths)
     raise LdmError(
-        f"{folder} holds several files {patterns[0]}: {names}.", "Keep one of them in a folder."
+        f"{folder} holds several files {patterns[0]}: {names}.", "Keep only one in the folder."
     )
 
 
@@ -374,7 +376,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[IO[str]]:
-    """Open a text file, gzip by its ending; what fails while it is read is an LdmError."""
+    """Open a text file, gzip by its suffix; raise LdmError if reading it fails."""
     try:
         with (
             gzip.open(path) if path.suffix == ".gz" else path.open("rb") as raw,

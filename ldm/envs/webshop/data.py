@@ -1,4 +1,4 @@
-"""The official files on disk: what is there, and how to fetch them."""
+"""Check and download the official files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ldm.envs.webshop.goals import Drawer
 from ldm.errors import LdmError
 from ldm.records import Problem
 
-#: Where the official setup script fetches from; `confirm` skips the page that asks whether a file
-#: that is too large for a virus scan shall come anyway.
+#: The address that the official setup script downloads from; `confirm` skips the page that asks
+#: whether to download a file that is too large for a virus scan.
 URL = "https://drive.usercontent.google.com/download?export=download&confirm=t&id={id}"
 #: Products of the full set, and crowd-sourced instructions (WebShop, arXiv 2207.01206, §1).
 PUBLISHED = {"products": 1_181_436, "human instructions": 12_087}
@@ -25,7 +25,7 @@ PUBLISHED = {"products": 1_181_436, "human instructions": 12_087}
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """An official file. id: on Google Drive. sha256, size: "" and 0 where they are not known."""
+    """An official file. id: on Google Drive. sha256, size: "" and 0 if they are unknown."""
 
     name: str
     id: str
@@ -56,10 +56,10 @@ FILES: Mapping[str, tuple[Published, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a data folder holds.
+    """The contents of a data folder.
 
-    files: those that are read. products: that can be sold, by category. synthetic, human: goals;
-    human is None where there are no human instructions.
+    files: those that are read. products: the number of valid products, by category. synthetic,
+    human: the number of goals; human is None if there are no human instructions.
     """
 
     root: Path
@@ -70,7 +70,7 @@ class Report:
     problems: tuple[Problem, ...]
 
     def lines(self) -> Iterator[str]:
-        """Yield the report in words."""
+        """Yield the report as lines of text."""
         yield f"WebShop products in {self.root}"
         yield f"  files: {', '.join(self.files)}"
         by_category = ", ".join(f"{name} {count}" for name, count in self.products.items())
@@ -102,11 +102,11 @@ class Report:
 
 
 def check(path: Path) -> Report:
-    """Read every product below `path`. Raises LdmError where a file is missing or is no JSON."""
+    """Read every product below `path`. Raise LdmError if a file is missing or is not JSON."""
     if not path.is_dir():
         raise LdmError(
             f"{path} is not a folder.",
-            "Name the folder that holds items_shuffle*.json, or fetch it: ldm data get webshop.",
+            "Use the folder that holds items_shuffle*.json, or download it: ldm data get webshop.",
         )
     plain = Files.find(path, human=False)
     categories: Counter[str] = Counter()
@@ -125,7 +125,7 @@ def _count(
     problems: dict[tuple[int, str, str], Problem],
     categories: Counter[str] | None = None,
 ) -> int:
-    """Return the number of goals; what is wrong, and the products of each category, are added."""
+    """Return the number of goals; add to `problems` and to the product counts in `categories`."""
     drawer = Drawer()
     for product in read_products(files):
         if isinstance(product, Problem):
@@ -138,7 +138,7 @@ def _count(
 
 
 def summary(path: Path) -> str:
-    """Return the files that are read, with their sizes. Raises LdmError where one is missing."""
+    """Return the files that are read, with their sizes. Raise LdmError if one is missing."""
     files = Files.find(path, human=False)
     sizes = ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in files)
     return f"{path}; {sizes}"
@@ -154,18 +154,18 @@ def fetch(
 ) -> tuple[Fetched, ...]:
     """Download the official files of a size.
 
-    An interrupted download is resumed, and a file that is there is not downloaded again.
-    url: the folder of a mirror that has the files by their names. sha256: expected checksums of all
-    the files, in the order of FILES, separated by commas. Raises LdmError where a download or a
-    checksum is bad, and where a web page came instead of a file.
+    An interrupted download is resumed, and an existing file is not downloaded again.
+    url: the folder of a mirror that has the files under their names. sha256: expected checksums of
+    all files, in the order of FILES, separated by commas. Raise LdmError if a download or a
+    checksum is bad, or if the server sends a web page instead of a file.
     """
     files = FILES[size]
     checksums = [part.strip() for part in sha256.split(",")] if sha256 else []
     if checksums and len(checksums) != len(files):
         names = ", ".join(file.name for file in files)
         raise LdmError(
-            f"{len(checksums)} checksums are given for {len(files)} files.",
-            f"Give one for each, in this order: {names}.",
+            f"{len(checksums)} checksums were passed for {len(files)} files.",
+            f"Pass one for each, in this order: {names}.",
         )
     downloads = []
     for number, file in enumerate(files):
@@ -179,13 +179,13 @@ def fetch(
 
 
 def _refuse_page(file: Path, address: str) -> None:
-    """Raise LdmError, and remove the file, where it does not begin as JSON does."""
-    with file.open("rb") as opened:
-        first = opened.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if first not in (b"[", b"{"):
+    """Remove the file and raise LdmError if it does not start like JSON."""
+    with file.open("rb") as stream:
+        start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if start not in (b"[", b"{"):
         file.unlink()
         raise LdmError(
             f"{address} sent a web page instead of {file.name}.",
-            "Google Drive limits how often a file is fetched. Try again later, fetch it with a "
-            f"browser into {file.parent}, or name a mirror with --url.",
+            "Google Drive limits how often a file is downloaded. Try again later, download it with "
+            f"a browser into {file.parent}, or pass the address of a mirror with --url.",
         )

@@ -1,4 +1,4 @@
-"""The WebShop environment: splits, tasks and observations around the site."""
+"""The WebShop environment: splits, tasks and observations on top of the site."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from ldm.types import Card, Task, TimeStep
 
 ENV = "webshop"
 Range = tuple[int, int | None]
-#: Grows when the same catalogue gives other texts, rewards or splits than before.
+#: Increased when the same catalogue yields different texts, rewards or splits than before.
 VERSION = "1"
-#: Session numbers of the splits; None goes to the end (the official baselines' division).
+#: Session numbers of the splits, as in the official baselines; None is the end.
 OFFICIAL_SPLITS: dict[str, Range] = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
 #: The same for the small catalogue that ships with the package.
 OWN_SPLITS: dict[str, Range] = {"demo_test": (0, 100), "demo_train": (100, None)}
-#: Goals of products that these splits ask for are left out of the training splits.
+#: Training split → splits whose products it must not ask for.
 _HELD_BACK = {"train": ("test", "dev"), "demo_train": ("demo_test",)}
-#: Where the small catalogue lies.
+#: The folder of the small catalogue.
 OWN_DATA = Path(__file__).parent / "demo"
 
 
@@ -43,14 +43,14 @@ class WebShopOptions:
     """Settings of WebShop.
 
     data: the folder with the official files; not needed for our own splits.
-    goals: "synthetic" or "human"; they are different tasks. num_products: only the first so many.
+    goals: "synthetic" or "human"; they are different tasks. num_products: read only the first n.
     observation: "bracket" is the compact form of the published prompts; "text" and "text_rich" are
         the official ones. page_size: products on a page of results; officially 10.
-    admissible: show what can be clicked and, on the search page, the search for the instruction.
-    strict_reward: our variant in which an option must be chosen under its own name and value.
-    strict: refuse a catalogue with a bad product instead of leaving the product out.
+    admissible: list the clicks and, on the search page, the search for the instruction.
+    strict_reward: our variant, in which an option must be chosen under its own name and value.
+    strict: reject a catalogue with an invalid product instead of leaving the product out.
     seed: of prices, price caps and the order of the goals; officially 233.
-    cache: the folder where catalogues are kept ready for use; without one they are made anew.
+    cache: the folder for compiled catalogues; without one they are compiled again each time.
     """
 
     data: str | None = None
@@ -74,7 +74,7 @@ class WebShopOptions:
 class WebShop:
     """Shopping by instruction on a simulated site (Yao et al., NeurIPS 2022).
 
-    The reward, in [0, 1], comes with the purchase, which ends the task; before it is always 0.
+    The reward, in [0, 1], is given for the purchase, which ends the task; before that it is 0.
     """
 
     card: Card = CARD
@@ -107,7 +107,7 @@ class WebShop:
     Options = WebShopOptions
 
     def __init__(self, options: WebShopOptions | None = None, world: World | None = None) -> None:
-        """Open no catalogue yet. world: of the official splits, in place of the options' one."""
+        """Create the environment; `world` replaces the one of the official splits."""
         self.options = options or WebShopOptions()
         self._layout = Layout(self.options.page_size)
         self._worlds: dict[bool, World] = {} if world is None else {False: world}
@@ -139,7 +139,7 @@ class WebShop:
     def tasks(self, split: str) -> Sequence[Task]:
         """Return the tasks of a split in the order of their session numbers.
 
-        Raises LdmError for an unknown split and for missing or damaged data.
+        Raise LdmError for an unknown split and for missing or damaged data.
         """
         if split not in self._listed:
             splits = OWN_SPLITS if split in OWN_SPLITS else OFFICIAL_SPLITS
@@ -150,7 +150,7 @@ class WebShop:
             numbers = _numbers(world.goals.sources(), splits, split)
             if not len(numbers):
                 raise LdmError(
-                    f"WebShop's split {split!r} has no goal: the catalogue gives only "
+                    f"WebShop's split {split!r} has no goal: the catalogue has only "
                     f"{len(world.goals)}.",
                     "Use another split, or a larger catalogue.",
                 )
@@ -163,12 +163,12 @@ class WebShop:
         split, _, number = task.id.partition("/")
         self._world = self._open(split in OWN_SPLITS)
         if not number.isdecimal() or int(number) >= len(self._world.goals):
-            raise LdmError(f"WebShop has no task {task.id!r}.", "See which there are: ldm envs.")
+            raise LdmError(f"WebShop has no task {task.id!r}.", f"Use a task of the split {split}.")
         self._session = self._world.start(int(number))
         return self._answer(self._session)
 
     def step(self, action: str) -> TimeStep:
-        """Carry out search[…] or click[…]; anything else changes nothing."""
+        """Execute search[…] or click[…]; anything else changes nothing."""
         world, before = self._running()
         answer = pages.step(before, action, self._there, world)
         self._session = after = answer.session
@@ -177,7 +177,7 @@ class WebShop:
         return self._answer(after, before, valid=answer.valid)
 
     def localize(self, text: str) -> str:
-        """Return `text` itself: WebShop has one dialect."""
+        """Return `text`, as WebShop has only one dialect."""
         return text
 
     def fork(self) -> WebShop:
@@ -189,7 +189,7 @@ class WebShop:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The bad products that were left out of the catalogues opened so far."""
+        """The invalid products that were left out of the catalogues opened so far."""
         return tuple(p for world in self._worlds.values() for p in world.catalogue.problems)
 
     @staticmethod
@@ -203,8 +203,8 @@ class WebShop:
             if not own and not options.data:
                 raise LdmError(
                     "WebShop's official splits need the official files, and no data path is set.",
-                    "Set WEBSHOP_DATA to the folder that holds items_shuffle.json (fetch it with: "
-                    "ldm data get webshop), or use the split demo_test, which ships with the "
+                    "Set WEBSHOP_DATA to the folder that holds items_shuffle.json (download it "
+                    "with: ldm data get webshop), or use the split demo_test, which ships with the "
                     "package.",
                 )
             folder = OWN_DATA if own else Path(str(options.data))
@@ -217,7 +217,7 @@ class WebShop:
                 strict=options.strict,
             )
             if not catalogue.carries_nouns:
-                check_parser()  # now, rather than at the first purchase
+                check_parser()  # fail now rather than at the first purchase
             self._worlds[own] = World(catalogue, strict_reward=options.strict_reward)
         return self._worlds[own]
 
@@ -242,13 +242,13 @@ class WebShop:
             if not valid:
                 return INVALID
             if before.page == session.page == "item_page":
-                # Of all actions on a product's page only choosing an option stays there.
+                # On a product's page, only choosing an option stays on that page.
                 return f"You have clicked {session.options[-1][1]}."
         return render(session, self._page, self.options.observation)
 
 
 class _Tasks(Sequence[Task]):
-    """The tasks of a split, put together when they are asked for."""
+    """The tasks of a split, created on access."""
 
     def __init__(self, world: World, split: str, numbers: np.ndarray) -> None:
         self._world = world
@@ -274,7 +274,7 @@ class _Tasks(Sequence[Task]):
 
 
 def _numbers(sources: np.ndarray, splits: Mapping[str, Range], split: str) -> np.ndarray:
-    """Return the session numbers of a split; sources: the product that each goal asks for."""
+    """Return the session numbers of a split. sources: the product of each goal."""
     chosen = np.arange(*slice(*splits[split]).indices(len(sources)))
     held_back = [sources[slice(*splits[other])] for other in _HELD_BACK.get(split, ())]
     if held_back:
@@ -283,19 +283,19 @@ def _numbers(sources: np.ndarray, splits: Mapping[str, Range], split: str) -> np
 
 
 def _admissible(session: Session, there: Mapping[str, Node]) -> tuple[str, ...]:
-    """Return every click that does something; on the search page, the instruction's search.
+    """Return every effective click; on the search page, the search for the instruction.
 
-    A search can be anything, so that it cannot be listed; that one stands for them.
+    Searches cannot be listed, as any text can be searched for; that one represents them.
     """
     if session.page == "index":
         return (f"search[{session.instruction}]",)
-    found = (_click(node.text) for node in there.values())
-    return tuple(action for action in found if action)
+    clicks = (_click(node.text) for node in there.values())
+    return tuple(action for action in clicks if action)
 
 
 @lru_cache(maxsize=100_000)
 def _click(text: str) -> str:
-    """Return the action that clicks on `text`, "" where no action can (quirks 21, 22)."""
+    """Return the click on `text`, "" if the grammar cannot express it (quirks 21, 22)."""
     action = f"click[{text}]"
     possible = pages.parse(action) == ("click", text.lower()) and text.lower() != pages.SEARCH
     return action if possible else ""

@@ -1,4 +1,4 @@
-"""Recorded agent episodes: {"instruction", "steps": [{"action", "observation"}], "reward"} a line.
+"""Recorded agent episodes: lines {"instruction", "steps": [{"action", "observation"}], "reward"}.
 
 Pages are in brackets, as the published ReAct runner printed them (Yao et al., arXiv 2210.03629).
 """
@@ -20,7 +20,7 @@ from ldm.types import Step, Task, Trajectory, stable_hash
 _THOUGHT = re.compile(r"think\[(.*?)\]?\s*$", re.DOTALL)
 _LINK = re.compile(r"click\[([A-Z0-9]{10})\]")
 _BOUGHT = "click[buy now]"
-#: What the page after a purchase begins with; it tells the reward.
+#: The beginning of the page after a purchase, which reveals the reward.
 _SCORE = re.compile(r"Your score \(min|Thank you for shopping", re.IGNORECASE)
 
 
@@ -30,11 +30,11 @@ def detect(line: Mapping[str, Any]) -> bool:
 
 
 def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
-    """Return the trajectory that a line tells, or what is wrong with it.
+    """Return the trajectory in a line, or the problem with the line.
 
-    Thoughts become think steps. The episode ends with the purchase, whose answer, which tells the
-    reward, is left out. The product that was wanted is not recorded; `source` is the one looked at
-    last, which for a full reward is the wanted one or its like.
+    Thoughts become think steps. The episode ends with the purchase; its answer is left out, as it
+    reveals the reward. The requested product is not recorded; `source` is the last one opened,
+    which for a full reward is the requested one or an equivalent.
     """
     try:
         return _trajectory(line)
@@ -47,10 +47,10 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
     reward = number_in(line, "reward")
     if not 0 <= reward <= 1:
         raise FieldError("reward", f"not between 0 and 1: {reward}")
-    told = line.get("steps")
-    if not isinstance(told, list) or not told:
+    entries = line.get("steps")
+    if not isinstance(entries, list) or not entries:
         raise FieldError("steps", "missing, empty or not a list")
-    exchanges = [_exchange(step, number) for number, step in enumerate(told)]
+    exchanges = [_exchange(step, number) for number, step in enumerate(entries)]
     opening = exchanges.pop(0)[1] if exchanges[0][0] == "reset" else ""
     steps: list[Step] = []
     for action, observation in exchanges:
@@ -58,16 +58,16 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
             steps.append(Step("", "", thought=thought[1].strip()))
             continue
         if action == "reset":
-            raise FieldError("steps", "starts anew in the middle")
-        bought = action.lower() == _BOUGHT and not observation.startswith(INVALID)
-        seen = "" if bought or _SCORE.search(observation) else observation
+            raise FieldError("steps", "resets in the middle")
+        is_purchase = action.lower() == _BOUGHT and not observation.startswith(INVALID)
+        page = "" if is_purchase or _SCORE.search(observation) else observation
         valid = not observation.startswith(INVALID)
-        steps.append(Step(action, seen, valid=valid, reward=reward if bought else 0.0))
-        if bought:
+        steps.append(Step(action, page, valid=valid, reward=reward if is_purchase else 0.0))
+        if is_purchase:
             break
     if not any(step.action for step in steps):
         raise FieldError("steps", "has no action")
-    if not any(step.reward for step in steps):  # no purchase is recorded, whatever it earned
+    if not any(step.reward for step in steps):  # no purchase with a reward is recorded
         last = max(i for i, step in enumerate(steps) if step.action)
         steps[last] = replace(steps[last], reward=reward)
     name = line.get("episode", stable_hash(goal, [(s.action, s.observation) for s in steps]))
@@ -82,16 +82,16 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
 
 
 def _exchange(step: object, number: int) -> tuple[str, str]:
-    where = f"steps.{number}"
+    path = f"steps.{number}"
     if not isinstance(step, Mapping):
-        raise FieldError(where, "not an object with action and observation")
+        raise FieldError(path, "not an object with action and observation")
     observation = step.get("observation")
     if not isinstance(observation, str):
-        raise FieldError(f"{where}.observation", "missing or not a text")
-    action = text_in(step, "action", f"{where}.action").strip()
+        raise FieldError(f"{path}.observation", "missing or not a text")
+    action = text_in(step, "action", f"{path}.action").strip()
     return action, observation.strip("\n")
 
 
 def _product(steps: list[Step]) -> str:
-    links = [found[1] for step in steps if step.valid and (found := _LINK.fullmatch(step.action))]
+    links = [match[1] for step in steps if step.valid and (match := _LINK.fullmatch(step.action))]
     return links[-1] if links else ""

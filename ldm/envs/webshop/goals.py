@@ -1,8 +1,8 @@
-"""Goals: what to buy, from the products' instructions as the official code makes them.
+"""Goals: what to buy, created from the products' instructions as in the official code.
 
-Prices within a range and price caps are drawn from a generator of our own that is seeded before
-anything is drawn. The official server seeds only before it shuffles the goals, so that its prices
-differ from start to start. With its seed, 233, ours are the ones it draws when seeded first.
+Prices within a range and price caps are drawn from our own generator, which is seeded before the
+first draw. The official server seeds only before it shuffles the goals, so that its prices differ
+from start to start. With its seed, 233, ours are those that it would draw if seeded first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ldm.envs.webshop.catalogue import Instruction, Product
 
 #: The official seed.
 SEED = 233
-#: What `Goal.price_cap` is where there is none.
+#: The value of `Goal.price_cap` if there is no cap.
 NO_CAP = 1_000_000.0
 _STEPS = [10.0 * i for i in range(1, 100)]
 
-#: A wanted option: (name, value) of a synthetic goal, the value alone of a human one.
-Wanted = tuple[str, str] | str
+#: A requested option: (name, value) in a synthetic goal, only the value in a human one.
+RequestedOption = tuple[str, str] | str
 
 
 class Products(Protocol):
@@ -39,23 +39,23 @@ class Products(Protocol):
 class Goal:
     """What to buy.
 
-    product: the one that fits exactly. price_cap: in dollars, NO_CAP where any price will do.
+    product: the one that fits exactly. price_cap: in dollars, NO_CAP if any price is acceptable.
     """
 
     product: Product
     text: str
     attributes: tuple[str, ...]
-    options: tuple[Wanted, ...]
+    options: tuple[RequestedOption, ...]
     price_cap: float
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What products really cost, and what was drawn for the instructions that give goals.
+    """The prices of products, and the caps drawn for the instructions that have goals.
 
-    amounts: dollars, in the order of the products. The others have one entry an instruction:
+    amounts: dollars, in the order of the products. The others have one entry per instruction:
     products, instructions: position of the product, and of the instruction within it;
-    caps: dollars; counts: how many goals it gives.
+    caps: dollars; counts: the number of goals that it yields.
     """
 
     amounts: np.ndarray
@@ -66,7 +66,7 @@ class Prices:
 
 
 class Drawer:
-    """Draws prices and caps while products pass by; all prices first, as the official code does."""
+    """Draw prices and caps for a stream of products; all prices first, as in the official code."""
 
     def __init__(self, seed: int = SEED) -> None:
         self._random = random.Random(seed)
@@ -118,7 +118,7 @@ def shuffled(number: int, seed: int = SEED) -> np.ndarray:
 class Goals(Sequence[Goal]):
     """All goals; with the official shuffle, the index is the official session number.
 
-    A goal is built on demand: the 1.18 million products have millions of goals.
+    A goal is built on access, as the 1.18 million products have millions of goals.
     """
 
     def __init__(self, products: Products, prices: Prices, order: np.ndarray | None = None) -> None:
@@ -156,7 +156,7 @@ class Goals(Sequence[Goal]):
         return positions if self._order is None else positions[self._order]
 
     def _entry(self, number: int) -> tuple[int, int]:
-        """Return the index of the instruction, and which of its goals it is."""
+        """Return the index of the instruction, and the number of the goal within it."""
         before = number if self._order is None else int(self._order[number])
         entry = int(np.searchsorted(self._ends, before, side="right"))
         return entry, before - int(self._ends[entry] - self._prices.counts[entry])

@@ -1,8 +1,8 @@
-"""The site: what a page shows, what can be clicked on it, and where a click leads.
+"""The site: the contents of a page, what can be clicked on it, and the effect of a click.
 
 Everything here is a pure function of an immutable `Session`. The official environment renders HTML
-and reads it back; its texts, and the oddities of its clicks, are reproduced without that detour.
-Numbers in comments are those of the list of quirks that the golden sessions were made for.
+and parses it again; its texts, and the quirks of its clicks, are reproduced without that step.
+Numbers in comments refer to the list of quirks that the golden sessions cover.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Kind = Literal["text", "button", "link", "option"]
 PER_PAGE = 10
 BUY, BACK, NEXT, PREVIOUS, SEARCH = "buy now", "back to search", "next >", "< prev", "search"
 SUB_PAGES = ("Description", "Features", "Reviews")
-#: Only where the site shows attributes.
+#: The button of the sub-page that only exists if the layout has attribute pages.
 ATTRIBUTES = "Attributes"
-#: Shown on buying: the first line of the official page; the rest of it reveals the reward.
+#: The answer to a purchase: the first line of the official page; the rest reveals the reward.
 BOUGHT = "Thank you for shopping with us!"
 
 _HOST = "http://127.0.0.1:3000"
 _ACTION = re.compile(r"(.+)\[(.+)\]")
 _CLICKABLE: tuple[Kind, ...] = ("button", "link", "option")
-#: In the order in which the official code looks for them in the address (26).
+#: In the order in which the official code searches for them in the URL (26).
 _PAGES: tuple[Page, ...] = ("search_results", "item_page", "item_sub_page", "done")
 
 
@@ -41,7 +41,7 @@ class Shop(Protocol):
     def listed(self, position: int) -> Product: ...
 
     def search(self, query: str, session: Session) -> tuple[int, ...] | None:
-        """Return positions of products, best first; None where the site has no answer."""
+        """Return positions of products, best first; None if the site has no answer."""
         ...
 
     def reward(self, session: Session) -> float:
@@ -51,7 +51,7 @@ class Shop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the site is set up: products on a result page, and whether there are attribute pages."""
+    """The layout of the site: products per result page, and whether it has attribute pages."""
 
     per_page: int = PER_PAGE
     attributes: bool = False
@@ -62,7 +62,7 @@ class Session:
     """A moment of a shopping session.
 
     number: the session's, the index of its goal. page: the kind of page that is open.
-    query, found, at: the last search, the positions of its products, the open result page, from 1.
+    query, results, at: the last search, its products' positions, the open result page, from 1.
     asin, options: the open product, and the options chosen, in the order of choosing.
     visited: products opened since the search page was last left. sub: the open sub-page.
     score: what buying earned.
@@ -72,7 +72,7 @@ class Session:
     instruction: str
     page: Page = "index"
     query: str = ""
-    found: tuple[int, ...] = ()
+    results: tuple[int, ...] = ()
     at: int = 0
     asin: str = ""
     options: tuple[tuple[str, str], ...] = ()
@@ -82,7 +82,7 @@ class Session:
 
     @property
     def url(self) -> str:
-        """The address of the open page, which the official code reads in odd places (26, 28)."""
+        """The URL of the open page, which the official code reads in unexpected places (26, 28)."""
         query = self.query.replace(" ", "+")
         options = dict(self.options)
         match self.page:
@@ -107,7 +107,7 @@ class Node(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an action led to. valid: whether it did anything; bought: whether it was a purchase."""
+    """The effect of an action. valid: whether it had one; bought: whether it was a purchase."""
 
     session: Session
     valid: bool
@@ -115,7 +115,7 @@ class Answer(NamedTuple):
 
 
 def nodes(session: Session, shop: Shop, layout: Layout) -> tuple[Node, ...]:
-    """Return the pieces of the open page, in their order."""
+    """Return the nodes of the open page, in order."""
     match session.page:
         case "index":
             pieces = [
@@ -139,9 +139,9 @@ def nodes(session: Session, shop: Shop, layout: Layout) -> tuple[Node, ...]:
 
 
 def clickables(page: tuple[Node, ...]) -> dict[str, Node]:
-    """Return what can be clicked by its text in lower case: buttons, products, options (31).
+    """Return the clickable nodes by their lower-case text: buttons, products, options (31).
 
-    Where a value occurs twice it stands at its first place and means the last one (27).
+    A value that occurs twice has its first position, but refers to the last occurrence (27).
     """
     by_text = {}
     for kind in _CLICKABLE:
@@ -158,7 +158,7 @@ def parse(action: str) -> tuple[str, str] | None:
 
 
 def step(session: Session, action: str, targets: Mapping[str, Node], shop: Shop) -> Answer:
-    """Return what an action leads to, as on the official site; an unknown one changes nothing.
+    """Return the effect of an action, as on the official site; an unknown one changes nothing.
 
     targets: the `clickables` of the open page.
     """
@@ -173,11 +173,11 @@ def step(session: Session, action: str, targets: Mapping[str, Node], shop: Shop)
 
 
 def _click(session: Session, name: str, targets: Mapping[str, Node], shop: Shop) -> Answer:
-    """Click on what is called `name`; for buttons the name alone decides (27)."""
+    """Click on the node called `name`; for buttons only the name matters (27)."""
     place = _page_name(session)
     if name == BUY:
-        bought = replace(session, page="done", score=shop.reward(session))
-        return Answer(bought, valid=True, bought=True)
+        purchase = replace(session, page="done", score=shop.reward(session))
+        return Answer(purchase, valid=True, bought=True)
     if name == BACK:
         after = Session(session.number, session.instruction)
     elif name == NEXT and place == "search_results":
@@ -199,7 +199,7 @@ def _search(session: Session, query: str, shop: Shop) -> Answer:
     positions = shop.search(query, session)
     if positions is None:
         return Answer(session, valid=False, bought=False)
-    results = replace(session, query=query, found=positions)
+    results = replace(session, query=query, results=positions)
     return Answer(_results_at(results, 1), valid=True, bought=False)
 
 
@@ -208,7 +208,7 @@ def _results_at(session: Session, at: int) -> Session:
 
 
 def _opened(session: Session, node: Node) -> Session:
-    """Return the session at the product that a link leads to, or with one more option chosen."""
+    """Return the session at the product of a link, or with one more option chosen."""
     session = replace(session, page="item_page", sub="")
     if node.kind == "link":
         return replace(session, asin=node.text, visited=session.visited | {node.text})
@@ -216,18 +216,18 @@ def _opened(session: Session, node: Node) -> Session:
 
 
 def _page_name(session: Session) -> Page:
-    """Return the page that the official code takes the open one for, by its address (26)."""
+    """Return the page that the official code detects from the URL of the open one (26)."""
     url = session.url
     return next((name for name in _PAGES if name in url), "index")
 
 
 def _results(session: Session, shop: Shop, layout: Layout) -> list[Node]:
     at, size = session.at, layout.per_page
-    pieces = [Node("text", f"Page {at} (Total results: {len(session.found)})")]
+    pieces = [Node("text", f"Page {at} (Total results: {len(session.results)})")]
     if at > 1:
         pieces.append(Node("button", "< Prev"))
     pieces.append(Node("button", "Next >"))
-    for position in session.found[(at - 1) * size : at * size]:
+    for position in session.results[(at - 1) * size : at * size]:
         product = shop.listed(position)
         pieces.append(Node("link", product.asin))
         pieces.append(Node("text", product.title))
@@ -267,7 +267,7 @@ def _sub(session: Session, shop: Shop, layout: Layout) -> list[Node]:
 
 
 def _done(session: Session) -> list[Node]:
-    """Return the official page after buying, with its hidden blocks (30). No agent sees it."""
+    """Return the official page after a purchase, with its hidden blocks (30). No agent sees it."""
     options = json.dumps(dict(session.options), sort_keys=True)
     for character in "<>&'":
         options = options.replace(character, f"\\u{ord(character):04x}")

@@ -1,7 +1,7 @@
-"""Porter's stemmer (Program 14(3), 1980) with his own two later changes, as in Lucene.
+"""Porter's stemmer (Program 14(3), 1980) with its author's two later changes, as in Lucene.
 
-The changes: words of up to two letters stay as they are, and in step 2 -bli becomes -ble and -logi
-becomes -log. Snowball's "porter" lacks both, and undoubles fewer consonants.
+The changes: words of up to two letters are not stemmed, and in step 2 -bli becomes -ble and -logi
+becomes -log. Snowball's "porter" has neither, and undoubles fewer consonants.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-#: Suffix → what takes its place where the measure of what is before it is above 0.
+#: Suffix → its replacement if the measure of the part before it is above 0.
 _STEP_2 = {
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble",
     "alli": "al", "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate",
@@ -19,7 +19,7 @@ _STEP_2 = {
 _STEP_3 = {
     "icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": "",
 }  # fmt: skip
-#: Suffixes that go where the measure of what is before them is above 1.
+#: Suffixes that are removed if the measure of the part before them is above 1.
 _STEP_4 = (
     "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou",
     "ism", "ate", "iti", "ous", "ive", "ize",
@@ -28,7 +28,7 @@ _STEP_4 = (
 
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
-    """Return the stem of a word in lower case."""
+    """Return the stem of a lower-case word."""
     if len(word) <= 2:
         return word
     word = _past_tense(_plural(word))
@@ -64,7 +64,7 @@ def _past_tense(word: str) -> str:
 
 
 def _replaced(word: str, suffixes: Mapping[str, str]) -> str:
-    """Return `word` with its longest suffix replaced, if what is before it has a measure."""
+    """Return `word` with its longest suffix replaced if the part before it has a measure."""
     suffix = max((s for s in suffixes if word.endswith(s)), key=len, default="")
     if suffix and _measure(before := word.removesuffix(suffix)) > 0:
         return before + suffixes[suffix]
@@ -113,5 +113,5 @@ def _ends_double(word: str) -> bool:
 
 
 def _ends_cvc(word: str) -> bool:
-    """Return whether it ends consonant, vowel, consonant other than w, x, y, as in "hop"."""
+    """Return whether `word` ends in consonant, vowel, consonant except w, x, y, as in "hop"."""
     return len(word) >= 3 and _vowels(word)[-3:] == [False, True, False] and word[-1] not in "wxy"

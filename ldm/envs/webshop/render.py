@@ -1,4 +1,4 @@
-"""Observations: a page in the official modes `text` and `text_rich`, and in brackets."""
+"""Render a page as an observation: in the official modes `text` and `text_rich`, and `bracket`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ldm.envs.webshop.pages import Node, Session
 
 Mode = Literal["bracket", "text", "text_rich"]
 
-#: What the published runners answer to an action that does nothing.
+#: The answer of the published runners to an action without effect.
 INVALID = "Invalid action!"
 
 
 def render(session: Session, page: Iterable[Node], mode: Mode) -> str:
-    """Return the open page in words."""
+    """Return the open page as text in the given mode."""
     return {"bracket": bracket, "text": text, "text_rich": text_rich}[mode](session, page)
 
 
@@ -24,7 +24,7 @@ def text(session: Session, page: Iterable[Node]) -> str:
 
 
 def text_rich(session: Session, page: Iterable[Node]) -> str:
-    """Return the texts of the page one a line, marking what can be clicked and what was."""
+    """Return the texts of the page, one per line, marking what can be clicked and what was."""
     url = session.url
     lines, clicked = [], []
     for node in page:
@@ -32,7 +32,7 @@ def text_rich(session: Session, page: Iterable[Node]) -> str:
             case "button":
                 lines.append(f"[button] {node.text} [button_]\n")
             case "option":
-                # Whether it was clicked is looked up in the address (28).
+                # The official code looks up in the URL whether it was clicked (28).
                 if f'"{node.text}"' in url:
                     clicked.append(f"You have clicked {node.text}.\n")
                     lines.append(f"  [clicked button] {node.text} [clicked button_]\n")
@@ -49,7 +49,7 @@ def text_rich(session: Session, page: Iterable[Node]) -> str:
 def bracket(session: Session, page: Iterable[Node]) -> str:
     """Return the compact form of the published ReAct prompts (Yao et al., arXiv 2210.03629).
 
-    The instruction stands on the search page only; an option that was chosen has two brackets.
+    Only the search page has the instruction; a chosen option has double brackets.
     """
     options = set(session.options)
     pieces = []

@@ -1,8 +1,8 @@
-"""What a purchase earns (Yao et al., NeurIPS 2022, §3.1), with the official code's quirks.
+"""The reward of a purchase (Yao et al., NeurIPS 2022, §3.1), with the official code's quirks.
 
-r_type · (attributes met + options met + price met) / (their number): 1 where everything fits. The
-matching is fuzzy, so that a bought "large" satisfies a wanted "x-large"; `strict` is our variant in
-which an option must have been chosen under its own name and with its own value.
+r_type · (attributes met + options met + price met) / (their number): 1 if everything fits. The
+matching is fuzzy, so that a purchased "large" satisfies a requested "x-large"; `strict` is our
+variant, in which an option must have been chosen under its own name and with its own value.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ldm.envs.webshop.catalogue import Product
-from ldm.envs.webshop.goals import Goal, Wanted
+from ldm.envs.webshop.goals import Goal, RequestedOption
 from ldm.envs.webshop.titles import Titles
 
-#: Two texts that are at least this alike (more than, of 100) count as the same.
+#: Two texts whose similarity (of 100) is above this count as equal.
 ALIKE = 85
-#: Looked for within a value in this order; the first one found stands for it.
+#: Searched for within a value in this order; the first match replaces the value.
 COLORS = (  # noqa: SIM905 - a list would be no clearer
     "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown "
     "burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee "
@@ -36,10 +36,10 @@ _SPACES = re.compile(r"[^\w]+|_")
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """The reward in [0, 1] and what it is made of.
+    """The reward in [0, 1] and its components.
 
-    attributes, option, price: which share of the request was met; option is None where the goal
-    has none. The weights say how much of the whole each can give.
+    attributes, option, price: the share of the request that was met; option is None if the goal
+    has none. The weights are the share of the total that each can contribute.
     """
 
     total: float
@@ -64,7 +64,7 @@ def reward(
     *,
     strict: bool = False,
 ) -> Reward:
-    """Return what buying `product` with `options` at `price` dollars earns for this goal."""
+    """Return the reward for buying `product` with `options` at `price` dollars for this goal."""
     same_query = product.query == goal.product.query
     same_category = len(product.category_set & goal.product.category_set) >= 2
     title = _title(titles.nouns(product), titles.nouns(goal.product))
@@ -97,20 +97,20 @@ def color(value: str) -> str:
 
 
 @lru_cache(maxsize=200_000)
-def alike(left: str, right: str) -> int:
-    """Return how much two texts resemble each other, 0–100: token_set_ratio of their words.
+def alike(first: str, second: str) -> int:
+    """Return the similarity of two texts, 0–100: token_set_ratio of their words.
 
-    100 as soon as the words of one are among those of the other; 0 where one has no word left.
+    It is 100 if the words of one are among those of the other; 0 if one has no word left.
     """
     from rapidfuzz import fuzz, utils
 
-    words = (utils.default_process(text.translate(_LATIN_1)) for text in (left, right))
+    words = (utils.default_process(text.translate(_LATIN_1)) for text in (first, second))
     return round(fuzz.token_set_ratio(*words))
 
 
-def _title(bought: tuple[str, ...], requested: tuple[str, ...]) -> float:
+def _title(purchased: tuple[str, ...], requested: tuple[str, ...]) -> float:
     """Return the distinct nouns in common, as a share of all noun tokens of the goal."""
-    return len({*bought} & {*requested}) / len(requested) if requested else 0.2
+    return len({*purchased} & {*requested}) / len(requested) if requested else 0.2
 
 
 def _type(matches: bool, title: float) -> float:
@@ -130,18 +130,18 @@ def _has(product: Product, attribute: str) -> bool:
     )
 
 
-def _met(request: Wanted, options: Mapping[str, str]) -> bool:
+def _met(request: RequestedOption, options: Mapping[str, str]) -> bool:
     """Return whether any chosen value resembles the requested option, whatever its name."""
     if isinstance(request, str):
         text = color(request)
     else:
-        # The official code compares the pair as Python prints it; a colour is found in it only
-        # where name or value is one.
+        # The official code compares the printed form of the pair; a colour matches in it only if
+        # the name or the value is one.
         text = next((name for name in COLORS if name in request), str(request))
     return any(alike(color(value), text) > ALIKE for value in options.values())
 
 
-def _strictly_met(request: Wanted, options: Mapping[str, str]) -> bool:
+def _strictly_met(request: RequestedOption, options: Mapping[str, str]) -> bool:
     """Return whether the requested value itself was chosen, under its name if it has one."""
     if isinstance(request, str):
         return any(_plain(value) == _plain(request) for value in options.values())

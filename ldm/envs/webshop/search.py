@@ -1,7 +1,7 @@
-"""BM25 search as Lucene computes it: lossy one-byte document lengths, single-precision weights.
+"""BM25 search as computed by Lucene: lossy one-byte document lengths, single-precision weights.
 
-A ranking depends on both: with exact lengths most of the official rankings come out otherwise.
-The index is a handful of arrays that can be memory-mapped, so that worker processes share them.
+Rankings depend on both: with exact lengths, most of the official rankings would differ.
+The index consists of a few arrays that can be memory-mapped, so that worker processes share them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import numpy as np
 from ldm.envs.webshop.analysis import tokens
 
 K1, B = 0.9, 0.4
-#: Results of a search.
+#: Maximum number of results of a search.
 TOP = 50
 
 #: Documents whose terms are counted together while indexing.
 _BATCH = 5_000
 #: Texts between blanks whose terms are cached while indexing.
-_REMEMBERED = 2_000_000
-#: A postings list longer than this is read only where its documents can still matter.
+_CACHED_TEXTS = 2_000_000
+#: A postings list longer than this is read only if its documents can still matter.
 _LONG = 4_096
 #: Postings are sorted, rather than all documents scanned, if they are this many times fewer.
 _SPARSE = 50
-#: Terms of queries whose place is cached.
+#: Query terms whose position is cached.
 _CACHED_PLACES = 100_000
 
 
@@ -46,7 +46,7 @@ def encoded_length(length: int) -> int:
 
 
 def decoded_length(byte: int) -> int:
-    """Return the length that a byte stands for."""
+    """Return the length that a byte encodes."""
     if byte < 24:
         return byte
     bits, shift = (byte - 24) & 0x07, ((byte - 24) >> 3) - 1
@@ -54,7 +54,7 @@ def decoded_length(byte: int) -> int:
 
 
 class _Part(NamedTuple):
-    """Postings of some documents: term, document, how often, and the document's encoded length."""
+    """Postings of some documents: term, document, frequency, and the document's encoded length."""
 
     terms: np.ndarray
     documents: np.ndarray
@@ -63,7 +63,7 @@ class _Part(NamedTuple):
 
 
 class Indexer:
-    """Makes the arrays of an `Index` from documents that are added one by one."""
+    """Builder of the arrays of an `Index` from documents that are added one by one."""
 
     def __init__(self) -> None:
         self._vocabulary: dict[str, int] = {}
@@ -76,9 +76,9 @@ class Indexer:
 
     def add(self, text: str) -> None:
         """Add the next document."""
-        # No word crosses a blank, so the texts between blanks can be looked up.
+        # No word contains a blank, so the texts between blanks can be cached.
         pieces = text.split()
-        if len(self._numbers) >= _REMEMBERED:
+        if len(self._numbers) >= _CACHED_TEXTS:
             self._numbers.clear()
         new = set(pieces).difference(self._numbers)
         if new:
@@ -91,7 +91,7 @@ class Indexer:
     def finish(self, ranks: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays.
 
-        ranks: of each document among those with the same score (int32).
+        ranks: the rank of each document among those with the same score (int32).
         """
         self._count()
         self._numbers = {}
@@ -120,8 +120,8 @@ class Indexer:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return documents and divisors of all postings, ordered by term and then by document.
 
-        A divisor is what a term's weight is divided by, computed in single precision as by Lucene.
-        Batch by batch, so that the unordered postings are never in memory a second time.
+        A term's weight is divided by the divisor, computed in single precision as by Lucene.
+        Batch by batch, so that the unordered postings are never in memory twice.
         """
         documents = np.empty(size, dtype=np.int32)
         divisors = np.empty(size, dtype=np.float32)
@@ -148,7 +148,7 @@ class Indexer:
             self._numbers[piece] = tuple(numbers)
 
     def _count(self) -> None:
-        """Count each term in each of the documents added since the last time."""
+        """Count each term in each document added since the last call."""
         terms = np.frombuffer(self._terms, dtype=np.int32).astype(np.int64)
         ends = np.frombuffer(self._ends, dtype=np.int64)
         lengths = np.diff(ends, prepend=0)
@@ -166,7 +166,7 @@ class Indexer:
 
 
 class Index:
-    """Finds documents by their text."""
+    """Full-text index of documents."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take the arrays that `Indexer.finish` makes."""
@@ -194,7 +194,7 @@ class Index:
             place = self._places[term]
             if place is not None:
                 lists.append(_Postings.of(self, place, times))
-        # The terms with most weight first: the others can then add only little.
+        # Terms with the highest weight first: the others can then add only little.
         lists.sort(key=lambda postings: (-postings.most, len(postings.documents)))
         documents, sums = self._sum(lists, top)
         scores = sums.astype(np.float32)
@@ -222,14 +222,14 @@ class Index:
         return candidates, sums[candidates]
 
     def _touched(self, sums: np.ndarray, lists: list[_Postings]) -> np.ndarray:
-        """Return the documents with any of these terms, ascending, the cheaper way."""
+        """Return the documents with any of these terms, ascending, by the cheaper method."""
         if _SPARSE * sum(len(postings.documents) for postings in lists) < len(self):
             parts = [postings.documents for postings in lists]
             return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
         return np.flatnonzero(sums != 0)
 
     def _place(self, term: bytes) -> int | None:
-        """Return the place of `term` among the sorted terms."""
+        """Return the position of `term` among the sorted terms."""
         ends, text = self._term_ends, self._term_bytes
         low, high = 0, len(ends)
         while low < high:
@@ -247,9 +247,9 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class _Postings:
-    """The documents that hold one term of a query.
+    """The documents that contain one term of a query.
 
-    weight: Lucene's idf times its count in the query. most: no document gets more from the term.
+    weight: Lucene's idf times its count in the query. most: the largest score from this term.
     """
 
     documents: np.ndarray
@@ -269,7 +269,7 @@ class _Postings:
         return cls(documents, index.arrays["divisors"][part], weight, most)
 
     def scores(self, at: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return Lucene's score of the documents at these places, in single precision."""
+        """Return Lucene's score of the documents at these positions, in single precision."""
         scores: np.ndarray = self.weight - self.weight / self.divisors[at]
         return scores
 
@@ -300,7 +300,7 @@ def _inverse_norms(mean: float) -> np.ndarray:
 def _finish(
     documents: np.ndarray, sums: np.ndarray, lists: list[_Postings], top: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Add what the remaining terms give to the documents that can still be among the best."""
+    """Add the scores of the remaining terms to the documents that can still be among the best."""
     rest = math.fsum(postings.most for postings in lists)
     for postings in lists:
         candidates = sums + rest >= _least_of_best(sums, top) * (1 - 1e-6)

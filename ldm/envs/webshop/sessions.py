@@ -1,8 +1,8 @@
-"""The official logs of people shopping: one page event a line, a session's lines in their order.
+"""The official logs of people shopping: one page event per line, in the order of each session.
 
-An event says which page was opened, not what was clicked, so the clicks are inferred: they are the
-ones that lead from one page to the next on our site. A page is rebuilt where the catalogue holds
-what it shows; otherwise the observation is "".
+An event records which page was opened, not what was clicked, so the clicks are inferred: they are
+those that lead from one page to the next on our site. A page is rebuilt if the catalogue holds its
+products; otherwise the observation is "".
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from ldm.types import Step, Task, Trajectory
 
 ENV = "webshop"
 SPLIT = "recorded"
-#: Products that the search engine finds at most, and that the logged site shows on a page.
+#: The most products that the search engine returns.
 MOST_FOUND = 50
 LAYOUT = Layout()
-#: People do not look at pages beyond this one; a larger number is no page's.
+#: Larger page numbers are considered invalid, as people do not go that far.
 LAST_PAGE = 1_000
 
 _PAGES: tuple[Page, ...] = ("index", "search_results", "item_page", "item_sub_page", "done")
-#: Where the sub-page's name stands in the path of its address.
+#: Position of the sub-page's name in the path of its URL.
 _SUB_AT = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A page that was opened. view: as a session of our site stands when it shows that page.
+    """A page that was opened. view: the state of a session of our site that shows this page.
 
     listed: the products on a result page. reward: what the purchase earned, on the page after it.
     """
@@ -60,9 +60,9 @@ def detect(line: Mapping[str, Any]) -> bool:
 def scan(
     lines: Iterable[tuple[int, str]], file: str, data: str | None = None
 ) -> Iterator[Trajectory | Problem]:
-    """Return a log's sessions in the order of their first events, and problems of its lines.
+    """Yield a problem for each invalid line of a log, and its sessions by their first events.
 
-    A session with a bad line is left out, as its clicks could not be inferred.
+    A session with an invalid line is left out, as its clicks cannot be inferred.
     data: the folder with the product files, to rebuild pages from.
     """
     catalogue = _catalogue(data) if data else None
@@ -70,33 +70,33 @@ def scan(
     bad: set[str] = set()
     present = ""
     for number, text in lines:
-        found = line_object(text, file, number)
-        if not isinstance(found, Problem):
+        entry = line_object(text, file, number)
+        if not isinstance(entry, Problem):
             try:
-                event = _event(found, number)
+                event = _event(entry, number)
                 present = event.session
                 sessions.setdefault(present, []).append(event)
                 continue
             except FieldError as error:
-                found = Problem(file, number, error.field, str(error))
-                present = _session_of(found_url) if (found_url := _url(text)) else present
+                entry = Problem(file, number, error.field, str(error))
+                present = _session_of(url) if (url := _url(text)) else present
         bad.add(present)
-        yield found
+        yield entry
     for name, events in sessions.items():
-        # A bad first line belongs to the session that follows it.
+        # An invalid first line belongs to the session that follows it.
         if name not in bad and not ("" in bad and name == next(iter(sessions))):
             yield _trajectory(name, events, catalogue)
 
 
 @lru_cache(maxsize=1)
 def _catalogue(data: str) -> Catalogue:
-    """Open the catalogue and keep it for the next log: they come one session a file."""
+    """Return the catalogue in `data`, cached for the next log, as each file holds one session."""
     return open_catalogue(Files.find(Path(data), human=False), Settings())
 
 
 def _url(text: str) -> str:
-    found = line_object(text, "", 0)
-    url = found.get("url") if isinstance(found, Mapping) else None
+    line = line_object(text, "", 0)
+    url = line.get("url") if isinstance(line, Mapping) else None
     return url if isinstance(url, str) else ""
 
 
@@ -111,7 +111,7 @@ def _event(line: Mapping[str, Any], number: int) -> Event:
     url = text_in(line, "url")
     session = _session_of(url)
     if not session:
-        raise FieldError("url", f"names no session: {url!r}")
+        raise FieldError("url", f"has no session: {url!r}")
     view = Session(0, instruction, page)
     if page == "index":
         return Event(number, session, goal, view)
@@ -119,9 +119,9 @@ def _event(line: Mapping[str, Any], number: int) -> Event:
     if not isinstance(content, Mapping):
         raise FieldError("content", "missing or not an object")
     if page == "search_results":
-        listed = tuple(_texts(content, "search_result_asins"))
+        asins = tuple(_texts(content, "search_result_asins"))
         view = replace(view, query=_query(content), at=_page_number(content))
-        return Event(number, session, goal, view, listed)
+        return Event(number, session, goal, view, asins)
     view = replace(view, asin=text_in(content, "asin", "content.asin"), options=_options(content))
     if page == "done":
         return Event(number, session, goal, view, reward=_reward(line))
@@ -129,13 +129,13 @@ def _event(line: Mapping[str, Any], number: int) -> Event:
     if page == "item_sub_page":
         parts = _parts(url)
         if len(parts) <= _SUB_AT or not parts[_SUB_AT]:
-            raise FieldError("url", f"names no sub-page: {url!r}")
+            raise FieldError("url", f"has no sub-page: {url!r}")
         view = replace(view, sub=parts[_SUB_AT].capitalize())
     return Event(number, session, goal, view)
 
 
 def _parts(url: str) -> list[str]:
-    """Return the parts of an address's path; a page's name comes first, but for the start page."""
+    """Return the parts of a URL's path; the first is the page's name, except on the start page."""
     return [unquote(part) for part in urlsplit(url).path.strip("/").split("/")]
 
 
@@ -145,7 +145,7 @@ def _session_of(url: str) -> str:
 
 
 def _texts(content: Mapping[str, Any], name: str) -> list[str]:
-    """Return a list of texts, or what Python prints for one."""
+    """Return the list of texts in a field, which may be the printed form of a Python list."""
     value = content.get(name)
     if isinstance(value, str):
         value = _literal(value)
@@ -209,23 +209,23 @@ def _trajectory(name: str, events: list[Event], catalogue: Catalogue | None) -> 
         kind=KIND,
         source=product if isinstance(product, str) else "",
     )
-    told = _Telling(Session(0, events[0].view.instruction), catalogue)
-    opening = told.seen()
+    replay = _ClickReconstruction(Session(0, events[0].view.instruction), catalogue)
+    opening = replay.observation()
     score = 0.0
     for event in events:
-        told.lead_to(event)
+        replay.lead_to(event)
         if event.reward is not None:
             score = event.reward
-            told.steps[-1] = replace(told.steps[-1], reward=score)
+            replay.steps[-1] = replace(replay.steps[-1], reward=score)
             break
     return Trajectory(
-        task, opening, tuple(told.steps), score=score, success=score >= 1.0, origin="human"
+        task, opening, tuple(replay.steps), score=score, success=score >= 1.0, origin="human"
     )
 
 
 @dataclass
-class _Telling:
-    """Where the session stands, and the steps that led there."""
+class _ClickReconstruction:
+    """The current state of a session, and the steps that led to it."""
 
     now: Session
     catalogue: Catalogue | None
@@ -263,7 +263,7 @@ class _Telling:
             self._do("click[Next >]" if further else "click[< Prev]", after)
 
     def _leave_item(self) -> None:
-        """Go back to the results, by way of the product where a sub-page is open."""
+        """Go back to the results, through the product's page if a sub-page is open."""
         if self.now.page == "item_sub_page":
             self._do("click[< Prev]", replace(self.now, page="item_page", sub=""))
         if self.now.page == "item_page":
@@ -275,8 +275,8 @@ class _Telling:
         if self.now.page == "item_sub_page" and self.now.asin == view.asin:
             self._do("click[< Prev]", replace(self.now, page="item_page", sub=""))
         chosen = dict(self.now.options)
-        opened = self.now.page == "item_page" and self.now.asin == view.asin
-        if not opened or not chosen.keys() <= dict(view.options).keys():
+        is_open = self.now.page == "item_page" and self.now.asin == view.asin
+        if not is_open or not chosen.keys() <= dict(view.options).keys():
             if view.page != "done":
                 self._to_results(view)
             else:
@@ -289,29 +289,29 @@ class _Telling:
             if chosen.get(name) != value:
                 chosen[name] = value
                 self._do(f"click[{value}]", replace(self.now, options=tuple(chosen.items())))
-                told = f"You have clicked {value}." if self.steps[-1].observation else ""
-                self.steps[-1] = replace(self.steps[-1], observation=told)
+                notice = f"You have clicked {value}." if self.steps[-1].observation else ""
+                self.steps[-1] = replace(self.steps[-1], observation=notice)
 
     def _do(self, action: str, after: Session) -> None:
         self.now = after
-        self.steps.append(Step(action, self.seen()))
+        self.steps.append(Step(action, self.observation()))
 
-    def seen(self) -> str:
-        """Return the open page; "" after buying, and where the catalogue lacks what it shows."""
+    def observation(self) -> str:
+        """Return the open page; "" after buying, and if the catalogue lacks its products."""
         now, shelf = self.now, _Shelf(self.catalogue)
         if now.page == "done" or (now.page != "index" and self.catalogue is None):
             return ""
         if now.page == "search_results":
             if (now.query, now.at) not in self.listed:
                 return ""
-            listed = self.listed[now.query, now.at]
-            # Of the other pages' products only the number is shown; a full page is taken for one
-            # of a full list.
+            asins = self.listed[now.query, now.at]
+            # Of the products on other pages only the number is visible; a full page is assumed to
+            # belong to a full list.
             before = (now.at - 1) * LAYOUT.per_page
-            full = len(listed) == LAYOUT.per_page
-            count = max(MOST_FOUND if full else 0, before + len(listed))
-            now = replace(now, found=tuple(range(-before, count - before)))
-            shelf = _Shelf(self.catalogue, listed)
+            full = len(asins) == LAYOUT.per_page
+            count = max(MOST_FOUND if full else 0, before + len(asins))
+            now = replace(now, results=tuple(range(-before, count - before)))
+            shelf = _Shelf(self.catalogue, asins)
         try:
             return bracket(now, nodes(now, shelf, LAYOUT))
         except KeyError:
@@ -320,7 +320,7 @@ class _Telling:
 
 @dataclass(frozen=True, slots=True)
 class _Shelf:
-    """What pages need of a catalogue; position 0 is the first product listed on the page."""
+    """The part of a catalogue that a page needs; position 0 is the first product on the page."""
 
     catalogue: Catalogue | None
     asins: tuple[str, ...] = ()
@@ -335,7 +335,7 @@ class _Shelf:
         return self.product(self.asins[position])
 
     def search(self, query: str, session: Session) -> None:
-        """Find nothing: what was found is logged."""
+        """Return None, as the results are in the log."""
 
     def reward(self, session: Session) -> float:
         return 0.0

@@ -1,7 +1,7 @@
-"""A catalogue ready for use: products, prices, goals and search index as arrays and one text.
+"""A compiled catalogue: products, prices, goals and search index as arrays and one text.
 
-It is compiled once for given files and settings. A cache folder stores it, written all or nothing
-and memory-mapped, so that it opens at once and worker processes share its memory.
+It is compiled once for each set of files and settings. A cache folder stores it, written
+atomically and memory-mapped, so that it opens instantly and worker processes share its memory.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ldm.errors import LdmError
 from ldm.records import Problem, replacing
 from ldm.types import stable_hash
 
-#: Grows when the same files give other arrays than before.
+#: Increased when the same files yield different arrays than before.
 FORMAT = "2"
-#: Products that stay parsed in memory.
+#: Parsed products that are kept in memory.
 CACHED_PRODUCTS = 20_000
 
 _META, _TEXT = "meta.json", "products.jsonl"
@@ -39,9 +39,9 @@ _PRICES = ("amounts", "products", "instructions", "caps", "counts")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a catalogue depends on beside its files.
+    """The settings that a catalogue depends on, in addition to its files.
 
-    human: goals from human instructions instead of synthetic ones. limit: only the first so many
+    human: goals from human instructions instead of synthetic ones. limit: read only the first n
     products. seed: of prices, caps and the order of the goals.
     """
 
@@ -67,17 +67,17 @@ class Catalogue:
 
     @property
     def digest(self) -> str:
-        """Changes with any product, price, cap or goal."""
+        """A hash of all products, prices, caps and goals."""
         return str(self._meta["digest"])
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The products that were left out because something is wrong with them."""
+        """The invalid products that were left out."""
         return tuple(Problem(*fields) for fields in self._meta["problems"])
 
     @property
     def carries_nouns(self) -> bool:
-        """Whether all titles come with their nouns, so that none needs to be parsed."""
+        """Whether the nouns of all titles are included, so that none needs to be parsed."""
         return bool(self._meta["nouns"])
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class Catalogue:
         return product
 
     def position(self, asin: str) -> int | None:
-        """Return where the product with this asin is, None where there is none."""
+        """Return the position of the product with this asin; None if there is none."""
         by_asin = self._arrays["by_asin"]
         at = int(np.searchsorted(self._arrays["asins"], asin))
         if at < len(by_asin) and self._arrays["asins"][at] == asin:
@@ -107,7 +107,7 @@ class Catalogue:
         return self._with("categories", name)
 
     def with_query(self, query: str) -> tuple[int, ...]:
-        """Return the positions of all products whose query field is this text."""
+        """Return the positions of all products with this query field."""
         return self._with("queries", query)
 
     def _with(self, field: str, value: str) -> tuple[int, ...]:
@@ -121,9 +121,9 @@ class Catalogue:
 def open_catalogue(
     files: Files, settings: Settings, *, cache: Path | None = None, strict: bool = False
 ) -> Catalogue:
-    """Return the catalogue in `files`, from the cache where it was compiled before.
+    """Return the catalogue in `files`, from the cache if it has been compiled before.
 
-    Raise LdmError where a file or the cache cannot be read, no product is left or, if strict, for
+    Raise LdmError if a file or the cache cannot be read, no product is left or, if strict, for
     a bad product.
     """
     if cache is None:
@@ -144,7 +144,7 @@ def open_catalogue(
     except OSError as error:
         raise LdmError(
             f"The catalogue's cache {cache} cannot be used: {error}.",
-            "Name another folder with --set env.cache=PATH.",
+            "Use another folder with --set env.cache=PATH.",
         ) from error
     if strict and catalogue.problems:
         raise LdmError(
@@ -156,9 +156,9 @@ def open_catalogue(
 def compile_products(
     entries: Iterable[Product | Problem], seed: int, text: IO[bytes]
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return arrays and meta of a catalogue, and write the products themselves to `text`.
+    """Return the arrays and metadata of a catalogue, and write the products to `text`.
 
-    Raise LdmError where there is no product.
+    Raise LdmError if there is no product.
     """
     drawer, indexer, digest = Drawer(seed), Indexer(), hashlib.sha256()
     asins: list[str] = []
@@ -182,7 +182,7 @@ def compile_products(
             numbers[field].append(group.setdefault(value, len(group)))
         nouns = nouns and entry.nouns is not None
     if not asins:
-        raise LdmError("The catalogue holds no product.", "Check the data path.")
+        raise LdmError("The catalogue has no products.", "Check the data path.")
     prices = drawer.finish()
     arrays = {name: getattr(prices, name) for name in _PRICES}
     arrays["order"] = shuffled(int(prices.counts.sum()), seed)
@@ -230,20 +230,20 @@ def _open(folder: Path) -> Catalogue:
     except (OSError, EOFError, ValueError, KeyError) as error:
         raise LdmError(
             f"The cached catalogue in {folder} is damaged: {error}.",
-            "Remove that folder; it will be compiled again.",
+            "Remove that folder; it is then compiled again.",
         ) from error
     return Catalogue(arrays, text, meta)
 
 
 def _mapped(path: Path) -> np.ndarray:
-    # A plain array on the mapped memory: what numpy.memmap adds costs microseconds at every slice.
+    # A plain array on the mapped memory: numpy.memmap would cost microseconds for every slice.
     array: np.ndarray = np.asarray(np.load(path, mmap_mode="r"))
     return array
 
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Let only one process in at a time; the others wait."""
+    """Admit one process at a time; the others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -251,7 +251,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _file_digest(path: Path, cache: Path) -> str:
-    """Return the SHA-256 of a file, cached until its size or time of change differ."""
+    """Return the SHA-256 of a file, cached until its size or modification time changes."""
     path = path.resolve()
     state = path.stat()
     note = cache / "digests" / stable_hash(str(path), state.st_size, state.st_mtime_ns)

@@ -13,15 +13,15 @@ from ldm.errors import LdmError
 MODEL = "en_core_web_sm"
 INSTALL = 'Install one with: pip install "ldm-memory[webshop]".'
 _NOUNS = ("NOUN", "PROPN")
-#: What a part of speech does not depend on.
+#: Pipeline components that parts of speech do not depend on.
 _UNUSED = ["parser", "ner", "lemmatizer", "senter"]
 
 
 class Titles:
-    """Finds the nouns of titles. Each is parsed once; the parser is loaded when first needed."""
+    """The nouns of titles. Each title is parsed once; the parser is loaded on first use."""
 
     def __init__(self, nouns: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        """Start with `nouns`, those of titles that need no parser."""
+        """Start with `nouns`, the nouns of titles that need no parser."""
         self._nouns = dict(nouns or {})
         self._parser: Any = None
         self._lock = Lock()
@@ -29,7 +29,7 @@ class Titles:
     def nouns(self, product: Product) -> tuple[str, ...]:
         """Return the noun tokens of a product's title, in lower case and with repeats.
 
-        Raise LdmError where they must be parsed and no parser is installed.
+        Raise LdmError if they must be parsed and no parser is installed.
         """
         if product.nouns is not None:
             return product.nouns
@@ -47,7 +47,7 @@ class Titles:
 
 
 def parser_version() -> str:
-    """Return name and version of the installed spaCy model, "none" where there is none."""
+    """Return name and version of the installed spaCy model, "none" if there is none."""
     model = _installed()
     if model is None or model.dist is None:
         return "none"
@@ -55,7 +55,7 @@ def parser_version() -> str:
 
 
 def check_parser() -> EntryPoint:
-    """Return the installed model. Raise LdmError where there is none."""
+    """Return the installed model. Raise LdmError if there is none."""
     model = _installed()
     if model is None:
         raise LdmError(

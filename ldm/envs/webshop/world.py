@@ -55,7 +55,7 @@ class World:
         return self.catalogue[position]
 
     def search(self, query: str, session: Session) -> tuple[int, ...] | None:
-        """Return positions of products, best first; None where the official site fails.
+        """Return positions of products, best first; None if the official site fails.
 
         Four first words ask for something other than a search (quirk 20). <r>, random products, is
         drawn anew at each visit there, and once for a session and query here.

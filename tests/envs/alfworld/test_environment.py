@@ -284,7 +284,7 @@ def test_a_damaged_game_is_named(tmp_path: Path, env: ALFWorld) -> None:
     for engine in ("fast", "official"):
         damaged = ALFWorld(ALFWorldOptions(data=str(tmp_path), engine=engine))
         with pytest.raises(
-            LdmError, match=r"cannot load the game|does not know the rules"
+            LdmError, match=r"cannot load the game|does not support the rules"
         ) as caught:
             damaged.reset(task)
         assert task.id in caught.value.message

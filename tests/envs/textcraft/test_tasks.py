@@ -78,7 +78,7 @@ def test_stored_tasks_for_testing_are_those_that_training_does_not_have(
 
 
 def test_a_stored_split_without_a_list_names_the_remedy() -> None:
-    with pytest.raises(LdmError, match="none is named") as caught:
+    with pytest.raises(LdmError, match="none is set") as caught:
         TextCraft().tasks("stored")
     assert "--tasks" in caught.value.remedy
 
@@ -116,7 +116,7 @@ def test_a_line_that_is_no_object_is_named(tmp_path: Path, book: Book) -> None:
 
 
 def test_an_id_that_comes_twice_and_an_empty_list_are_refused(tmp_path: Path, book: Book) -> None:
-    with pytest.raises(LdmError, match="env_0' is there twice"):
+    with pytest.raises(LdmError, match="env_0' occurs twice"):
         stored_games("stored", written(tmp_path / "twice.jsonl", GOOD, GOOD), book)
     with pytest.raises(LdmError, match="holds no task"):
         stored_games("stored", written(tmp_path / "none.jsonl"), book)

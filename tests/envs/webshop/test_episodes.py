@@ -77,7 +77,7 @@ def test_an_episode_without_a_purchase_has_no_reward(tmp_path: Path) -> None:
         (episode("click"), "1:steps.1: not an object"),
         (episode({"action": "", "observation": ""}), "1:steps.1.action: missing"),
         (episode({"action": "click[x]"}), "1:steps.1.observation: missing"),
-        (episode(BUY[0], step("reset")), "1:steps: starts anew"),
+        (episode(BUY[0], step("reset")), "1:steps: resets in the middle"),
     ],
 )
 def test_a_bad_line_is_named_and_the_next_is_read(tmp_path: Path, bad: Any, said: str) -> None:

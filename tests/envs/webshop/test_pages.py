@@ -217,14 +217,14 @@ def test_the_page_before_the_first_and_after_the_last_are_empty(small_world: Wor
 def test_special_words_ask_for_other_things_than_a_search(small_world: World) -> None:
     start = small_world.start(0)
     everything = act(small_world, start, "search[<c> garden]")
-    assert len(everything.found) == 30
-    assert len(act(small_world, start, "search[<c> nothing]").found) == 0
-    lamps = act(small_world, start, "search[<q> lamps]").found
+    assert len(everything.results) == 30
+    assert len(act(small_world, start, "search[<c> nothing]").results) == 0
+    lamps = act(small_world, start, "search[<q> lamps]").results
     assert [small_world.listed(i).query for i in lamps] == ["lamps"] * 5
-    some = act(small_world, start, "search[<r>]").found
+    some = act(small_world, start, "search[<r>]").results
     assert sorted(some) == list(range(30))
-    assert act(small_world, start, "search[<r>]").found == some
-    assert act(small_world, small_world.start(1), "search[<r>]").found != some
+    assert act(small_world, start, "search[<r>]").results == some
+    assert act(small_world, small_world.start(1), "search[<r>]").results != some
 
 
 def test_pages_can_hold_another_number_of_products(small_world: World) -> None:

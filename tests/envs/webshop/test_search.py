@@ -109,7 +109,7 @@ def test_documents_are_counted_in_batches(monkeypatch: pytest.MonkeyPatch) -> No
     texts = texts_of(100, 3)
     whole = index_of(texts)
     monkeypatch.setattr(search, "_BATCH", 7)
-    monkeypatch.setattr(search, "_REMEMBERED", 5)
+    monkeypatch.setattr(search, "_CACHED_TEXTS", 5)
     parts = index_of(texts)
     assert whole.arrays.keys() == parts.arrays.keys()
     for name, values in whole.arrays.items():

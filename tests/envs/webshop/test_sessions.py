@@ -142,7 +142,7 @@ def test_sessions_are_told_apart_and_may_end_without_a_purchase(tmp_path: Path) 
         ({**results("x", [A]), "goal": 3}, "log.jsonl:2:goal: missing"),
         ({**results("x", [A]), "goal": {}}, "log.jsonl:2:goal.instruction_text: missing"),
         ({**results("x", [A]), "content": None}, "log.jsonl:2:content: missing"),
-        ({**results("x", [A]), "url": "http://host/"}, "log.jsonl:2:url: names no session"),
+        ({**results("x", [A]), "url": "http://host/"}, "log.jsonl:2:url: has no session"),
         (results("x", [A], page=0), "log.jsonl:2:content.page: not a page number"),
         (results("x", [A], page=10**9), "log.jsonl:2:content.page: not a page number"),
         (results("x", [7]), "log.jsonl:2:content.search_result_asins: missing"),  # type: ignore[list-item]
