@@ -129,7 +129,7 @@ def autoplan(optimisation: Optimisation, execution: Execution) -> None:
             seed=plan.seed or 0,
         )
         recorded = planning.prepare(spec, models, runtime)
-    _show(planning.carry_out(recorded, runtime), as_json=execution.as_json)
+    _show(planning.make_attempts(recorded, runtime), as_json=execution.as_json)
 
 
 def _show(result: OptimisedPlan, *, as_json: bool) -> None:

@@ -179,7 +179,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
         )
         goals, dry_run = exploration.goals(), execution.dry_run
         recorded = refinement.prepare(spec, goals, models, runtime, dry_run=dry_run)
-    result = refinement.carry_out(recorded, runtime, dry_run=execution.dry_run)
+    result = refinement.explore_goals(recorded, runtime, dry_run=execution.dry_run)
     _show(result, as_json=execution.as_json)
 
 

@@ -21,7 +21,7 @@ TRAJECTORIES = "trajectories.jsonl"
 SUMMARY = "summary.json"
 
 
-class Wiring(Hashable, Protocol):
+class PlayerFactory(Hashable, Protocol):
     """Builds environment and agent, in whichever process needs them: a frozen, picklable value."""
 
     def __call__(self) -> tuple[Environment, Agent]: ...
@@ -54,10 +54,10 @@ class _Player:
 
 @dataclass(frozen=True, slots=True)
 class _Play:
-    wiring: Wiring
+    factory: PlayerFactory
 
     def __call__(self) -> _Player:
-        return _Player(*self.wiring())
+        return _Player(*self.factory())
 
 
 def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, A
 
 def evaluate(
     run: Run,
-    wiring: Wiring,
+    factory: PlayerFactory,
     tasks: Sequence[Task],
     *,
     workers: int = 1,
@@ -79,7 +79,7 @@ def evaluate(
     threads: play in threads of this process, for agents that share its model client.
     on_result: called with every result, recorded ones first.
     Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
-    whatever LdmError the wiring raises.
+    whatever LdmError the factory raises.
     """
     with run.lock():
         if finished(run):
@@ -90,7 +90,7 @@ def evaluate(
         else:
             played = run_items(
                 run,
-                _Play(wiring),
+                _Play(factory),
                 list(enumerate(tasks)),
                 Played,
                 workers=workers,
@@ -104,7 +104,7 @@ def evaluate(
 
 def sample(
     run: Run,
-    wiring: Wiring,
+    factory: PlayerFactory,
     tasks: Sequence[Task],
     chosen: Sequence[Task],
     *,
@@ -119,7 +119,7 @@ def sample(
     with run.lock():
         played = run_items(
             run,
-            _Play(wiring),
+            _Play(factory),
             list(enumerate(tasks)),
             Played,
             workers=workers,

@@ -15,7 +15,7 @@ from ldm.options import Settings, override
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
-    from ldm.agents.autoplan.optimiser import Workplace
+    from ldm.agents.autoplan.optimiser import AttemptSetup
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
     from ldm.explore import ExplorationSetup
@@ -169,13 +169,13 @@ class OptimiserBuilder:
 
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
-    ) -> Workplace:
+    ) -> AttemptSetup:
         """Build it. Raises LdmError where a name, an option or data is wrong."""
-        from ldm.agents.autoplan.optimiser import Workplace
+        from ldm.agents.autoplan.optimiser import AttemptSetup
 
         assert models is not None  # noqa: S101 - its spec always calls models
         env = build_environment(self.spec.env, self.spec.env_options, self.cache)
-        return Workplace(env, models.get("llm"), models.get("planner"))
+        return AttemptSetup(env, models.get("llm"), models.get("planner"))
 
     def load(self) -> None:
         return None

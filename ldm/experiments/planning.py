@@ -43,7 +43,7 @@ def optimize_plan(
     Interrupted or RunStopped, after which `ldm autoplan --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
-    return carry_out(prepare(spec, models, runtime), runtime)
+    return make_attempts(prepare(spec, models, runtime), runtime)
 
 
 def prepare(spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Recorded[PlanSpec]:
@@ -79,7 +79,7 @@ def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> 
     return reopen(run, spec, lambda spec: _check(spec, runtime), models)
 
 
-def carry_out(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPlan:
+def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPlan:
     """Make the attempts that are not recorded yet, and write the plan."""
     from ldm.agents.autoplan.optimiser import optimise
 

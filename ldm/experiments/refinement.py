@@ -82,7 +82,7 @@ def refine(
     """
     runtime = runtime or Runtime()
     recorded = prepare(spec, goals or Goals(), models or ModelOptions(), runtime, dry_run=dry_run)
-    return carry_out(recorded, runtime, dry_run=dry_run)
+    return explore_goals(recorded, runtime, dry_run=dry_run)
 
 
 def prepare(
@@ -123,7 +123,7 @@ def resume(
     return reopen(run, spec, lambda spec: _check(spec, runtime), models)
 
 
-def carry_out(
+def explore_goals(
     recorded: Recorded[RefinementSpec], runtime: Runtime, *, dry_run: bool = False
 ) -> Refined:
     """Explore the goals that are not explored yet, and add what was found unless `dry_run`."""

@@ -35,8 +35,8 @@ def resume(
         return evaluation.resume(*recorded, models, runtime).play()
     if command == RefinementSpec.command:
         explored = recorded_spec(name, RefinementSpec, runtime.runs)
-        return refinement.carry_out(refinement.resume(*explored, models, runtime), runtime)
+        return refinement.explore_goals(refinement.resume(*explored, models, runtime), runtime)
     if command == PlanSpec.command:
         attempts = recorded_spec(name, PlanSpec, runtime.runs)
-        return planning.carry_out(planning.resume(*attempts, models, runtime), runtime)
+        return planning.make_attempts(planning.resume(*attempts, models, runtime), runtime)
     raise LdmError(f"Runs of the command {command} cannot be resumed.", "Upgrade ldm.")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldm.agents.autoplan.formaliser import formalise
-from ldm.agents.autoplan.optimiser import AutoPlanSettings, Workplace, _improved, reflect
+from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, _improved, reflect
 from ldm.agents.autoplan.plans import Experience, Reflection
 from ldm.envs import load_env
 from ldm.episode import run_episode
@@ -89,7 +89,7 @@ def update() -> list[Message]:
         Experience(0, result, ATTEMPT, ("", ""), spoilt),
         Experience(1, result, ATTEMPT, ("", ""), reflection),
     )
-    _improved(Workplace(env, llm, llm), PLAN, batch, AutoPlanSettings(), (0, 0))
+    _improved(AttemptSetup(env, llm, llm), PLAN, batch, AutoPlanSettings(), (0, 0))
     return list(llm.requests[0][0])
 
 

@@ -63,7 +63,7 @@ class AutoPlanSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class AttemptSetup:
     """What attempts are made with. llm: acts. planner: reflects and writes the plan."""
 
     env: Environment
@@ -71,10 +71,10 @@ class Workplace:
     planner: LLM
 
 
-class Wiring(Hashable, Protocol):
-    """Builds a workplace, in whichever thread needs it."""
+class AttemptFactory(Hashable, Protocol):
+    """Builds the set-up of attempts, in whichever thread needs it."""
 
-    def __call__(self) -> Workplace: ...
+    def __call__(self) -> AttemptSetup: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def draw(pool: Sequence[Task], settings: AutoPlanSettings, seed: int, iteration:
 
 def optimise(  # noqa: PLR0913 - named in every call
     run: Run,
-    wiring: Wiring,
+    factory: AttemptFactory,
     pool: Sequence[Task],
     settings: AutoPlanSettings,
     *,
@@ -105,7 +105,7 @@ def optimise(  # noqa: PLR0913 - named in every call
 
     on_result: called with every experience, recorded ones first.
     Raises LdmError where another process works on the run or every attempt of an iteration failed,
-    Interrupted, RunStopped, and whatever LdmError the wiring raises.
+    Interrupted, RunStopped, and whatever LdmError the factory raises.
     """
     path = run.directory / ITERATIONS
     with run.lock():
@@ -116,7 +116,7 @@ def optimise(  # noqa: PLR0913 - named in every call
             return last.plan, iterations
         plan, iterations = "", []
         items: list[_Item] = []
-        place = wiring()
+        place = factory()
         try:
             for number in range(settings.iterations):
                 begun = len(items)
@@ -126,7 +126,7 @@ def optimise(  # noqa: PLR0913 - named in every call
                 ]
                 experiences = run_items(
                     run,
-                    _Collecting(wiring, settings, seed),
+                    _Collecting(factory, settings, seed),
                     items,
                     Experience,
                     workers=workers,
@@ -175,18 +175,18 @@ def _check(batch: Sequence[Experience], number: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Collecting:
-    wiring: Wiring
+    factory: AttemptFactory
     settings: AutoPlanSettings
     seed: int
 
     def __call__(self) -> _Collector:
-        return _Collector(self.wiring(), self.settings, self.seed)
+        return _Collector(self.factory(), self.settings, self.seed)
 
 
 class _Collector:
     """Attempts tasks and reflects on it; the worker of an optimisation."""
 
-    def __init__(self, place: Workplace, settings: AutoPlanSettings, seed: int) -> None:
+    def __init__(self, place: AttemptSetup, settings: AutoPlanSettings, seed: int) -> None:
         self._place = place
         self._settings = settings
         self._seed = seed
@@ -256,7 +256,7 @@ def reflect(
 
 
 def _improved(
-    place: Workplace,
+    place: AttemptSetup,
     plan: str,
     batch: Sequence[Experience],
     settings: AutoPlanSettings,

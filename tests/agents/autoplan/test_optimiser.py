@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.autoplan.optimiser import AutoPlanSettings, Workplace, cleaned, draw, optimise
+from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, cleaned, draw, optimise
 from ldm.agents.autoplan.plans import Experience
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
@@ -22,14 +22,14 @@ SETTINGS = AutoPlanSettings(iterations=2, batch=2, pool=6, steps=50)
 
 @dataclass(frozen=True)
 class Kitchen:
-    """Builds the workplace of the tests: ALFWorld with fine feedback and one model."""
+    """Builds the set-up of the tests: ALFWorld with fine feedback and one model."""
 
     llm: LLM
     data: str | None = None
     feedback: str = "fine"
 
-    def __call__(self) -> Workplace:
-        return Workplace(self.env(), self.llm, self.llm)
+    def __call__(self) -> AttemptSetup:
+        return AttemptSetup(self.env(), self.llm, self.llm)
 
     def env(self) -> ALFWorld:
         return ALFWorld(ALFWorldOptions(data=self.data, feedback=self.feedback))  # type: ignore[arg-type]
