@@ -254,6 +254,7 @@ def test_another_distribution_with_a_module_ldm_is_a_clash(
 ) -> None:
     install(tmp_path / "site", "latent-diffusion", "main:run")
     monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
     outcome = run("doctor")
     assert outcome.code == 1
     assert "latent-diffusion also installs a module `ldm`" in outcome.out
@@ -265,6 +266,7 @@ def test_the_package_ldm_of_the_public_index_is_a_clash(
 ) -> None:
     install(tmp_path / "site", "ldm")
     monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
     outcome = run("doctor")
     assert outcome.code == 1
     assert "ldm of the public index (face landmarks) also installs" in outcome.out
@@ -277,6 +279,7 @@ def test_this_project_is_no_clash_with_itself(
 ) -> None:
     install(tmp_path / "site", name, "ldm.cli.app:main")  # it was called ldm before 0.2.0
     monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
     assert diagnosis.module_clash() == ""
 
 
@@ -285,6 +288,7 @@ def test_an_import_error_is_explained_by_the_clash(
 ) -> None:
     install(tmp_path / "site", "latent-diffusion")
     monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
     monkeypatch.delattr(ldm, "__version__")
     outcome = run("--version")
     assert outcome.code == 1
