@@ -56,6 +56,7 @@ def test_memory_in_your_agent(
     assert "make a cup of coffee: boil the water" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_evaluate_your_agent(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     comparison = example("evaluate_your_agent", monkeypatch).main(data, tmp_path, GAMES)
     recalling, control = comparison.reports

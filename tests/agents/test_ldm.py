@@ -149,6 +149,7 @@ def test_it_is_registered() -> None:
 DEMO = Path(__file__).resolve().parents[2] / "data/trajectories/alfworld/demo_train.jsonl"
 
 
+@pytest.mark.slow
 def test_a_memory_recorded_in_one_dialect_works_in_the_other(tmp_path: Path) -> None:
     pytest.importorskip("textworld")
     from ldm import records

@@ -215,6 +215,7 @@ def test_its_data_are_checked_and_downloaded(
     assert "2 crates" in run("data", "get", name, "--to", tmp_path / "small").out
 
 
+@pytest.mark.slow
 def test_its_records_become_a_memory_in_batches_of_its_size(run: Run, tmp_path: Path) -> None:
     slips = [json.dumps({"slip": f"crate {number}"}) for number in range(5)]
     (tmp_path / "slips.jsonl").write_text("\n".join(slips))

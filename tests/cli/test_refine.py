@@ -68,6 +68,7 @@ class TestRefining:
         assert set(report["by_kind"]) == {"fetch", "wash"}
         assert report["replayed"] == 0
 
+    @pytest.mark.slow
     def test_the_same_seed_gives_the_same_memory(self, run: Run, place: Path) -> None:
         exported = []
         for _ in range(2):
@@ -151,6 +152,7 @@ class TestGoals:
 
 
 class TestRefusals:
+    @pytest.mark.slow
     def test_an_older_generation_can_only_be_tried_out(self, run: Run) -> None:
         run(*REFINE, "--tasks", "4")
         outcome = run(*REFINE, "--generation", "0")

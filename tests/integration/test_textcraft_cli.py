@@ -153,6 +153,7 @@ class TestMemory:
         assert len(steps) == 8
         assert all(step.recalls for step in steps)
 
+    @pytest.mark.slow
     def test_stored_tasks_that_the_memory_knows_are_refused(
         self, run: Run, place: Path, stored: Path
     ) -> None:

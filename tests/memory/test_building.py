@@ -306,12 +306,14 @@ class TestAnInterruptedBuild:
     def test_goes_on_from_every_write_to_the_same_memory(self, tmp_path: Path) -> None:
         at_every_write(None, lambda place: make(place, EIGHT, options=SMALL), tmp_path)
 
+    @pytest.mark.slow
     def test_that_adds_a_generation_does_so_too(self, tmp_path: Path) -> None:
         make(tmp_path / "before", EIGHT[:4], options=SMALL)
         at_every_write(
             tmp_path / "before", lambda place: make(place, EIGHT, options=SMALL), tmp_path
         )
 
+    @pytest.mark.slow
     def test_that_rebuilds_does_so_too(self, tmp_path: Path) -> None:
         # With fewer episodes than before, so that leftovers would show.
         make(tmp_path / "before", EIGHT)

@@ -185,6 +185,7 @@ class TestWriting:
             with pytest.raises(MemoryStoreError, match="Error finding id"):
                 inspect(str(copy), "toy")
 
+    @pytest.mark.slow
     def test_more_rows_than_one_write_or_one_read_takes(self, tmp_path: Path) -> None:
         def long(number: int) -> Trajectory:
             task = Task(f"train/{number}", "walk", "train", "walk", "walk")

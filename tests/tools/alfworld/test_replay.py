@@ -27,6 +27,7 @@ def recorded(shared_data: Path) -> list[Trajectory]:
     return episodes
 
 
+@pytest.mark.slow
 def test_real_episodes_replay_with_every_observation_equal_and_end_in_success(
     shared_data: Path, recorded: list[Trajectory]
 ) -> None:
