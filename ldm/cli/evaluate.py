@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -244,7 +244,7 @@ def _prepared(request: Request, models: ModelOptions, runtime: Runtime) -> list[
 
 def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime) -> Evaluation:
     """Go on with a recorded evaluation. Raises LdmError where an option contradicts it."""
-    from ldm.experiments.evaluation import resume
+    from ldm.experiments.evaluation import resume, with_digests
     from ldm.experiments.grid import fitting
     from ldm.experiments.lifecycle import recorded_spec
 
@@ -255,8 +255,10 @@ def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime
     run, spec = recorded_spec(name, EvaluationSpec, runtime.runs)
     values = request.values(spec.env, resumed=True)
     agents = listed_names(request.subject.agent or "")
-    if len(agents) > 1 and "agent_options" in values:
-        values["agent_options"] = fitting(values["agent_options"], spec)
+    if "agent_options" in values:
+        options = values["agent_options"]
+        named = replace(spec, agent_options=fitting(options, spec) if len(agents) > 1 else options)
+        values["agent_options"] = with_digests(named).agent_options
     _agree(spec, values, str(run.directory))
     evaluation = resume(run, spec, models, runtime)
     if request.subject.control is not None and len(evaluation.members) == 1:

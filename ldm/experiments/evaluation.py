@@ -240,7 +240,7 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     Each names the next one as its companion, so that resuming the first resumes all. Nothing is
     written where something does not fit. Raises LdmError as `evaluate`.
     """
-    specs = [_with_digests(spec) for spec in specs]
+    specs = [with_digests(spec) for spec in specs]
     for spec in {spec.agent: spec for spec in specs}.values():
         _check_models(spec, models, runtime)
     say_limits(specs, models, runtime)
@@ -300,7 +300,7 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
 
 
-def _with_digests(spec: EvaluationSpec) -> EvaluationSpec:
+def with_digests(spec: EvaluationSpec) -> EvaluationSpec:
     """Return the spec with full paths of the files that agent options name, and their digests."""
     options = dict(spec.agent_options)
     for name, (digest_name, digest) in getattr(agent_of(spec).Options, "digests", {}).items():
