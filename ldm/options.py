@@ -10,6 +10,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from ldm.errors import LdmError
 
+#: Prefix of an option that belongs to the environment, where others are named beside it.
+ENV_PREFIX = "env."
 #: (field, value as written) of a dataclass of options, sorted by field.
 Settings = tuple[tuple[str, str], ...]
 

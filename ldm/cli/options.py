@@ -14,9 +14,8 @@ import typer
 from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import CONCURRENCY, ModelOptions
-from ldm.options import Settings, sorted_settings
+from ldm.options import ENV_PREFIX, Settings, settings, sorted_settings
 
-ENV_PREFIX = "env."
 C = TypeVar("C", bound=Callable[..., None])
 
 
@@ -208,7 +207,7 @@ def model_options(
 
 def as_given(**options: object) -> dict[str, str]:
     """Return the options that were given, as `--set` would have them."""
-    return {name: str(value) for name, value in options.items() if value is not None}
+    return dict(settings(**options))
 
 
 def assigned(assignments: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -246,7 +245,7 @@ def option_settings(
 def refuse_with_resume(**options: object) -> None:
     """Raise LdmError where an option was given beside --resume, which has the recorded ones."""
     for name, value in options.items():
-        if value not in (None, False, ()):
+        if value is not None and value is not False and value != ():
             raise LdmError(
                 f"--resume goes on with the recorded options, and {name.replace('_', '-')} is "
                 "given.",

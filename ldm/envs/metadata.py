@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ldm import registry
 from ldm.envs import ENVS, GROUP, EnvironmentClass, load_env
 from ldm.errors import LdmError
+from ldm.options import ENV_PREFIX
 from ldm.types import Card
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 #: B of LDM²: trajectories in a batch memory, unless an environment declares another number.
 BATCH_SIZE = 50
-#: Prefix in `Card.published` of options that belong to the environment.
-ENV_PREFIX = "env."
 
 
 class DataReport(Protocol):

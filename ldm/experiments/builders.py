@@ -224,6 +224,11 @@ def build_environment(name: str, options: Settings, cache: Path | None = None) -
 
 def environment_name(name: str, options: Settings, cache: Path | None = None) -> str:
     """Return the name that the environment has in tasks and memories: its card's."""
+    from ldm.envs import load_env
+    from ldm.envs.metadata import card_of as card_of_class
+
+    if card := card_of_class(load_env(name)):
+        return card.name
     with closing(build_environment(name, options, cache)) as env:
         return env.card.name
 
