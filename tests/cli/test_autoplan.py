@@ -77,6 +77,10 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
     with_plan = json.loads(run(*evaluation, "--plans", "plans", "--json").out)
     without = json.loads(run(*evaluation, "--json").out)
     assert (with_plan["success_rate"], without["success_rate"]) == (1.0, 0.0)
+    again = run("eval", "--resume", with_plan["run"], "--plans", "plans")
+    assert again.code == 0, again.err
+    other = run("eval", "--resume", without["run"], "--plans", "plans")
+    assert "was started with agent options" in other.err
 
     learnt = ("--split", "demo_train", "--tasks", plan_file.pool[0], "--llm", "cook")
     outcome = run(*command[:-2], *learnt, "--plans", "plans")
