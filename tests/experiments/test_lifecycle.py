@@ -268,11 +268,11 @@ class TestRefusals:
         with pytest.raises(LdmError, match="One run cannot be compared"):
             ldm.compare([first.directory])
         third = ldm.evaluate(replace(RANDOM, seed=1), runtime=quiet)
-        found = ldm.compare([first.directory, third.directory.name])
-        assert [report.directory for report in found.reports] == [
+        comparison = ldm.compare([first.directory, third.directory.name])
+        assert [report.directory for report in comparison.reports] == [
             *(first.directory, third.directory)
         ]
-        assert "the same 2 tasks" in found.lines[0]
+        assert "the same 2 tasks" in comparison.lines[0]
 
     def test_sources_of_the_memory(self, remembering: Path, quiet: Runtime) -> None:
         shed = replace(EVALUATION, split="train", env_options=REFINEMENT.env_options)

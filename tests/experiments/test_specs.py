@@ -83,8 +83,8 @@ def test_model_options_come_back_from_run_json(options: ModelOptions) -> None:
 def test_a_run_holds_the_spec_that_it_was_started_with(spec: Any, tmp_path: Path) -> None:
     runtime = Runtime(runs=tmp_path, server=Connection("http://127.0.0.1:9/v1"))
     recorded = start(Checked(spec, (), {}), ("subject",), ModelOptions("m"), runtime)
-    run, found = recorded_spec(recorded.run.manifest.id, type(spec), tmp_path)
-    assert found == spec
+    run, reread = recorded_spec(recorded.run.manifest.id, type(spec), tmp_path)
+    assert reread == spec
     assert run.manifest == recorded.run.manifest
     other: Any = SPECS[SPECS.index(type(spec)) - 1]
     with pytest.raises(LdmError, match=f"is no {other.noun}") as refused:
