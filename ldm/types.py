@@ -167,11 +167,34 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a trajectory earned, seen from one of its steps.
+
+    score: of the whole trajectory, in [0, 1].
+    value: what was earned from that step on, this one included, in [0, 1].
+    advantage: for an explored trajectory, its score less that of the ground process (LDM² §3.3).
+    confirmed: on how many other attempts the step was found to earn more than its alternatives.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    score: float
+    value: float
+    advantage: float = 0.0
+    confirmed: int = 0
+
+
+#: What most recorded trajectories earned: everything, without any exploration.
+FULL_OUTCOME = Outcome(1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class StateActionTuple:
     """⟨goal, history, observation → action⟩ with its provenance (LDM² Eq. 1).
 
     step: index of the action among the trajectory's environment actions, from 0.
     generation: the memory generation that this tuple came with; 0 is the formed memory.
+    outcome: what came of it; None in memories made before version 0.3, which did not record it.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -189,6 +212,7 @@ class StateActionTuple:
     step: int
     origin: Origin
     generation: int = 0
+    outcome: Outcome | None = None
 
     @property
     def id(self) -> str:

@@ -12,9 +12,13 @@ environment. Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says w
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ldm.embed import Embedder, load_embedder
 from ldm.memory.building import BuildResult, OnProgress, build
@@ -23,9 +27,12 @@ from ldm.memory.generations import extend, generations, rollback
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
-from ldm.memory.store import Contents, reading
+from ldm.memory.store import Contents, reading, sort_key
 from ldm.reasoner import Reasoner
 from ldm.types import Recall, StateActionTuple, stable_seed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: Where histories are compared too, this many times `k` tuples are ranked by them.
 HISTORY_CANDIDATES = 4
@@ -51,6 +58,7 @@ class Memory:
         self.rows = contents.rows
         self._vectors = contents.vectors
         self._embedder = embedder
+        self._hidden: NDArray[np.bool_] | None = None
         self.record.check_embedder(embedder.name)
 
     @classmethod
@@ -99,6 +107,43 @@ class Memory:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def without(self, tuples: Collection[str] = (), trajectories: Collection[str] = ()) -> Memory:
+        """Return a view of this memory that never recalls the named tuples and trajectories.
+
+        tuples, trajectories: ids. Ids that the memory does not hold are ignored.
+        """
+        view = copy(self)
+        view.__dict__["_retriever"] = self._retriever  # the same rows: read once for all views
+        ids, sources = frozenset(tuples), frozenset(trajectories)
+        hidden = np.array(
+            [row.tuple.trajectory_id in sources or row.tuple.id in ids for row in self.rows]
+        )
+        view._hidden = hidden if self._hidden is None else self._hidden | hidden
+        return view
+
+    def with_rows(self, rows: Sequence[IndexedTuple]) -> Memory:
+        """Return this memory with `rows` added to it; nothing is stored, and `self` stays as it is.
+
+        rows: tuples in cells of batches that exist, of a generation after this one (`place`).
+        """
+        known = {row.tuple.id for row in self.rows}
+        new = [row for row in rows if row.tuple.id not in known]
+        vectors = [
+            np.concatenate(
+                [self._embedder.embed([t])[0] for t in (r.tuple.goal, r.tuple.observation)]
+            )
+            for r in new
+        ]
+        pairs = [*zip(self.rows, self._vectors, strict=True), *zip(new, vectors, strict=True)]
+        pairs.sort(key=lambda pair: sort_key(pair[0]))
+        contents = Contents(
+            self.record,
+            self.batches,
+            tuple(row for row, _ in pairs),
+            np.stack([vector for _, vector in pairs]),
+        )
+        return Memory(contents, self._embedder)
+
     def kind_of(self, goal: str) -> str:
         """Return the task kind of a goal ("heat"), learned from the goals in the memory."""
         return self._kinds(goal)
@@ -142,8 +187,9 @@ class Memory:
         query = self._query(goal, observation, classifier)
         searched = self.batches_for(goal) if batches is None else batches
         if not history:
-            return self._retriever.search(query, searched, k)
-        recalls = self._retriever.search(query, searched, k * HISTORY_CANDIDATES)
+            return self._retriever.search(query, searched, k, self._hidden)
+        candidates = k * HISTORY_CANDIDATES
+        recalls = self._retriever.search(query, searched, candidates, self._hidden)
         return self._ranked_by_history(recalls, history)[:k]
 
     def _ranked_by_history(self, recalls: Sequence[Recall], history: str) -> list[Recall]:
@@ -160,7 +206,11 @@ class Memory:
         return sorted(rescored, key=lambda r: (scopes.index(r.fallback), -r.similarity, r.tuple.id))
 
     def place(
-        self, batch: str, tuples: Sequence[StateActionTuple], classifier: Reasoner | None = None
+        self,
+        batch: str,
+        tuples: Sequence[StateActionTuple],
+        classifier: Reasoner | None = None,
+        reach: float = 0.0,
     ) -> tuple[IndexedTuple, ...]:
         """Assign new tuples to the cells of a batch, by its present types (LDM² §3.3).
 
@@ -168,12 +218,13 @@ class Memory:
 
         batch: the id of the batch memory.
         classifier: as in `retrieve`.
+        reach: of all of them; see `IndexedTuple`.
 
         Returns the tuples with their cells, in the same order.
         Raises KeyError for a batch that the memory does not have.
         """
         return tuple(
-            IndexedTuple(t, batch, *self._retriever.batches[batch].classify(query))
+            IndexedTuple(t, batch, *self._retriever.batches[batch].classify(query), reach)
             for t in tuples
             for query in [self._query(t.goal, t.observation, classifier)]
         )
@@ -186,7 +237,12 @@ class Memory:
         Returns min(k, len(memory)) recalls with similarity 0.
         """
         generator = random.Random(stable_seed("sample", seed))
-        rows = generator.sample(range(len(self.rows)), min(k, len(self.rows)))
+        visible = (
+            range(len(self.rows))
+            if self._hidden is None
+            else [i for i, hidden in enumerate(self._hidden) if not hidden]
+        )
+        rows = generator.sample(visible, min(k, len(visible)))
         return [self._retriever.recall(row, 0.0) for row in rows]
 
     def _query(self, goal: str, observation: str, classifier: Reasoner | None) -> Query:

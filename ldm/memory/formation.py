@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 from ldm.errors import LdmError
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
 from ldm.parallel import map_concurrently
 from ldm.reasoner import Clustering, Reasoner, shortened
-from ldm.types import History, StateActionTuple, Trajectory, stable_seed
+from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_seed
 
 MIXED = "mixed"
+#: Rewards whose sum differs from the score by no more are complete.
+TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,11 @@ def plan_batches(
 
 
 def tuples_of(
-    trajectory: Trajectory, reasoner: Reasoner, generation: int, first: int = 0
+    trajectory: Trajectory,
+    reasoner: Reasoner,
+    generation: int,
+    first: int = 0,
+    advantage: float = 0.0,
 ) -> list[StateActionTuple]:
     """Turn a trajectory into tuples ⟨g, h_τ, o_τ → a_τ⟩, one for each action (LDM² Eq. 1).
 
@@ -93,9 +100,11 @@ def tuples_of(
     reasoner: writes the histories h_τ.
     generation: the one that the tuples are made for.
     first: index of the first action that gives a tuple; its history covers the earlier ones.
+    advantage: for `Outcome.advantage`.
     """
     task = trajectory.task
     states = list(trajectory.states())
+    values = _values(trajectory.score, [step.reward for _, _, step in states])
     steps = tuple((observation, step.action) for _, observation, step in states)
     notes_by_step = reasoner.annotate(task.goal, steps)
     return [
@@ -113,12 +122,24 @@ def tuples_of(
             step=number,
             origin=trajectory.origin,
             generation=generation,
+            outcome=Outcome(trajectory.score, values[number], advantage),
         )
         for number, ((past, observation, step), notes) in enumerate(
             zip(states, notes_by_step, strict=True)
         )
         if number >= first
     ]
+
+
+def _values(score: float, rewards: Sequence[float]) -> list[float]:
+    """Return what was earned from each step on, in [0, 1].
+
+    Where rewards were not recorded, each step counts with the score.
+    """
+    if abs(sum(rewards) - score) > TOLERANCE:
+        return [score] * len(rewards)
+    later = list(accumulate(reversed(rewards)))[::-1]
+    return [round(min(1.0, max(0.0, value)), 9) for value in later]
 
 
 def form_batch(

@@ -46,7 +46,11 @@ class BatchIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexedTuple:
-    """A tuple and its cell: indices of its goal type and of its observation type below that."""
+    """A tuple and its cell: indices of its goal type and of its observation type below that.
+
+    reach: 0 for a tuple that any goal may recall. Above 0, only goals with at least this cosine to
+        the tuple's own recall it, and only from its cell.
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -54,6 +58,7 @@ class IndexedTuple:
     batch: str
     goal_type: int
     observation_type: int
+    reach: float = 0.0
 
     @property
     def cell(self) -> Cell:

@@ -125,6 +125,8 @@ class Retriever:
         self._by_id = np.argsort(np.argsort([row.tuple.id for row in rows]))
         self._trajectories = _numbered(row.tuple.trajectory_id for row in rows)
         self._texts = _numbered((t.goal, t.observation, t.action) for t in (r.tuple for r in rows))
+        self._reaches = np.array([row.reach for row in rows], np.float32)
+        self._scoped = bool(self._reaches.any())
         spans = _spans(range(len(rows)), lambda i: rows[i].batch)
         self.batches = {b.id: _Batch(b, rows, vectors, spans[b.id]) for b in batches}
 
@@ -132,12 +134,21 @@ class Retriever:
         """Return the ids of the batches of task kind `kind` and of mixed ones, in their order."""
         return tuple(b for b, batch in self.batches.items() if batch.index.kind in (kind, ""))
 
-    def search(self, query: Query, batches: Sequence[str], k: int) -> list[Recall]:
+    def search(
+        self,
+        query: Query,
+        batches: Sequence[str],
+        k: int,
+        hidden: NDArray[np.bool_] | None = None,
+    ) -> list[Recall]:
         """Return the best `k` recalls over `batches`, most similar first within each scope.
 
         At most one per text (goal, observation, action) and, as long as there are enough, one per
         source trajectory. Cells come first; while there are fewer than `k`, their goal types and
-        then their batches are searched, and `Recall.fallback` says so.
+        then their batches are searched, and `Recall.fallback` says so. A tuple with a `reach` is
+        recalled from its cell alone, for goals that are near enough.
+
+        hidden: for each row whether it is passed over; None for no row.
         """
         concurrency = query.classifier.concurrency if query.classifier else 1
         cells = map_concurrently(lambda b: self.batches[b].classify(query), batches, concurrency)
@@ -147,12 +158,11 @@ class Retriever:
             ("goal type", [batch.goal_spans[g] for batch, g, _ in classified]),
             ("batch", [batch.span for batch, _, _ in classified]),
         ]
-        query_vector = np.concatenate([query.goal_vector, query.observation_vector])
         recalls: list[Recall] = []
         trajectories: set[int] = set()
         texts: set[int] = set()
         for spread, (fallback, spans) in product((True, False), scopes):
-            for i, similarity in self._ranked(spans, query_vector):
+            for i, similarity in self._ranked(spans, query, hidden, own_cell=not fallback):
                 trajectory, text = self._trajectories[i], self._texts[i]
                 if text in texts or (spread and trajectory in trajectories):
                     continue
@@ -177,14 +187,40 @@ class Retriever:
         )
 
     def _ranked(
-        self, spans: Sequence[slice], query_vector: NDArray[np.float32]
+        self,
+        spans: Sequence[slice],
+        query: Query,
+        hidden: NDArray[np.bool_] | None,
+        *,
+        own_cell: bool,
     ) -> Iterator[tuple[int, float]]:
         """Yield (row, similarity) of the rows in `spans`, most similar first, ties by tuple id."""
+        query_vector = np.concatenate([query.goal_vector, query.observation_vector])
         numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
         products = np.concatenate([self._vectors[span] @ query_vector for span in spans])
+        if hidden is not None or self._scoped:
+            recalled = self._recalled(numbers, query, own_cell=own_cell)
+            if hidden is not None:
+                recalled &= ~hidden[numbers]
+            numbers, products = numbers[recalled], products[recalled]
         similar = np.round(products.astype(np.float64) / 2, DECIMALS)
         order = np.lexsort((self._by_id[numbers], -similar))
         return zip(numbers[order].tolist(), similar[order].tolist(), strict=True)
+
+    def _recalled(
+        self, numbers: NDArray[np.int64], query: Query, *, own_cell: bool
+    ) -> NDArray[np.bool_]:
+        """Return which of the rows `numbers` reach as far as the query's goal."""
+        everywhere: NDArray[np.bool_] = self._reaches[numbers] == 0
+        if not own_cell or everywhere.all():
+            return everywhere
+        dimension = len(query.goal_vector)
+        near: NDArray[np.bool_] = everywhere.copy()
+        for i in np.flatnonzero(~everywhere):
+            row = numbers[i]
+            cosine = round(float(self._vectors[row, :dimension] @ query.goal_vector), DECIMALS)
+            near[i] = cosine >= round(float(self._reaches[row]), DECIMALS)
+        return near
 
 
 def _numbered(items: Iterable[Hashable]) -> list[int]:

@@ -27,7 +27,7 @@ import numpy as np
 from ldm import records
 from ldm.errors import MemoryStoreError
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.types import History, StateActionTuple, stable_hash
+from ldm.types import FULL_OUTCOME, History, Outcome, StateActionTuple, stable_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -289,9 +289,7 @@ class Store:
             for text, values, vector in zip(*columns, strict=True):
                 if values["generation"] <= generation:
                     pairs.append((_row(env, text, values), np.asarray(vector, np.float32)))
-        pairs.sort(
-            key=lambda pair: (*pair[0].cell, pair[0].tuple.trajectory_id, pair[0].tuple.step)
-        )
+        pairs.sort(key=lambda pair: sort_key(pair[0]))
         vectors = np.empty((len(pairs), 2 * dimension), np.float32)
         for i, (_, vector) in enumerate(pairs):
             vectors[i] = vector
@@ -385,10 +383,24 @@ def is_server(location: str) -> bool:
     return location.startswith(("http://", "https://"))
 
 
+def sort_key(row: IndexedTuple) -> tuple[str, int, int, str, int]:
+    """Return what a snapshot's rows are sorted by: cell, trajectory and step."""
+    return (*row.cell, row.tuple.trajectory_id, row.tuple.step)
+
+
 def digest(rows: Iterable[IndexedTuple]) -> str:
-    """Return the hash of the tuples' ids, histories and cells, whatever their order."""
-    parts = sorted([row.tuple.id, *row.cell, row.tuple.history.text] for row in rows)
-    return stable_hash(parts, length=32)
+    """Return the hash of the tuples' ids, histories, cells and outcomes, whatever their order.
+
+    What is not recorded or as usual adds nothing: digests of older memories stay as they are.
+    """
+    return stable_hash(sorted(_digested(row) for row in rows), length=32)
+
+
+def _digested(row: IndexedTuple) -> list[Any]:
+    parts: list[Any] = [row.tuple.id, *row.cell, row.tuple.history.text]
+    if row.tuple.outcome not in (None, FULL_OUTCOME):
+        parts.append(records.dumps(row.tuple.outcome))
+    return [*parts, f"reach {row.reach}"] if row.reach else parts
 
 
 @contextmanager
@@ -434,9 +446,13 @@ def _collection_name(env: str, content: str) -> str:
     return f"{_PREFIX}.{env if plain else stable_hash(env)}.{content}"
 
 
-def _metadata(row: IndexedTuple) -> dict[str, str | int]:
+def _metadata(row: IndexedTuple) -> dict[str, str | int | float]:
     t = row.tuple
+    recorded: dict[str, str | int | float] = {"reach": row.reach} if row.reach else {}
+    if t.outcome is not None:
+        recorded["outcome"] = records.dumps(t.outcome)
     return {
+        **recorded,
         "goal": t.goal,
         "action": t.action,
         "assessment": t.history.assessment,
@@ -459,6 +475,7 @@ def _metadata(row: IndexedTuple) -> dict[str, str | int]:
 def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:
     # A trajectory's observations recur in the past of each of its later tuples: share the strings.
     past = tuple((intern(seen), intern(action)) for seen, action in json.loads(values["past"]))
+    outcome = values.get("outcome")
     return IndexedTuple(
         tuple=StateActionTuple(
             goal=values["goal"],
@@ -474,8 +491,10 @@ def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:
             step=values["step"],
             origin=values["origin"],
             generation=values["generation"],
+            outcome=records.loads(outcome, Outcome) if outcome else None,
         ),
         batch=values["batch"],
         goal_type=values["goal_type"],
         observation_type=values["observation_type"],
+        reach=values.get("reach", 0.0),
     )

@@ -14,7 +14,7 @@ from ldm.errors import LdmError
 from ldm.memory.formation import FormationOptions, form_batch, plan_batches, texts_of, tuples_of
 from ldm.reasoner import PAST_OBSERVATION, Clustering
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.types import Step, Task, Trajectory
+from ldm.types import Outcome, Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
 
@@ -220,3 +220,19 @@ def test_the_texts_to_embed_are_distinct_and_sorted() -> None:
     assert all(a < b for a, b in pairwise(texts))
     tuples = [t for one in expert_trajectories() for t in tuples_of(one, REASONER, 0)]
     assert set(texts) == {t.goal for t in tuples} | {t.observation for t in tuples}
+
+
+class TestOutcome:
+    def test_is_the_score_where_rewards_were_not_recorded(self) -> None:
+        failed = replace(trajectory(), score=0.5, success=False)
+        assert [t.outcome for t in tuples_of(failed, REASONER, 0)] == [Outcome(0.5, 0.5)] * 2
+
+    def test_is_what_was_earned_from_the_step_on(self) -> None:
+        steps = (Step("a", "1", 0.25), Step("", ""), Step("b", "2", 0.5), Step("c", "3"))
+        one = replace(trajectory(steps=steps), score=0.75)
+        values = [t.outcome and t.outcome.value for t in tuples_of(one, REASONER, 0)]
+        assert values == [0.75, 0.5, 0.0]
+
+    def test_names_the_advantage_of_exploration(self) -> None:
+        explored = tuples_of(trajectory(), REASONER, 1, 1, advantage=0.5)
+        assert [t.outcome for t in explored] == [Outcome(1.0, 1.0, 0.5)]

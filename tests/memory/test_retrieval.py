@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -244,3 +245,67 @@ def test_a_snapshot_is_what_the_store_holds(toy: Path, memory: Memory) -> None:
     assert len(memory) == len(contents.rows) == memory.record.tuples
     assert (memory.env, memory.generation) == ("toy", 0)
     assert ToyOptions().tasks == sum(len(batch.trajectories) for batch in memory.batches)
+
+
+class TestScope:
+    """Tuples with a reach speak from their own cell, and to near goals alone."""
+
+    GOAL, OBSERVATION = QUERIES[0]
+
+    def scoped(self, memory: Memory, reach: float) -> tuple[Memory, str]:
+        """Return the memory with its best recall added again under another id, and that id."""
+        best = memory.retrieve(self.GOAL, self.OBSERVATION, 1)[0]
+        again = replace(
+            best.tuple,
+            trajectory_id="explored",
+            action="wash apple",
+            origin="explored",
+            generation=1,
+        )
+        return memory.with_rows(memory.place(best.batch, [again], reach=reach)), again.id
+
+    def recalled(self, memory: Memory, goal: str, observation: str) -> list[str]:
+        return [recall.tuple.id for recall in memory.retrieve(goal, observation, 100)]
+
+    def test_without_reach_every_goal_of_the_kind_recalls(self, memory: Memory) -> None:
+        wider, added = self.scoped(memory, 0.0)
+        assert added in self.recalled(wider, self.GOAL, self.OBSERVATION)
+        assert added in self.recalled(wider, self.GOAL, "It rains.")
+
+    def test_near_goals_recall_and_others_do_not(self, memory: Memory) -> None:
+        wider, added = self.scoped(memory, 0.99)
+        own = next(row.tuple for row in wider.rows if row.tuple.id == added)
+        assert added in self.recalled(wider, own.goal, own.observation)
+        assert added not in self.recalled(wider, "put the pear in the basket", own.observation)
+
+    def test_it_never_fills_another_cell(self, memory: Memory) -> None:
+        wider, added = self.scoped(memory, 0.01)
+        own = next(row for row in wider.rows if row.tuple.id == added)
+        other = next(row for row in wider.rows if row.batch == own.batch and row.cell != own.cell)
+        recalls = wider.retrieve(other.tuple.goal, other.tuple.observation, 100)
+        assert any(recall.fallback for recall in recalls)
+        assert added not in [recall.tuple.id for recall in recalls]
+
+    def test_the_memory_itself_stays_as_it_is(self, memory: Memory) -> None:
+        before = self.recalled(memory, self.GOAL, self.OBSERVATION)
+        wider, added = self.scoped(memory, 0.0)
+        assert self.recalled(memory, self.GOAL, self.OBSERVATION) == before
+        assert len(wider) == len(memory) + 1
+
+
+class TestWithout:
+    def test_hides_tuples_and_trajectories(self, memory: Memory) -> None:
+        goal, observation = QUERIES[0]
+        first, second, *_ = memory.retrieve(goal, observation, 5)
+        view = memory.without([first.tuple.id], [second.tuple.trajectory_id])
+        recalls = view.retrieve(goal, observation, 100)
+        assert recalls
+        assert first.tuple.id not in {recall.tuple.id for recall in recalls}
+        assert second.tuple.trajectory_id not in {r.tuple.trajectory_id for r in recalls}
+        assert memory.retrieve(goal, observation, 5)[0] == first
+
+    def test_hides_from_the_random_control(self, memory: Memory) -> None:
+        hidden = {row.tuple.id for row in memory.rows[:-2]}
+        assert {r.tuple.id for r in memory.without(hidden).sample(5, 0)} == {
+            row.tuple.id for row in memory.rows[-2:]
+        }

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from chromadb.config import Settings
 from chromadb.errors import InternalError
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import Memory, build, environments, generations, inspect, store
+from ldm.memory import Memory, build, environments, extend, generations, inspect, store
 from ldm.memory.exchange import export
-from ldm.memory.store import reading, writing
+from ldm.memory.store import digest, reading, writing
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.types import Step, Task, Trajectory
+from ldm.types import FULL_OUTCOME, Outcome, Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
 
@@ -356,3 +357,22 @@ class TestAServer:
             environments(location)
         assert location in refused.value.message
         assert refused.value.remedy
+
+
+def test_outcome_and_reach_are_stored_and_digested(tmp_path: Path) -> None:
+    place = str(tmp_path / "memory")
+    build(place, expert_trajectories(), BagOfWords(), OfflineReasoner)
+    memory = Memory.open(place, "toy", embedder=BagOfWords())
+    first = memory.rows[0]
+    failed = replace(
+        first.tuple, trajectory_id="t", generation=1, outcome=Outcome(0.5, 0.25, -0.5, 2)
+    )
+    row = replace(first, tuple=failed, reach=0.5)
+    generation = extend(place, memory.record, [row], BagOfWords(), tasks=[], settings={})
+    again = Memory.open(place, "toy", embedder=BagOfWords())
+    assert row in again.rows
+    better = replace(row, tuple=replace(failed, outcome=FULL_OUTCOME))
+    assert digest([better]) != digest([row])
+    assert digest([better]) == digest([replace(better, tuple=replace(failed, outcome=None))])
+    assert digest([replace(row, reach=0.0)]) != digest([row])
+    assert generation.digest == again.record.digest
