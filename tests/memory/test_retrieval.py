@@ -288,7 +288,7 @@ class TestScope:
 
     def test_the_memory_itself_stays_as_it_is(self, memory: Memory) -> None:
         before = self.recalled(memory, self.GOAL, self.OBSERVATION)
-        wider, added = self.scoped(memory, 0.0)
+        wider, _ = self.scoped(memory, 0.0)
         assert self.recalled(memory, self.GOAL, self.OBSERVATION) == before
         assert len(wider) == len(memory) + 1
 
