@@ -105,6 +105,10 @@ class Policy:
         self._options = options
         self._seed = seed
 
+    def with_memory(self, memory: Memory) -> Policy:
+        """Return a policy that decides in the same way with another memory."""
+        return Policy(memory, self._reasoner, self._options, self._seed)
+
     def batches(self, goal: str) -> tuple[str, ...]:
         """Return the ids of the batch memories that decisions about `goal` may search."""
         return self._memory.batches_for(goal, self._options.batches)

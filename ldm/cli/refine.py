@@ -72,6 +72,17 @@ class Exploration:
         Literal["key", "whole", "random"] | None,
         typer.Option(help="Remember from the key step on, all, or a random path. Default: key."),
     ] = None
+    gate: Annotated[
+        Literal["on", "off"] | None,
+        typer.Option(help="Keep what does not lower training scores; or all (paper). Default: on."),
+    ] = None
+    reach: Annotated[
+        float | None,
+        typer.Option(help="Cosine from which on goals recall it; 0: all. Default: the gate's."),
+    ] = None
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Repeat with the memory just made. Default: 1.")
+    ] = None
     seed: Seed = None
 
     def goals(self) -> Goals:
@@ -140,10 +151,13 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
 
     Each goal is played greedily first. Where that does not earn the full score, a tree of decision
     processes is grown, and the steps of a better one are added from its key step on (LDM² §3.3).
+    Then the goals are played with and without what was learnt, each without its own: only what
+    does not lower their scores is added (--gate).
 
     \b
     Examples:
       ldm refine --env alfworld --tasks 60 --seed 0
+      ldm refine --env alfworld --tasks 180 --rounds 3
       ldm refine --env alfworld --kinds heat,cool --width 8 --dry-run
       ldm refine --resume runs/refine-alfworld-train-20261121-101530-ab12
       ldm runs tree runs/refine-alfworld-train-20261121-101530-ab12 TASK
@@ -175,20 +189,23 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             env_options=env_options,
             policy_options=policy_options,
             options=sorted_settings(exploration.options()),
+            gate_options=sorted_settings(as_given(gate=exploration.gate, reach=exploration.reach)),
+            rounds=exploration.rounds or 1,
             seed=exploration.seed or 0,
         )
         goals, dry_run = exploration.goals(), execution.dry_run
         recorded = refinement.prepare(spec, goals, models, runtime, dry_run=dry_run)
-    result = refinement.explore_goals(recorded, runtime, dry_run=execution.dry_run)
-    _show(result, as_json=execution.as_json)
+    for result in refinement.rounds(recorded, runtime, dry_run=execution.dry_run):
+        _show(result, as_json=execution.as_json)
 
 
 def _show(result: Refined, *, as_json: bool) -> None:
-    from ldm.explore.report import COLUMNS, by_kind, rows, totals
+    from ldm.explore.report import COLUMNS, by_kind, gate_data, rows, totals
 
     spec, run, explored = result.spec, result.run, result.explored
     title = f"Refinement of generation {spec.generation} on {spec.env}, {spec.split}"
     output.print_table(title, COLUMNS, rows(explored), error=as_json)
+    _show_gate(result, as_json=as_json)
     broken = [one for one in explored if one.error]
     if broken:
         last = broken[0].error.strip().splitlines()[-1]
@@ -207,6 +224,7 @@ def _show(result: Refined, *, as_json: bool) -> None:
                 "split": spec.split,
                 "generation": None if added is None else added.number,
                 "tuples": None if added is None else added.tuples,
+                "gate": gate_data(result.verdict, result.gain()),
                 **asdict(totals(explored)),
                 "by_kind": {kind: asdict(total) for kind, total in by_kind(explored).items()},
                 "run": str(run.directory),
@@ -214,3 +232,14 @@ def _show(result: Refined, *, as_json: bool) -> None:
         )
     if len(broken) == len(explored):
         raise LdmError("Every goal failed.", "The first failure is shown above.")
+
+
+def _show_gate(result: Refined, *, as_json: bool) -> None:
+    from ldm.explore.report import GATE_COLUMNS, gate_rows, refusals
+
+    verdict = result.verdict
+    if verdict.comparisons:
+        title = "Scores of the goals without and with what was learnt, each without its own"
+        output.print_table(title, GATE_COLUMNS, gate_rows(verdict), error=as_json)
+    for line in refusals(verdict, result.gain()):
+        output.say(line, error=as_json)

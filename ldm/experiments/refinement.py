@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from ldm.options import normalise, override
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
-    from ldm.explore import ExploredGoal
+    from ldm.explore import ExplorationFactory, ExploredGoal, Verdict
     from ldm.memory import Contents, Generation
     from ldm.runs import Run
     from ldm.types import Task
@@ -51,6 +51,7 @@ class Refined:
     spec: RefinementSpec
     run: Run
     explored: tuple[ExploredGoal, ...]
+    verdict: Verdict
     generation: Generation | None
 
     def __str__(self) -> str:
@@ -64,6 +65,28 @@ class Refined:
             else f"generation {added.number} with {added.tuples} tuples → {self.spec.memory}"
         )
         return f"{self.spec.env}: {total.improved} of {total.goals} goals improved; {outcome}"
+
+    def gain(self) -> tuple[float, float, float] | None:
+        """Return what the gate measured on training goals: mean difference, 95 % interval.
+
+        None where it played none.
+        """
+        return gain_of(self.verdict, self.spec.seed)
+
+
+def gain_of(verdict: Verdict, seed: int) -> tuple[float, float, float] | None:
+    """See `Refined.gain`."""
+    import numpy as np
+
+    from ldm.eval.statistics import bootstrap
+
+    chosen = verdict.chosen
+    if chosen is None:
+        return None
+    gains = np.array(chosen.after) - np.array(chosen.before)
+    interval = bootstrap(gains, seed=seed) if np.ptp(gains) else None
+    low, high = interval or (chosen.difference, chosen.difference)
+    return chosen.difference, low, high
 
 
 def refine(
@@ -82,7 +105,39 @@ def refine(
     """
     runtime = runtime or Runtime()
     recorded = prepare(spec, goals or Goals(), models or ModelOptions(), runtime, dry_run=dry_run)
-    return explore_goals(recorded, runtime, dry_run=dry_run)
+    *_, last = rounds(recorded, runtime, dry_run=dry_run)
+    return last
+
+
+def rounds(
+    recorded: Recorded[RefinementSpec], runtime: Runtime, *, dry_run: bool = False
+) -> Iterator[Refined]:
+    """Explore the goals, and again with the memory that this made, as often as `spec.rounds` says.
+
+    Each round is a run of its own, which names the next one when it is resumed.
+    """
+    following: Recorded[RefinementSpec] | None = recorded
+    while following is not None:
+        result = explore_goals(following, runtime, dry_run=dry_run)
+        yield result
+        following = None if dry_run else _next_round(result, following.models, runtime)
+
+
+def _next_round(
+    result: Refined, models: ModelOptions, runtime: Runtime
+) -> Recorded[RefinementSpec] | None:
+    """Start the round after `result`; None where it was the last, or a later one is there."""
+    from ldm.memory import generations
+
+    spec, added = result.spec, result.generation
+    if spec.round == spec.rounds or added is None:
+        return None
+    if generations(spec.memory, added.env)[-1].number != added.number:
+        runtime.message("A later round has begun: go on with that run.")
+        return None
+    goals = Goals(ids=spec.tasks, reuse=True)
+    spec = replace(spec, generation=None, round=spec.round + 1)
+    return prepare(spec, goals, models, runtime, dry_run=False)
 
 
 def prepare(
@@ -126,37 +181,29 @@ def resume(
 def explore_goals(
     recorded: Recorded[RefinementSpec], runtime: Runtime, *, dry_run: bool = False
 ) -> Refined:
-    """Explore the goals that are not explored yet, and add what was found unless `dry_run`."""
-    explored = _explored(recorded, runtime)
-    generation = None if dry_run else _extended(recorded, explored, runtime)
-    return Refined(recorded.spec, recorded.run, tuple(explored), generation)
+    """Explore the goals that are not explored yet; judge what was learnt, and add it.
+
+    dry_run: judge, and add nothing yet.
+    """
+    explored, verdict = _learnt(recorded, runtime)
+    generation = None if dry_run else _extended(recorded, explored, verdict, runtime)
+    return Refined(recorded.spec, recorded.run, tuple(explored), verdict, generation)
 
 
-def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[ExploredGoal]:
+def _learnt(
+    recorded: Recorded[RefinementSpec], runtime: Runtime
+) -> tuple[list[ExploredGoal], Verdict]:
+    """Explore the goals, and judge what that came to."""
     from ldm.eval.report import describe_replies
-    from ldm.explore import refine as explore
 
     spec = recorded.spec
-    improved: list[bool] = []
-
-    def on_result(explored: ExploredGoal) -> None:
-        improved.append(any(tree.improved for tree in explored.trees))
-        advance(f"improved {sum(improved)}")
-
     with (
         discarding([recorded]),
-        runtime.progress(f"refine {short(spec.env)}", len(recorded.tasks)) as advance,
         shared(recorded, ExplorerBuilder(spec, runtime.cache), runtime) as builder,
     ):
         try:
-            return explore(
-                recorded.run,
-                builder,
-                recorded.tasks,
-                workers=recorded.workers(runtime),
-                threads=recorded.calls_models,
-                on_result=on_result,
-            )
+            explored = _explored(recorded, builder, runtime)
+            return explored, _judged(recorded, builder, explored, runtime)
         finally:
             if isinstance(builder, Shared):
                 counts = Counter[str]()
@@ -166,10 +213,57 @@ def _explored(recorded: Recorded[RefinementSpec], runtime: Runtime) -> list[Expl
                     runtime.message(line)
 
 
+def _explored(
+    recorded: Recorded[RefinementSpec], builder: ExplorationFactory, runtime: Runtime
+) -> list[ExploredGoal]:
+    from ldm.explore import refine as explore
+
+    spec = recorded.spec
+    improved: list[bool] = []
+
+    def on_result(explored: ExploredGoal) -> None:
+        improved.append(any(tree.improved for tree in explored.trees))
+        advance(f"improved {sum(improved)}")
+
+    number = f" {spec.round}/{spec.rounds}" if spec.rounds > 1 else ""
+    with runtime.progress(f"refine {short(spec.env)}{number}", len(recorded.tasks)) as advance:
+        return explore(
+            recorded.run,
+            builder,
+            recorded.tasks,
+            workers=recorded.workers(runtime),
+            threads=recorded.calls_models,
+            on_result=on_result,
+        )
+
+
+def _judged(
+    recorded: Recorded[RefinementSpec],
+    builder: ExplorationFactory,
+    explored: Sequence[ExploredGoal],
+    runtime: Runtime,
+) -> Verdict:
+    from ldm.explore import judge
+
+    with runtime.stages() as on_progress:
+        return judge(
+            recorded.run,
+            builder,
+            explored,
+            recorded.spec.gate(),
+            workers=recorded.workers(runtime),
+            threads=recorded.calls_models,
+            on_progress=on_progress,
+        )
+
+
 def _extended(
-    recorded: Recorded[RefinementSpec], explored: Sequence[ExploredGoal], runtime: Runtime
+    recorded: Recorded[RefinementSpec],
+    explored: Sequence[ExploredGoal],
+    verdict: Verdict,
+    runtime: Runtime,
 ) -> Generation:
-    """Add what was found to the memory, as its next generation."""
+    """Add what was learnt to the memory, as its next generation."""
     from ldm.embed import load_embedder
     from ldm.explore.report import totals
     from ldm.memory import extend, generations
@@ -184,6 +278,7 @@ def _extended(
         "improved": str(total.improved),
         **options,
         **dict(spec.policy_options),
+        **_gate_settings(spec, verdict),
         "seed": str(spec.seed),
         "reasoner": models.roles()["reasoner"] if models.configured else "offline",
     }
@@ -191,12 +286,28 @@ def _extended(
         return extend(
             spec.memory,
             base,
-            [row for one in explored for row in one.added],
+            verdict.rows,
             load_embedder(spec.embedder),
             tasks=[one.task.id for one in explored if not one.error],
             settings=settings,
             on_progress=on_progress,
         )
+
+
+def _gate_settings(spec: RefinementSpec, verdict: Verdict) -> dict[str, str]:
+    """Return what the generation records of the gate, and of the round."""
+    settings: dict[str, str] = {"gate": spec.gate().gate}
+    if spec.rounds > 1:
+        settings["round"] = f"{spec.round}/{spec.rounds}"
+    if gain := gain_of(verdict, spec.seed):
+        refused = sum(bool(judgement.refused) for judgement in verdict.judgements)
+        settings |= {
+            "reach": str(verdict.chosen.reach if verdict.chosen else ""),
+            "kept": str(len(verdict.judgements) - refused),
+            "refused": str(refused),
+            "gain": "{:+.3f} ({:+.3f} to {:+.3f})".format(*gain),
+        }
+    return settings
 
 
 def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
@@ -210,6 +321,7 @@ def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
     split = training_split(env, spec.split, options, runtime)
     spec = replace(spec, env=env, split=split, memory=memory, env_options=options)
     spec.refine_options()
+    spec.gate()
     return spec
 
 

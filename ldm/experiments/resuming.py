@@ -35,7 +35,8 @@ def resume(
         return evaluation.resume(*recorded, models, runtime).play()
     if command == RefinementSpec.command:
         explored = recorded_spec(name, RefinementSpec, runtime.runs)
-        return refinement.explore_goals(refinement.resume(*explored, models, runtime), runtime)
+        *_, last = refinement.rounds(refinement.resume(*explored, models, runtime), runtime)
+        return last
     if command == PlanSpec.command:
         attempts = recorded_spec(name, PlanSpec, runtime.runs)
         return planning.make_attempts(planning.resume(*attempts, models, runtime), runtime)

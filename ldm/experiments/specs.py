@@ -14,7 +14,7 @@ from ldm.options import Settings, normalise, override
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.optimiser import AutoPlanSettings
-    from ldm.explore import RefineOptions
+    from ldm.explore import GateOptions, RefineOptions
     from ldm.llm.models import ModelOptions
 
 DEFAULT_AGENT = "ldm"
@@ -72,8 +72,10 @@ class RefinementSpec:
     split: "" is the environment's first training split. tasks: ids of the goals to explore.
     memory, generation, embedder, memory_digest: what is explored with, and built upon; see
     `EvaluationSpec`.
-    env_options, policy_options, options: see `settings`; of the environment's Options, of
-    PolicyOptions and of RefineOptions.
+    env_options, policy_options, options, gate_options: see `settings`; of the environment's
+    Options, of PolicyOptions, RefineOptions and GateOptions.
+    rounds: how often to explore the goals, each time with the memory that the round before made.
+    round: which of them this is, from 1.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -91,13 +93,25 @@ class RefinementSpec:
     env_options: Settings = ()
     policy_options: Settings = ()
     options: Settings = ()
+    gate_options: Settings = ()
+    rounds: int = 1
+    round: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
         normalise(self)
+        if not 1 <= self.round <= self.rounds:
+            raise ValueError("rounds is 1 or more, and round is one of them")
 
     def roles(self, models: ModelOptions) -> tuple[str, ...]:
         return ("reasoner",) if models.configured else ()
+
+    def gate(self) -> GateOptions:
+        """Return how the gate judges. Raises LdmError where an option does not fit."""
+        from ldm.explore import GateOptions
+
+        options: GateOptions = override(GateOptions, dict(self.gate_options), "gate")
+        return options
 
     def refine_options(self) -> RefineOptions:
         """Return how goals are explored. Raises LdmError where an option does not fit."""

@@ -1,11 +1,12 @@
 """Refinement: tree exploration that adds high-reward tuples to the memory (LDM² §3.3).
 
 `refine` explores goals; `positions` restores states, `tree` grows and prunes, `goals` selects what
-may be explored, `report` and `picture` show the results.
+may be explored, `gate` says what is worth adding, `report` and `picture` show the results.
 """
 
 from __future__ import annotations
 
+from ldm.explore.gate import GateOptions, Judgement, Verdict, judge
 from ldm.explore.goals import evaluated_leak_keys, new_goals, rejected_goal
 from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import (
@@ -27,15 +28,19 @@ __all__ = [
     "ExplorationSetup",
     "ExploredGoal",
     "Explorer",
+    "GateOptions",
+    "Judgement",
     "Position",
     "Positions",
     "RefineOptions",
     "Tree",
     "TreeNode",
     "TreeOptions",
+    "Verdict",
     "best_leaf",
     "evaluated_leak_keys",
     "grow",
+    "judge",
     "leaves",
     "new_goals",
     "path_to",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from ldm.explore.gate import Verdict
 from ldm.explore.refine import ExploredGoal
 
 COLUMNS = (
@@ -23,6 +24,7 @@ COLUMNS = (
     "errors",
     "seconds",
 )
+GATE_COLUMNS = ("reach", "goals", "without", "with", "difference", "better", "worse", "chosen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +88,43 @@ def _cell(value: float | None) -> str:
     if value is None:
         return "–"
     return str(value) if isinstance(value, int) else f"{value:.3f}"
+
+
+def gate_rows(verdict: Verdict) -> list[tuple[str, ...]]:
+    """Return a row per reach that the gate tried, by GATE_COLUMNS."""
+    return [
+        (
+            f"{one.reach:g}",
+            str(len(one.before)),
+            f"{fmean(one.before):.3f}",
+            f"{fmean(one.after):.3f}",
+            f"{one.difference:+.3f}",
+            str(sum(a > b for b, a in zip(one.before, one.after, strict=True))),
+            str(sum(a < b for b, a in zip(one.before, one.after, strict=True))),
+            "yes" if one is verdict.chosen else "",
+        )
+        for one in verdict.comparisons
+    ]
+
+
+def refusals(verdict: Verdict, gain: tuple[float, float, float] | None) -> list[str]:
+    """Return lines on what the gate kept and refused, and what the kept is worth."""
+    kept = [one for one in verdict.judgements if not one.refused]
+    refused = [one for one in verdict.judgements if one.refused]
+    lines = []
+    if verdict.judgements:
+        lines.append(f"Gate: the tuples of {len(kept)} goals are kept, of {len(refused)} refused.")
+    if gain is not None:
+        lines[-1] += " Gain on goals without their own: {:+.3f} ({:+.3f} to {:+.3f}).".format(*gain)
+    lines += [f"  refused {one.task}: {one.refused}" for one in refused]
+    return lines
+
+
+def gate_data(verdict: Verdict, gain: tuple[float, float, float] | None) -> dict[str, Any]:
+    """Return what the gate decided, as JSON values."""
+    return {
+        "reach": None if verdict.chosen is None else verdict.chosen.reach,
+        "gain": gain,
+        "kept": [one.task for one in verdict.judgements if not one.refused],
+        "refused": {one.task: one.refused for one in verdict.judgements if one.refused},
+    }
