@@ -12,10 +12,12 @@ from typing import Literal
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
 from ldm.reasoner.prompted import PROMPT_RECALLS, Candidates, PromptedOptions
-from ldm.types import History, Past, Proposal, Recall, stable_seed
+from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
 MIN_AGREEING = 2
+#: Tuples whose translations are cached.
+TRANSLATIONS = 20_000
 
 HistoryMode = Literal["full", "summary", "actions", "none"]
 Control = Literal["", "random", "none"]
@@ -104,10 +106,13 @@ class Policy:
         self._reasoner = reasoner
         self._options = options
         self._seed = seed
+        self._translations: dict[int, _Translated] = {}
 
     def with_memory(self, memory: Memory) -> Policy:
         """Return a policy that decides in the same way with another memory."""
-        return Policy(memory, self._reasoner, self._options, self._seed)
+        policy = Policy(memory, self._reasoner, self._options, self._seed)
+        policy._translations = self._translations
+        return policy
 
     def batches(self, goal: str) -> tuple[str, ...]:
         """Return the ids of the batch memories that decisions about `goal` may search."""
@@ -180,15 +185,51 @@ class Policy:
                 classifier=classifier,
                 history=history if options.rank_history else "",
             )
-        return tuple(_localized(recall, now.localize) for recall in recalls)
+        return tuple(self._localized(recall, now.localize) for recall in recalls)
+
+    def _localized(self, recall: Recall, localize: Callable[[str], str]) -> Recall:
+        """Return a recall in the words of the present task, translated once per tuple.
+
+        All texts of the tuple are asked about at once: `localize` may answer otherwise in the next
+        task, but what it makes of them tells whether an earlier translation still holds.
+        """
+        source = recall.tuple
+        known = self._translations.get(id(source))
+        if known is None:
+            if len(self._translations) >= TRANSLATIONS:
+                self._translations.clear()
+            known = self._translations[id(source)] = _Translated(source)
+        local = known.into(localize)
+        return recall if local is source else replace(recall, tuple=local)
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
     return Decision(answer.proposals, recalls, answer.notes)
 
 
-def _localized(recall: Recall, localize: Callable[[str], str]) -> Recall:
-    source = recall.tuple
+class _Translated:
+    """A tuple with its texts in one, and its latest translation."""
+
+    def __init__(self, source: StateActionTuple) -> None:
+        history = source.history
+        pieces = [source.action, source.observation, history.assessment, history.summary]
+        pieces += [text for pair in history.past for text in pair]
+        self._source = source  # kept alive, as it is known by its id()
+        self._text = "\n".join(pieces)
+        self._latest = (self._text, source)
+
+    def into(self, localize: Callable[[str], str]) -> StateActionTuple:
+        """Return the tuple as `localize` words it; the tuple itself where nothing changes."""
+        text = localize(self._text)
+        known, local = self._latest
+        if text == known:
+            return local
+        local = _translation(self._source, localize)
+        self._latest = (text, local)
+        return local
+
+
+def _translation(source: StateActionTuple, localize: Callable[[str], str]) -> StateActionTuple:
     action, observation = localize(source.action), localize(source.observation)
     history = History(
         localize(source.history.assessment),
@@ -196,6 +237,5 @@ def _localized(recall: Recall, localize: Callable[[str], str]) -> Recall:
         tuple((localize(o), localize(a)) for o, a in source.history.past),
     )
     if (action, observation, history) == (source.action, source.observation, source.history):
-        return recall
-    local = replace(source, action=action, observation=observation, history=history)
-    return replace(recall, tuple=local)
+        return source
+    return replace(source, action=action, observation=observation, history=history)

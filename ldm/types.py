@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
 
 Origin = Literal["human", "expert", "agent", "explored"]
@@ -217,7 +218,7 @@ class StateActionTuple:
     @property
     def id(self) -> str:
         """Content and provenance, without the generation: adding a tuple again changes nothing."""
-        return stable_hash(
+        return _tuple_id(
             self.env,
             self.task_id,
             self.trajectory_id,
@@ -227,6 +228,12 @@ class StateActionTuple:
             self.observation,
             self.action,
         )
+
+
+@lru_cache(maxsize=50_000)
+def _tuple_id(*parts: str | int) -> str:
+    """Return a tuple's id; it is asked for at every decision that the tuple has a part in."""
+    return stable_hash(*parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ the only vocabulary is a list of English function words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections import Counter
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 from ldm.types import Past
 
@@ -81,19 +83,18 @@ class Command:
         return self.frame.partition(" ")[0]
 
 
-def read_command(action: str, known: Iterable[Set[Entity]]) -> Command:
+def read_command(action: str, known: Set[Entity]) -> Command:
     """Read an action as a command; its first word is the verb.
 
-    known: the phrases of each text seen so far; the longest that matches becomes an entity.
+    known: the phrases of all texts seen so far; the longest that matches becomes an entity.
     """
-    texts = tuple(known)
     tokens = words(action)
     frame, entities = list(tokens[:1]), []
     i = 1
     while i < len(tokens):
         for j in range(min(i + LONGEST_NAME, len(tokens)), i, -1):
             phrase = tokens[i:j]
-            if any(phrase in text for text in texts):
+            if phrase in known:
                 frame.append("_")
                 entities.append(phrase)
                 i = j
@@ -140,12 +141,12 @@ class Situation:
         self._events: dict[Entity, list[str]] = {}
         self._after: dict[Entity, str] = {}
         self._joined: dict[Entity, list[tuple[str, Entity]]] = {}
-        known = [phrases(goal)]
+        self._known = set(phrases(goal))
         for (before, action), after in zip(past, self.texts[2:], strict=True):
-            known.append(phrases(before))
-            self._record(read_command(action, known), after)
-        known.append(self._in_view)
-        self._known = tuple(known)
+            self._known |= phrases(before)
+            self._record(read_command(action, self._known), after)
+        self._known |= self._in_view
+        self._memo: dict[Hashable, Any] = {}
 
     def _record(self, command: Command, after: str) -> None:
         self.past.append(command)
@@ -166,10 +167,21 @@ class Situation:
         goal_words = frozenset((word,) for word in self.goal if word not in FUNCTION_WORDS)
         return frozenset(self._events).union(goal_words, *(numbered(t) for t in self.texts))
 
-    def head_words(self) -> set[str]:
-        """Return the last name word of all that was acted on or is written with a number."""
+    @cached_property
+    def frames(self) -> Counter[str]:
+        """How often each frame occurs in the past."""
+        return Counter(command.frame for command in self.past)
+
+    @cached_property
+    def done(self) -> Counter[str]:
+        """How often each action occurs in the past."""
+        return Counter(command.text for command in self.past)
+
+    @cached_property
+    def head_words(self) -> frozenset[str]:
+        """The last name word of all that was acted on or is written with a number."""
         heads = {name_of(entity)[-1] for entity in self._events}
-        return heads.union(*({e[0] for e in numbered(text)} for text in self.texts))
+        return frozenset(heads.union(*({e[0] for e in numbered(text)} for text in self.texts)))
 
     def roles(self, lexicon: Set[str]) -> Roles:
         """Return the roles of the things that the goal names; lexicon: words that name things."""
@@ -178,6 +190,13 @@ class Situation:
 
     def part(self, entity: Entity, roles: Roles) -> Part:
         """Return the part that `entity` plays here."""
+        key = (entity, *roles.items())
+        part: Part | None = self._memo.get(key)
+        if part is None:
+            part = self._memo[key] = self._part(entity, roles)
+        return part
+
+    def _part(self, entity: Entity, roles: Roles) -> Part:
         events = self._events.get(entity, [])
         after = self._after.get(entity)
         beside: set[int] = set()
@@ -197,6 +216,13 @@ class Situation:
 
     def scene(self, roles: Roles) -> frozenset[tuple[str, int]]:
         """Return, for the goal's things in view, what was last done with each, and its role."""
+        key = ("scene", *roles.items())
+        scene: frozenset[tuple[str, int]] | None = self._memo.get(key)
+        if scene is None:
+            scene = self._memo[key] = self._scene(roles)
+        return scene
+
+    def _scene(self, roles: Roles) -> frozenset[tuple[str, int]]:
         scene = set()
         for phrase in self._in_view:
             role = role_of(name_of(phrase), roles)
@@ -210,6 +236,13 @@ class Situation:
 
         Each item is (frame and slot, role, how often), counted up to 2.
         """
+        key = ("progress", *roles.items())
+        progress: frozenset[tuple[str, int, int]] | None = self._memo.get(key)
+        if progress is None:
+            progress = self._memo[key] = self._progress(roles)
+        return progress
+
+    def _progress(self, roles: Roles) -> frozenset[tuple[str, int, int]]:
         counts: dict[tuple[str, int], int] = {}
         for entity, events in self._events.items():
             if role := role_of(name_of(entity), roles):
@@ -226,5 +259,12 @@ class Situation:
         return " ".join(entity)
 
 
+@lru_cache(maxsize=64)
+def read_situation(goal: str, past: Past, observation: str) -> Situation:
+    """Return a state as read; several questions in a row are about the same one."""
+    return Situation(goal, past, observation)
+
+
+@lru_cache(maxsize=5_000)
 def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and len(word) > 3 else word

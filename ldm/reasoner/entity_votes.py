@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 from ldm.reasoner.entities import Command, Entity, Part, Roles, Situation, name_of
@@ -78,25 +79,40 @@ def poll(
         texts = _carried_over(present, precedents, roles_in, weights)
     else:
         texts = list(dict.fromkeys(admissible))
-    done = Counter(command.text for command in present.past)
     candidates = [present.read(text) for text in texts]
-    parts = [tuple(present.part(e, roles) for e in c.entities) for c in candidates]
+    groups = tuple(
+        (c.frame, tuple(present.part(e, roles) for e in c.entities), present.done[c.text])
+        for c in candidates
+    )
+    # Candidates of a group are equally like any recalled action: each group is compared once.
+    group_numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    numbers = [group_numbers[group] for group in groups]
+    compared: dict[Hashable, list[float]] = {}
     ballots = []
     for precedent, weight in zip(
         precedents, _vote_weights(present, precedents, roles_in, weights), strict=True
     ):
         situation, command = precedent.situation, precedent.command
         theirs = tuple(situation.part(e, roles_in(situation)) for e in command.entities)
-        repeats = sum(c.text == command.text for c in situation.past)
-        likeness = [0.0] * len(candidates)
-        for i, candidate in enumerate(candidates):
-            if candidate.frame != command.frame or len(theirs) != len(parts[i]):
-                continue
-            alike = math.prod(map(_likeness, parts[i], theirs, [weights] * len(theirs)))
-            likeness[i] = alike * weights.repeat ** max(0, done[candidate.text] - repeats)
-        ballots.append(Ballot(weight, tuple(likeness)))
-    groups = tuple((c.frame, parts[i], done[c.text]) for i, c in enumerate(candidates))
+        recalled = command.frame, theirs, situation.done[command.text]
+        if recalled not in compared:
+            compared[recalled] = [_group_likeness(g, recalled, weights) for g in group_numbers]
+        likeness = compared[recalled]
+        ballots.append(Ballot(weight, tuple(likeness[number] for number in numbers)))
     return Poll(tuple(texts), groups, tuple(ballots))
+
+
+#: The frame of an action, the parts of its entities, and how often it was done before.
+_Group = tuple[str, tuple[Part, ...], int]
+
+
+def _group_likeness(candidate: _Group, recalled: _Group, weights: Weights) -> float:
+    """Return how alike a candidate and a recalled action are, in [0, 1]."""
+    (frame, mine, done), (recalled_frame, theirs, repeats) = candidate, recalled
+    if frame != recalled_frame or len(mine) != len(theirs):
+        return 0.0
+    alike = math.prod(map(_likeness, mine, theirs, [weights] * len(theirs)))
+    return float(alike * weights.repeat ** max(0, done - repeats))
 
 
 def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
@@ -131,11 +147,18 @@ def _vote_weights(
     """Return the weight of each precedent's vote, in (0, 1]."""
     # Progress must not drown in what is done all the time: a frame counts the less, the more often
     # it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
-    uses = Counter(command.frame for p in precedents for command in p.situation.past)
+    uses: Counter[str] = Counter()
+    for p in precedents:
+        uses.update(p.situation.frames)
 
+    @cache
     def rarity(event: str) -> float:
         frame = event.rpartition(":")[0]
         return float((1 + uses[frame] / len(precedents)) ** -w.rarity)
+
+    @cache
+    def overlap(mine: _Events, theirs: _Events) -> float:
+        return _overlap(mine, theirs, rarity)
 
     roles = roles_in(present)
     progress, scene = present.progress(roles), present.scene(roles)
@@ -145,18 +168,18 @@ def _vote_weights(
         theirs = roles_in(p.situation)
         distance = (
             w.text * (nearest - p.similarity)
-            + w.progress * (1 - _overlap(progress, p.situation.progress(theirs), rarity))
-            + w.scene * (1 - _overlap(scene, p.situation.scene(theirs), rarity))
+            + w.progress * (1 - overlap(progress, p.situation.progress(theirs)))
+            + w.scene * (1 - overlap(scene, p.situation.scene(theirs)))
         )
         vote_weights.append(math.exp(-distance))
     return vote_weights
 
 
-def _overlap(
-    mine: Set[tuple[str, *tuple[Hashable, ...]]],
-    theirs: Set[tuple[str, *tuple[Hashable, ...]]],
-    weight: Callable[[str], float],
-) -> float:
+#: Sets of (event, …).
+_Events = frozenset[tuple[str, *tuple[Hashable, ...]]]
+
+
+def _overlap(mine: _Events, theirs: _Events, weight: Callable[[str], float]) -> float:
     """Return the weighted Jaccard index in [0, 1] of sets of (event, …); 1 if both are empty."""
     # math.fsum does not depend on the order of a set, which differs from process to process.
     union = math.fsum(weight(item[0]) for item in mine | theirs)
@@ -168,13 +191,20 @@ def _roles_by_lexicon(
 ) -> Callable[[Situation], Roles]:
     """Return a function to a situation's goal roles, with one lexicon for all situations."""
     commands = [present.read(a) for a in admissible] + [p.command for p in precedents]
-    lexicon = present.head_words()
+    lexicon = set(present.head_words)
     for precedent in precedents:
-        lexicon |= precedent.situation.head_words()
+        lexicon |= precedent.situation.head_words
     for command in commands:
         lexicon |= {name_of(entity)[-1] for entity in command.entities}
     lexicon -= {command.verb for command in commands}
-    return lambda situation: situation.roles(lexicon)
+    known: dict[tuple[str, ...], Roles] = {}
+
+    def roles(situation: Situation) -> Roles:
+        if situation.goal not in known:
+            known[situation.goal] = situation.roles(lexicon)
+        return known[situation.goal]
+
+    return roles
 
 
 def _carried_over(

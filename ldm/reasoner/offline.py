@@ -5,7 +5,7 @@ It is a baseline in its own right: how far does memory alone go, without a langu
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -25,12 +25,12 @@ from ldm.reasoner import (
     shortened,
 )
 from ldm.reasoner.clusters import cluster, nearest
-from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of
+from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situation
 from ldm.reasoner.entity_votes import Precedent, Weights
 from ldm.reasoner.page_votes import PagePrecedent, PageWeights
 from ldm.reasoner.pages import Page, read_call
 from ldm.reasoner.voting import Poll
-from ldm.types import Past, Proposal, Recall
+from ldm.types import Past, Proposal, Recall, StateActionTuple
 
 #: Merged actions that a summary keeps, the latest ones.
 SUMMARY_LENGTH = 12
@@ -59,8 +59,8 @@ class OfflineReasoner:
         self._embedder = embedder
         self._weights = weights or Weights()
         self._page_weights = page_weights or PageWeights()
-        self._precedents: dict[Hashable, Precedent] = {}
-        self._pages: dict[Hashable, PagePrecedent] = {}
+        self._precedents: dict[int, tuple[StateActionTuple, Precedent]] = {}
+        self._pages: dict[int, tuple[StateActionTuple, PagePrecedent]] = {}
 
     def counts(self) -> dict[str, int]:
         """Return nothing: no model is asked."""
@@ -80,7 +80,7 @@ class OfflineReasoner:
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """Say what was done with each thing that the goal names: an extractive assessment."""
-        situation = Situation(goal, past, observation)
+        situation = read_situation(goal, past, observation)
         verbs: dict[str, dict[str, None]] = {}
         for command in situation.past:
             for entity in command.entities:
@@ -97,7 +97,7 @@ class OfflineReasoner:
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
         """List the past actions, runs of one form merged, the latest SUMMARY_LENGTH of them."""
-        situation = Situation(goal, past, observation)
+        situation = read_situation(goal, past, observation)
         merged = []
         for frame, run in groupby(situation.past, key=lambda command: command.frame):
             commands = list(run)
@@ -170,7 +170,7 @@ class OfflineReasoner:
             page = Page(state.goal, state.history.past, state.observation)
             pages = [self._page(recall) for recall in recalls]
             return page_votes.poll(page, state.admissible, pages, self._page_weights)
-        present = Situation(state.goal, state.history.past, state.observation)
+        present = read_situation(state.goal, state.history.past, state.observation)
         precedents = [self._precedent(recall) for recall in recalls]
         return entity_votes.poll(present, state.admissible, precedents, self._weights)
 
@@ -180,31 +180,29 @@ class OfflineReasoner:
     def _precedent(self, recall: Recall) -> Precedent:
         """Return the recalled situation, read once per tuple: reading costs more than voting."""
         source = recall.tuple
-        # A tuple in the words of another dialect shares its id with the original.
-        key = (source.id, source.action, source.observation, source.history.past)
-        cached = self._precedents.get(key)
+        # Known by its id(), and kept alive for that: a key of texts would cost more than a vote.
+        cached = self._precedents.get(id(source))
         if cached is None:
             situation = Situation(source.goal, source.history.past, source.observation)
-            cached = Precedent(situation, situation.read(source.action), 0.0)
+            cached = source, Precedent(situation, situation.read(source.action), 0.0)
             if len(self._precedents) >= CACHE_SIZE:
                 self._precedents.clear()
-            self._precedents[key] = cached
-        return replace(cached, similarity=recall.similarity)
+            self._precedents[id(source)] = cached
+        return replace(cached[1], similarity=recall.similarity)
 
     def _page(self, recall: Recall) -> PagePrecedent:
         """Return the recalled page, read once per tuple."""
         source = recall.tuple
-        key = (source.id, source.action, source.observation, source.history.past)
-        cached = self._pages.get(key)
+        cached = self._pages.get(id(source))
         if cached is None:
             call = read_call(source.action)
             assert call is not None  # noqa: S101 - `_poll` has checked it
             page = Page(source.goal, source.history.past, source.observation)
-            cached = PagePrecedent(page, call, 0.0)
+            cached = source, PagePrecedent(page, call, 0.0)
             if len(self._pages) >= CACHE_SIZE:
                 self._pages.clear()
-            self._pages[key] = cached
-        return replace(cached, similarity=recall.similarity)
+            self._pages[id(source)] = cached
+        return replace(cached[1], similarity=recall.similarity)
 
 
 def _least_done(state: State) -> str:
