@@ -76,6 +76,10 @@ class Exploration:
         Literal["on", "off"] | None,
         typer.Option(help="Keep what does not lower training scores; or all (paper). Default: on."),
     ] = None
+    practice: Annotated[
+        bool | None,
+        typer.Option("--practice/--no-practice", help="Remember solved episodes whole, too."),
+    ] = None
     reach: Annotated[
         float | None,
         typer.Option(help="Cosine from which on goals recall it; 0: all. Default: the gate's."),
@@ -151,8 +155,8 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
 
     Each goal is played greedily first. Where that does not earn the full score, a tree of decision
     processes is grown, and the steps of a better one are added from its key step on (LDM² §3.3).
-    Then the goals are played with and without what was learnt, each without its own: only what
-    does not lower their scores is added (--gate).
+    Solved episodes are remembered whole (--practice). Before anything is added, the goals are
+    played with and without it, each without its own: only what does not lower scores is (--gate).
 
     \b
     Examples:
@@ -189,7 +193,13 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             env_options=env_options,
             policy_options=policy_options,
             options=sorted_settings(exploration.options()),
-            gate_options=sorted_settings(as_given(gate=exploration.gate, reach=exploration.reach)),
+            gate_options=sorted_settings(
+                as_given(
+                    gate=exploration.gate,
+                    practice=exploration.practice,
+                    reach=exploration.reach,
+                )
+            ),
             rounds=exploration.rounds or 1,
             seed=exploration.seed or 0,
         )

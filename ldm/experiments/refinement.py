@@ -80,13 +80,12 @@ def gain_of(verdict: Verdict, seed: int) -> tuple[float, float, float] | None:
 
     from ldm.eval.statistics import bootstrap
 
-    chosen = verdict.chosen
-    if chosen is None:
+    gains = np.array(verdict.gains)
+    if not len(gains):
         return None
-    gains = np.array(chosen.after) - np.array(chosen.before)
-    interval = bootstrap(gains, seed=seed) if np.ptp(gains) else None
-    low, high = interval or (chosen.difference, chosen.difference)
-    return chosen.difference, low, high
+    mean = float(gains.mean())
+    low, high = bootstrap(gains, seed=seed) if np.ptp(gains) else (mean, mean)
+    return mean, low, high
 
 
 def refine(
@@ -243,7 +242,9 @@ def _judged(
     explored: Sequence[ExploredGoal],
     runtime: Runtime,
 ) -> Verdict:
+    from ldm.envs.metadata import batch_size
     from ldm.explore import judge
+    from ldm.memory import FormationOptions
 
     with runtime.stages() as on_progress:
         return judge(
@@ -251,6 +252,7 @@ def _judged(
             builder,
             explored,
             recorded.spec.gate(),
+            FormationOptions(batch_size(recorded.spec.env)),
             workers=recorded.workers(runtime),
             threads=recorded.calls_models,
             on_progress=on_progress,
@@ -290,6 +292,7 @@ def _extended(
             load_embedder(spec.embedder),
             tasks=[one.task.id for one in explored if not one.error],
             settings=settings,
+            batches=verdict.batches,
             on_progress=on_progress,
         )
 
@@ -300,13 +303,17 @@ def _gate_settings(spec: RefinementSpec, verdict: Verdict) -> dict[str, str]:
     if spec.rounds > 1:
         settings["round"] = f"{spec.round}/{spec.rounds}"
     if gain := gain_of(verdict, spec.seed):
+        chosen = [one for one in verdict.comparisons if one.chosen]
         refused = sum(bool(judgement.refused) for judgement in verdict.judgements)
         settings |= {
-            "reach": str(verdict.chosen.reach if verdict.chosen else ""),
+            "practice": ",".join(one.kind for one in chosen if one.learnt == "practice") or "none",
             "kept": str(len(verdict.judgements) - refused),
             "refused": str(refused),
             "gain": "{:+.3f} ({:+.3f} to {:+.3f})".format(*gain),
         }
+        for one in chosen:
+            if one.learnt == "improvement":
+                settings["reach"] = f"{one.reach:g}"
     return settings
 
 

@@ -1,11 +1,16 @@
 """The gate of a refinement: what does not lower the score on training goals joins the memory.
 
-A goal's tuples are first tried alone, on the goals most like it: are they worse off with them? What
-passes is tried together on all goals, once for each `reach` (how near a goal must be to recall
-them). No goal judges tuples of its own: it is played without them, as it is without anything else
-that the memory holds of its source.
+Two things can join it. *Practice*: episodes with the full score, whether the ground process or
+exploration came to them, are remembered whole, in batch memories of their own. *Improvements*: the
+tuples that exploration adds to present batches where it earned more, but not everything (LDM²
+§3.3).
 
-The paper adds everything that exploration finds (LDM² §3.3); `gate="off"` does that.
+Practice is tried by task kind. The improvements of a goal, unless its episode is kept whole, are
+first tried alone, on the goals most like it; those that do no harm are tried together on all goals,
+once for each `reach` (how near a goal must be to recall them). No goal judges tuples of its own: it
+is played without them, as it is without anything else that the memory holds of its source.
+
+The paper adds what exploration improved, and nothing else; `gate="off"` does that.
 """
 
 from __future__ import annotations
@@ -15,39 +20,52 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 from ldm import records
+from ldm.episode import FULL_SCORE
 from ldm.errors import RunStopped
 from ldm.explore.positions import Positions
-from ldm.explore.refine import ExplorationFactory, ExplorationSetup, ExploredGoal
-from ldm.memory import IndexedTuple, Memory
+from ldm.explore.refine import (
+    ExplorationFactory,
+    ExplorationSetup,
+    ExploredGoal,
+    best_trajectory,
+)
+from ldm.memory import (
+    BatchIndex,
+    FormationOptions,
+    IndexedTuple,
+    Memory,
+    form_batch,
+    plan_batches,
+)
 from ldm.policy import Observed
 from ldm.reasoner import Notes
 from ldm.runs import Run, run_items, writing
-from ldm.types import Task
+from ldm.types import StateActionTuple, Task, Trajectory
 
 ALONE = "gate_alone.jsonl"
 TOGETHER = "gate_together.jsonl"
 #: Differences of scores below this are none.
 TOLERANCE = 1e-9
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
     """How the gate judges.
 
-    gate: "off" adds everything, as the paper does. reach: the only one to try, see `IndexedTuple`;
-    -1 tries REACHES. neighbours: on how many goals the tuples of each goal are tried alone; 0 tries
-    them together only. share: a trajectory that has a part in more of the steps than this, over all
-    goals, is refused: it says the same everywhere.
+    gate: "off" adds every improvement and no practice, as the paper does. practice: whether solved
+    episodes are remembered whole. reach: of improvements, see `IndexedTuple`; -1 tries REACHES.
+    neighbours: on how many goals the improvements of each goal are tried alone; 0 tries them
+    together only. share: an improvement that has a part in more of all steps than this is refused,
+    as it says the same everywhere.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     gate: Literal["on", "off"] = "on"
+    practice: bool = True
     reach: float = -1.0
     neighbours: int = 4
     share: float = 0.5
@@ -71,12 +89,13 @@ REACHES = (0.0, 0.5, 0.7, 0.8, 0.9)
 class Trial:
     """A goal to be played with some of the candidates.
 
-    hidden: trajectories among the candidates that it does without. reach: of the others.
+    shown: the trajectories among the candidates that it may recall, but for its own. reach: of
+    improvements.
     """
 
     index: int
     task: Task
-    hidden: tuple[str, ...]
+    shown: tuple[str, ...]
     reach: float
 
 
@@ -100,13 +119,15 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the gate found about the tuples of one goal.
+    """What the gate found about what was learnt from one goal.
 
-    wins, losses: on how many of its neighbours the score rose and fell with them. refused: why they
-    are left out, "" where they are kept.
+    learnt: "practice" or "improvement". tuples: how many. wins, losses: on how many of its
+    neighbours the score rose and fell with them. refused: why they are left out, "" where they are
+    kept.
     """
 
     task: str
+    learnt: Literal["practice", "improvement"]
     trajectories: tuple[str, ...]
     tuples: int
     wins: int = 0
@@ -116,12 +137,19 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The scores of all goals without any candidate and with the kept ones, at one reach."""
+    """The scores of some goals with a part of what was learnt, and without it.
 
+    learnt: which part. kind: of the goals, "" for all kinds. reach: of improvements. before, after:
+    a score a goal. steps: the mean number, with it. chosen: whether it joins the memory.
+    """
+
+    learnt: Literal["practice", "improvement"]
+    kind: str
     reach: float
     before: tuple[float, ...]
     after: tuple[float, ...]
     steps: float
+    chosen: bool = False
 
     @property
     def difference(self) -> float:
@@ -131,12 +159,23 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The gate's result. rows: what is added. chosen: at this reach; None where nothing is."""
+    """The gate's result.
+
+    rows, batches: what is added. before, after: the score of each goal without all that is added
+    and with it, without its own; empty where nothing was played.
+    """
 
     rows: tuple[IndexedTuple, ...]
+    batches: tuple[BatchIndex, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    chosen: Comparison | None = None
+    before: tuple[float, ...] = ()
+    after: tuple[float, ...] = ()
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """The difference that all that is added makes for each goal."""
+        return tuple(after - before for before, after in zip(self.before, self.after, strict=True))
 
 
 def judge(  # noqa: PLR0913 - passed by name in every call
@@ -144,6 +183,7 @@ def judge(  # noqa: PLR0913 - passed by name in every call
     factory: ExplorationFactory,
     explored: Sequence[ExploredGoal],
     options: GateOptions,
+    formation: FormationOptions,
     *,
     workers: int = 1,
     threads: bool = False,
@@ -152,141 +192,276 @@ def judge(  # noqa: PLR0913 - passed by name in every call
     """Play the explored goals with and without what was learnt, and say what to add.
 
     factory: builds the memory and policy that the goals were explored with.
+    formation: how practice is cut into batches.
     on_progress: called with (stage, done, total).
     What was played is recorded in `run`; called again after an interruption, it goes on.
     Raises what `ldm.explore.refine` raises.
     """
-    candidates = _Candidates.of(explored)
-    if options.gate == "off" or not candidates.by_task:
-        reach = 0.0 if options.reach == -1 else options.reach
-        return Verdict(tuple(replace(row, reach=reach) for row in candidates.rows))
-    stages = _Stages(run, factory, candidates.rows, workers, threads, on_progress)
-    tasks = [one.task for one in explored if not one.error]
-    base = stages.play(ALONE, _trials_alone(tasks, candidates, options))
-    before, alone = base[: len(tasks)], base[len(tasks) :]
-    judgements = _judged_alone(tasks, before, alone, candidates, options)
-    kept = {t for j in judgements if not j.refused for t in j.trajectories}
-    trials = _trials_together(tasks, candidates, kept, options)
-    played = stages.play(TOGETHER, trials)
-    comparisons = tuple(
-        _comparison(reach, before, played[i * len(tasks) : (i + 1) * len(tasks)])
-        for i, reach in enumerate(options.reaches)
-    )
-    best = max(comparisons, key=lambda c: (round(c.difference, 9), -round(c.steps, 9), c.reach))
-    if best.difference < -TOLERANCE:
-        refused = "all goals together score less with what was learnt"
-        judgements = [replace(j, refused=j.refused or refused) for j in judgements]
-        return Verdict((), tuple(judgements), comparisons)
-    first = options.reaches.index(best.reach) * len(tasks)
-    judgements = _too_frequent(judgements, played[first : first + len(tasks)], options)
-    kept = {t for j in judgements if not j.refused for t in j.trajectories}
-    rows = tuple(
-        replace(row, reach=best.reach) for row in candidates.rows if row.tuple.trajectory_id in kept
-    )
-    return Verdict(_confirmed(rows, judgements), tuple(judgements), comparisons, best)
+    if options.gate == "off":
+        rows = {row.tuple.id: row for one in explored for row in one.added}.values()
+        reach = max(0.0, options.reach)
+        return Verdict(tuple(replace(row, reach=reach) for row in rows))
+    learnt = learn(factory, explored, formation, practice=options.practice)
+    if not learnt.rows:
+        return Verdict(())
+    stages = _Stages(run, factory, learnt, workers, threads, on_progress)
+    return _Gate([one.task for one in explored if not one.error], learnt, options, stages).verdict()
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidates:
-    """What the goals came to. by_task: task id → its trajectories."""
+class Learnt:
+    """What a refinement may add.
 
-    rows: tuple[IndexedTuple, ...]
-    by_task: Mapping[str, tuple[str, ...]]
-    sources: Mapping[str, frozenset[str]]
-
-    @classmethod
-    def of(cls, explored: Iterable[ExploredGoal]) -> _Candidates:
-        rows = {row.tuple.id: row for one in explored for row in one.added}
-        by_task: dict[str, dict[str, None]] = {}
-        by_source: dict[str, set[str]] = {}
-        for row in rows.values():
-            by_task.setdefault(row.tuple.task_id, {})[row.tuple.trajectory_id] = None
-            by_source.setdefault(row.tuple.source, set()).add(row.tuple.trajectory_id)
-        return cls(
-            tuple(rows.values()),
-            {task: tuple(trajectories) for task, trajectories in by_task.items()},
-            {source: frozenset(trajectories) for source, trajectories in by_source.items()},
-        )
-
-    def hidden(self, task: Task, shown: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return the trajectories that `task` does without: all but `shown`, and its own."""
-        everything = {t for trajectories in self.by_task.values() for t in trajectories}
-        own = self.sources.get(task.leak_key, frozenset())
-        return tuple(sorted(everything - (set(shown) - own)))
-
-
-def _trials_alone(
-    tasks: Sequence[Task], candidates: _Candidates, options: GateOptions
-) -> list[Trial]:
-    """Return the trials without any candidate, then those with each goal's alone."""
-    trials = [Trial(i, task, candidates.hidden(task), 0.0) for i, task in enumerate(tasks)]
-    for task, trajectories in candidates.by_task.items():
-        owner = next(t for t in tasks if t.id == task)
-        for near in _neighbours(owner, tasks, options.neighbours):
-            hidden = candidates.hidden(near, trajectories)
-            trials.append(Trial(len(trials), near, hidden, options.reaches[0]))
-    return trials
-
-
-def _trials_together(
-    tasks: Sequence[Task], candidates: _Candidates, kept: Iterable[str], options: GateOptions
-) -> list[Trial]:
-    shown = tuple(kept)
-    return [
-        Trial(r * len(tasks) + i, task, candidates.hidden(task, shown), reach)
-        for r, reach in enumerate(options.reaches)
-        for i, task in enumerate(tasks)
-    ]
-
-
-def _neighbours(owner: Task, tasks: Sequence[Task], count: int) -> list[Task]:
-    """Return the goals with most words in common with `owner`'s, of other sources; its kind first.
-
-    Ties are broken by id.
+    practice, batches: the tuples of solved episodes, in batches of their own. improvements: tuples
+    in cells of batches that exist.
     """
-    words = Counter(owner.goal.lower().split())
 
-    def distance(task: Task) -> tuple[bool, float, str]:
-        others = Counter(task.goal.lower().split())
-        common, union = (words & others).total(), (words | others).total()
-        return task.kind != owner.kind, -common / max(1, union), task.id
+    practice: tuple[IndexedTuple, ...]
+    batches: tuple[BatchIndex, ...]
+    improvements: tuple[IndexedTuple, ...]
 
-    others = [task for task in tasks if task.leak_key != owner.leak_key]
-    return sorted(others, key=distance)[:count]
+    @property
+    def rows(self) -> tuple[IndexedTuple, ...]:
+        return self.practice + self.improvements
 
 
-def _judged_alone(
-    tasks: Sequence[Task],
-    before: Sequence[Played],
-    alone: Sequence[Played],
-    candidates: _Candidates,
-    options: GateOptions,
-) -> list[Judgement]:
-    scores = {played.task: played.score for played in before}
-    judgements, start = [], 0
-    for task, trajectories in candidates.by_task.items():
-        owner = next(t for t in tasks if t.id == task)
-        count = len(_neighbours(owner, tasks, options.neighbours))
-        gains = [p.score - scores[p.task] for p in alone[start : start + count]]
-        start += count
-        refused = ""
-        if sum(gains) < -TOLERANCE:
-            refused = f"{count} goals like it lose {-fmean(gains):.3f} with it"
-        judgements.append(
-            Judgement(
-                task,
-                trajectories,
-                sum(row.tuple.task_id == task for row in candidates.rows),
-                sum(gain > TOLERANCE for gain in gains),
-                sum(gain < -TOLERANCE for gain in gains),
-                refused,
-            )
+def learn(
+    factory: ExplorationFactory,
+    explored: Sequence[ExploredGoal],
+    formation: FormationOptions,
+    *,
+    practice: bool,
+) -> Learnt:
+    """Return what the goals came to: solved episodes as batches, and improvements.
+
+    Goals of which the memory holds a full-score episode already give no practice.
+    """
+    improvements = {row.tuple.id: row for one in explored for row in one.added}
+    solved = {one.task.id: t for one in explored if (t := solution(one))} if practice else {}
+    if not solved:
+        return Learnt((), (), tuple(improvements.values()))
+    setup = factory()
+    try:
+        remembered = {row.tuple.source for row in setup.memory.rows if _full_score(row.tuple)}
+        new = [t for t in solved.values() if t.task.leak_key not in remembered]
+        existing = [batch.id for batch in setup.memory.batches]
+        formed = [
+            form_batch(plan, setup.reasoner, setup.memory.generation + 1)
+            for plan in plan_batches(new, formation, existing)
+        ]
+    finally:
+        setup.env.close()
+    return Learnt(
+        tuple(row for batch in formed for row in batch.rows),
+        tuple(batch.index for batch in formed),
+        tuple(improvements.values()),
+    )
+
+
+def _full_score(source: StateActionTuple) -> bool:
+    return source.outcome is None or source.outcome.score >= FULL_SCORE
+
+
+def solution(explored: ExploredGoal) -> Trajectory | None:
+    """Return an episode with the full score: the ground process, or the best way explored."""
+    grounds = [tree.ground for tree in explored.trees if tree.ground.success]
+    if grounds:
+        return min(grounds, key=lambda ground: len(ground.steps))
+    ways = [best_trajectory(explored.task, tree) for tree in explored.trees if tree.nodes]
+    return min((w for w in ways if w.success), key=lambda way: len(way.steps), default=None)
+
+
+class _Gate:
+    """Judges what was learnt: practice first, then improvements beside practice that is kept."""
+
+    def __init__(
+        self, tasks: Sequence[Task], learnt: Learnt, options: GateOptions, stages: _Stages
+    ) -> None:
+        self._tasks = tasks
+        self._learnt = learnt
+        self._options = options
+        self._stages = stages
+        self._practice = _by_task(learnt.practice)
+        self._improvements = _by_task(learnt.improvements)
+        self._kinds = {task.id: task.kind for task in tasks}
+
+    def verdict(self) -> Verdict:
+        """Play what has to be played, and decide."""
+        count = len(self._tasks)
+        trials = self._trials((), 0.0)
+        if self._practice:
+            trials += self._trials(_all(self._practice), 0.0, len(trials))
+        start = len(trials)
+        trials += self._trials_alone(start)
+        played = self._stages.play(ALONE, trials)
+        base, practised = played[:count], played[count:start] or played[:count]
+        tested = self._practice_by_kind(base, practised)
+        kinds = {one.kind for one in tested if one.chosen}
+        now = [
+            with_it if task.kind in kinds else without
+            for task, without, with_it in zip(self._tasks, base, practised, strict=True)
+        ]
+        judgements = self._judged_practice(tested)
+        kept = {one.task: one.trajectories for one in judgements if not one.refused}
+        alone = [one for one in self._judged_alone(base, played[start:]) if one.task not in kept]
+        improved, compared, end = self._together(alone, now, _all(kept))
+        chosen = {one.id for one in self._learnt.batches if one.kind in kinds}
+        practice = tuple(row for row in self._learnt.practice if row.batch in chosen)
+        rows = practice + self._kept_rows(improved, compared)
+        return Verdict(
+            rows,
+            tuple(one for one in self._learnt.batches if one.id in chosen),
+            (*judgements, *improved),
+            (*tested, *compared),
+            tuple(one.score for one in base),
+            tuple(one.score for one in (end if rows else base)),
         )
-    return judgements
+
+    def _practice_by_kind(
+        self, base: Sequence[Played], practised: Sequence[Played]
+    ) -> list[Comparison]:
+        """Compare the goals of each kind with and without all practice.
+
+        Practice is in batches of one kind, and a goal is played with the batches of its kind: what
+        one kind's practice does, another's does not change.
+        """
+        comparisons = []
+        for kind in dict.fromkeys(self._kinds[task] for task in self._practice):
+            of_kind = [i for i, task in enumerate(self._tasks) if task.kind == kind]
+            pair = [base[i] for i in of_kind], [practised[i] for i in of_kind]
+            one = _comparison("practice", kind, 0.0, *pair)
+            comparisons.append(replace(one, chosen=one.difference >= -TOLERANCE))
+        return comparisons
+
+    def _judged_practice(self, tested: Sequence[Comparison]) -> list[Judgement]:
+        refused = {
+            one.kind: f"goals of kind {one.kind} lose {-one.difference:.3f} with its practice"
+            for one in tested
+            if not one.chosen
+        }
+        sizes = Counter(row.tuple.task_id for row in self._learnt.practice)
+        return [
+            Judgement(
+                task, "practice", ids, sizes[task], refused=refused.get(self._kinds[task], "")
+            )
+            for task, ids in self._practice.items()
+        ]
+
+    def _together(
+        self, alone: Sequence[Judgement], base: Sequence[Played], practice: Sequence[str]
+    ) -> tuple[list[Judgement], list[Comparison], Sequence[Played]]:
+        """Try the improvements that passed alone together, at each reach.
+
+        base: what came of the goals without them. practice: the trajectories of kept practice.
+        Return the judgements, the comparisons, and what came of the goals with all that is kept.
+        """
+        passed = [t for j in alone if not j.refused for t in j.trajectories]
+        if not passed:
+            return list(alone), [], base
+        count, reaches = len(self._tasks), self._options.reaches
+        trials: list[Trial] = []
+        for reach in reaches:
+            trials += self._trials([*practice, *passed], reach, len(trials))
+        played = self._stages.play(TOGETHER, trials)
+        parts = [played[i * count : (i + 1) * count] for i in range(len(reaches))]
+        compared = [
+            _comparison("improvement", "", reach, base, part)
+            for reach, part in zip(reaches, parts, strict=True)
+        ]
+        best = max(compared, key=lambda c: (round(c.difference, 9), -round(c.steps, 9), c.reach))
+        if best.difference < -TOLERANCE:
+            why = "the goals lose at every reach with all improvements together"
+            return [replace(j, refused=j.refused or why) for j in alone], compared, base
+        end = parts[compared.index(best)]
+        compared = [replace(one, chosen=one is best) for one in compared]
+        return _without_frequent(alone, end, self._options.share), compared, end
+
+    def _trials(self, shown: Iterable[str], reach: float, first: int = 0) -> list[Trial]:
+        trajectories = tuple(shown)
+        return [Trial(first + i, task, trajectories, reach) for i, task in enumerate(self._tasks)]
+
+    def _trials_alone(self, first: int) -> list[Trial]:
+        """Return the trials of each goal's improvements alone, on the goals most like it."""
+        trials: list[Trial] = []
+        for task, trajectories in self._improvements.items():
+            for near in self._neighbours(task):
+                trials.append(
+                    Trial(first + len(trials), near, trajectories, self._options.reaches[0])
+                )
+        return trials
+
+    def _judged_alone(self, base: Sequence[Played], alone: Sequence[Played]) -> list[Judgement]:
+        scores = {played.task: played.score for played in base}
+        sizes = Counter(row.tuple.task_id for row in self._learnt.improvements)
+        judgements, start = [], 0
+        for task, trajectories in self._improvements.items():
+            count = len(self._neighbours(task))
+            gains = [p.score - scores[p.task] for p in alone[start : start + count]]
+            start += count
+            wins = sum(gain > TOLERANCE for gain in gains)
+            losses = sum(gain < -TOLERANCE for gain in gains)
+            lost = -fmean(gains) if gains else 0.0
+            refused = f"{count} goals like it lose {lost:.3f}" if lost > TOLERANCE else ""
+            judgements.append(
+                Judgement(task, "improvement", trajectories, sizes[task], wins, losses, refused)
+            )
+        return judgements
+
+    def _neighbours(self, task_id: str) -> list[Task]:
+        """Return the goals with most words in common with a goal's, of other sources.
+
+        Those of its kind come first; ties are broken by id.
+        """
+        owner = next(task for task in self._tasks if task.id == task_id)
+        words = Counter(owner.goal.lower().split())
+
+        def distance(task: Task) -> tuple[bool, float, str]:
+            others = Counter(task.goal.lower().split())
+            common, union = (words & others).total(), (words | others).total()
+            return task.kind != owner.kind, -common / max(1, union), task.id
+
+        others = [task for task in self._tasks if task.leak_key != owner.leak_key]
+        return sorted(others, key=distance)[: self._options.neighbours]
+
+    def _kept_rows(
+        self, kept: Iterable[Judgement], compared: Sequence[Comparison]
+    ) -> tuple[IndexedTuple, ...]:
+        """Return the improvements that were kept, with their reach and how many goals confirm."""
+        wins = {t: j.wins for j in kept if not j.refused for t in j.trajectories}
+        reach = next((one.reach for one in compared if one.chosen), 0.0)
+        rows = []
+        for row in self._learnt.improvements:
+            source, outcome = row.tuple, row.tuple.outcome
+            if source.trajectory_id in wins:
+                if outcome is not None:
+                    outcome = replace(outcome, confirmed=wins[source.trajectory_id])
+                    source = replace(source, outcome=outcome)
+                rows.append(replace(row, tuple=source, reach=reach))
+        return tuple(rows)
 
 
-def _comparison(reach: float, before: Sequence[Played], after: Sequence[Played]) -> Comparison:
+def _by_task(rows: Iterable[IndexedTuple]) -> dict[str, tuple[str, ...]]:
+    """Map task ids to the trajectories that the rows have of them."""
+    by_task: dict[str, dict[str, None]] = {}
+    for row in rows:
+        by_task.setdefault(row.tuple.task_id, {})[row.tuple.trajectory_id] = None
+    return {task: tuple(trajectories) for task, trajectories in by_task.items()}
+
+
+def _all(by_task: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    return tuple(t for trajectories in by_task.values() for t in trajectories)
+
+
+def _comparison(
+    learnt: Literal["practice", "improvement"],
+    kind: str,
+    reach: float,
+    before: Sequence[Played],
+    after: Sequence[Played],
+) -> Comparison:
     return Comparison(
+        learnt,
+        kind,
         reach,
         tuple(played.score for played in before),
         tuple(played.score for played in after),
@@ -294,34 +469,21 @@ def _comparison(reach: float, before: Sequence[Played], after: Sequence[Played])
     )
 
 
-def _too_frequent(
-    judgements: Sequence[Judgement], played: Sequence[Played], options: GateOptions
+def _without_frequent(
+    judgements: Sequence[Judgement], played: Sequence[Played], share: float
 ) -> list[Judgement]:
     """Refuse the goals with a trajectory that was recalled in too many of all steps."""
     counts: Counter[str] = Counter()
     for one in played:
         counts.update(dict(one.recalled))
-    most = options.share * sum(one.steps for one in played)
+    most = share * sum(one.steps for one in played)
+    why = f"recalled in more than {share:.0%} of all steps"
     return [
-        replace(j, refused=f"recalled in more than {options.share:.0%} of all steps")
+        replace(j, refused=why)
         if not j.refused and any(counts[t] > most for t in j.trajectories)
         else j
         for j in judgements
     ]
-
-
-def _confirmed(
-    rows: Iterable[IndexedTuple], judgements: Iterable[Judgement]
-) -> tuple[IndexedTuple, ...]:
-    """Return the rows with how many other goals did better with them."""
-    wins = {t: j.wins for j in judgements for t in j.trajectories}
-    confirmed = []
-    for row in rows:
-        outcome = row.tuple.outcome
-        if outcome is not None:
-            outcome = replace(outcome, confirmed=wins[row.tuple.trajectory_id])
-        confirmed.append(replace(row, tuple=replace(row.tuple, outcome=outcome)))
-    return tuple(confirmed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +492,7 @@ class _Stages:
 
     run: Run
     factory: ExplorationFactory
-    rows: tuple[IndexedTuple, ...]
+    learnt: Learnt
     workers: int
     threads: bool
     on_progress: Callable[[str, int, int], None]
@@ -351,7 +513,7 @@ class _Stages:
 
                 played = run_items(
                     self.run,
-                    _PlayerFactory(self.factory, self.rows),
+                    _PlayerFactory(self.factory, self.learnt),
                     trials,
                     Played,
                     workers=self.workers,
@@ -367,23 +529,23 @@ class _Stages:
 @dataclass(frozen=True, slots=True)
 class _PlayerFactory:
     factory: ExplorationFactory
-    rows: tuple[IndexedTuple, ...] = field(repr=False)
+    learnt: Learnt = field(repr=False)
 
     def __call__(self) -> _Player:
-        return _Player(self.factory(), self.rows)
+        return _Player(self.factory(), self.learnt)
 
 
 class _Player:
     """Plays goals greedily with some of the candidates; the worker of the gate."""
 
-    def __init__(self, setup: ExplorationSetup, rows: Sequence[IndexedTuple]) -> None:
+    def __init__(self, setup: ExplorationSetup, learnt: Learnt) -> None:
         self._setup = setup
-        self._rows = rows
-        self._candidates = frozenset(row.tuple.trajectory_id for row in rows)
-        self._by_tuple = {row.tuple.id: row.tuple.trajectory_id for row in rows}
-        self._own: dict[str, list[str]] = {}
-        for row in setup.memory.rows:
-            self._own.setdefault(row.tuple.source, []).append(row.tuple.trajectory_id)
+        self._learnt = learnt
+        self._by_tuple = {row.tuple.id: row.tuple.trajectory_id for row in learnt.rows}
+        self._candidates = frozenset(self._by_tuple.values())
+        self._own: dict[str, set[str]] = {}
+        for row in (*setup.memory.rows, *learnt.rows):
+            self._own.setdefault(row.tuple.source, set()).add(row.tuple.trajectory_id)
         self._memories: dict[float, Memory] = {}
 
     def __call__(self, trial: Trial) -> Played:
@@ -429,8 +591,13 @@ class _Player:
         return Played(trial.index, task.id, score, steps, tuple(sorted(recalled.items())))
 
     def _memory(self, trial: Trial) -> Memory:
+        """Return the memory with what the trial may recall."""
+        learnt = self._learnt
         if trial.reach not in self._memories:
-            rows = [replace(row, reach=trial.reach) for row in self._rows]
-            self._memories[trial.reach] = self._setup.memory.with_rows(rows)
-        own = self._own.get(trial.task.leak_key, [])
-        return self._memories[trial.reach].without(trajectories=[*trial.hidden, *own])
+            improvements = [replace(row, reach=trial.reach) for row in learnt.improvements]
+            self._memories[trial.reach] = self._setup.memory.with_rows(
+                [*learnt.practice, *improvements], learnt.batches
+            )
+        own = self._own.get(trial.task.leak_key, set())
+        hidden = (self._candidates - set(trial.shown)) | own
+        return self._memories[trial.reach].without(trajectories=hidden)

@@ -225,7 +225,9 @@ class Explorer:
             counts.update(dict(node.batches))
         into = min(counts, key=lambda batch: (-counts[batch], batch), default=tree.batches[0])
         trajectory, reasoner = _trajectory(task, path), self._setup.reasoner
-        tuples = tuples_of(trajectory, reasoner, self._setup.memory.generation + 1, first)
+        advantage = round(tree.best_score - tree.ground.score, 9)
+        generation = self._setup.memory.generation + 1
+        tuples = tuples_of(trajectory, reasoner, generation, first, advantage)
         return replace(tree, into=into, added=self._setup.memory.place(into, tuples))
 
 
@@ -274,6 +276,11 @@ def read_explored_goals(run: Run) -> list[ExploredGoal]:
     if not path.is_file():
         raise LdmError(f"{run.directory} is not finished.", f"Go on with `{run.resume_command}`.")
     return records.read(path, ExploredGoal)
+
+
+def best_trajectory(task: Task, tree: Tree) -> Trajectory:
+    """Return P* of a tree that has one, as an episode."""
+    return _trajectory(task, path_to(tree.nodes, tree.nodes[tree.best]))
 
 
 @dataclass(frozen=True, slots=True)

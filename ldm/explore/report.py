@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
@@ -24,7 +25,18 @@ COLUMNS = (
     "errors",
     "seconds",
 )
-GATE_COLUMNS = ("reach", "goals", "without", "with", "difference", "better", "worse", "chosen")
+GATE_COLUMNS = (
+    "learnt",
+    "kind",
+    "reach",
+    "goals",
+    "without",
+    "with",
+    "difference",
+    "better",
+    "worse",
+    "chosen",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +103,11 @@ def _cell(value: float | None) -> str:
 
 
 def gate_rows(verdict: Verdict) -> list[tuple[str, ...]]:
-    """Return a row per reach that the gate tried, by GATE_COLUMNS."""
+    """Return a row per comparison that the gate made, by GATE_COLUMNS."""
     return [
         (
+            one.learnt,
+            one.kind or "all",
             f"{one.reach:g}",
             str(len(one.before)),
             f"{fmean(one.before):.3f}",
@@ -101,7 +115,7 @@ def gate_rows(verdict: Verdict) -> list[tuple[str, ...]]:
             f"{one.difference:+.3f}",
             str(sum(a > b for b, a in zip(one.before, one.after, strict=True))),
             str(sum(a < b for b, a in zip(one.before, one.after, strict=True))),
-            "yes" if one is verdict.chosen else "",
+            "yes" if one.chosen else "",
         )
         for one in verdict.comparisons
     ]
@@ -109,21 +123,27 @@ def gate_rows(verdict: Verdict) -> list[tuple[str, ...]]:
 
 def refusals(verdict: Verdict, gain: tuple[float, float, float] | None) -> list[str]:
     """Return lines on what the gate kept and refused, and what the kept is worth."""
-    kept = [one for one in verdict.judgements if not one.refused]
-    refused = [one for one in verdict.judgements if one.refused]
     lines = []
-    if verdict.judgements:
-        lines.append(f"Gate: the tuples of {len(kept)} goals are kept, of {len(refused)} refused.")
+    for learnt in ("practice", "improvement"):
+        judged = [one for one in verdict.judgements if one.learnt == learnt]
+        if judged:
+            refused = sum(bool(one.refused) for one in judged)
+            kept = len(judged) - refused
+            lines.append(f"{learnt.capitalize()}: of {kept} goals kept, of {refused} refused.")
     if gain is not None:
-        lines[-1] += " Gain on goals without their own: {:+.3f} ({:+.3f} to {:+.3f}).".format(*gain)
-    lines += [f"  refused {one.task}: {one.refused}" for one in refused]
-    return lines
+        mean, low, high = gain
+        lines.append(
+            f"Score of the goals, each without its own: {mean:+.3f} ({low:+.3f} to {high:+.3f})."
+        )
+    reasons = Counter(one.refused for one in verdict.judgements if one.refused)
+    return lines + [f"  refused {count}: {reason}" for reason, count in reasons.most_common(5)]
 
 
 def gate_data(verdict: Verdict, gain: tuple[float, float, float] | None) -> dict[str, Any]:
     """Return what the gate decided, as JSON values."""
     return {
-        "reach": None if verdict.chosen is None else verdict.chosen.reach,
+        "reach": next((c.reach for c in verdict.comparisons if c.chosen and not c.kind), None),
+        "practice": [c.kind for c in verdict.comparisons if c.chosen and c.learnt == "practice"],
         "gain": gain,
         "kept": [one.task for one in verdict.judgements if not one.refused],
         "refused": {one.task: one.refused for one in verdict.judgements if one.refused},

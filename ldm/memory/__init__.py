@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ldm.embed import Embedder, load_embedder
-from ldm.memory.building import BuildResult, OnProgress, build
-from ldm.memory.formation import FormationOptions, tuples_of
+from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
+from ldm.memory.formation import FormationOptions, form_batch, plan_batches, tuples_of
 from ldm.memory.generations import extend, generations, rollback
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
 from ldm.memory.kind_classifier import KindClassifier
@@ -121,26 +121,22 @@ class Memory:
         view._hidden = hidden if self._hidden is None else self._hidden | hidden
         return view
 
-    def with_rows(self, rows: Sequence[IndexedTuple]) -> Memory:
+    def with_rows(self, rows: Sequence[IndexedTuple], batches: Sequence[BatchIndex] = ()) -> Memory:
         """Return this memory with `rows` added to it; nothing is stored, and `self` stays as it is.
 
-        rows: tuples in cells of batches that exist, of a generation after this one (`place`).
+        rows: tuples of a generation after this one, in cells of batches that exist (`place`) or of
+            the new `batches`, which must be complete.
         """
         known = {row.tuple.id for row in self.rows}
         new = [row for row in rows if row.tuple.id not in known]
-        vectors = [
-            np.concatenate(
-                [self._embedder.embed([t])[0] for t in (r.tuple.goal, r.tuple.observation)]
-            )
-            for r in new
-        ]
-        pairs = [*zip(self.rows, self._vectors, strict=True), *zip(new, vectors, strict=True)]
-        pairs.sort(key=lambda pair: sort_key(pair[0]))
+        added = StagedEmbedder(self._embedder, None).embed_rows(new) if new else self._vectors[:0]
+        everything = [*self.rows, *new]
+        order = sorted(range(len(everything)), key=lambda i: sort_key(everything[i]))
         contents = Contents(
             self.record,
-            self.batches,
-            tuple(row for row, _ in pairs),
-            np.stack([vector for _, vector in pairs]),
+            tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id)),
+            tuple(everything[i] for i in order),
+            np.concatenate([self._vectors, added])[order],
         )
         return Memory(contents, self._embedder)
 
@@ -286,8 +282,10 @@ __all__ = [
     "build",
     "environments",
     "extend",
+    "form_batch",
     "generations",
     "inspect",
+    "plan_batches",
     "rollback",
     "tuples_of",
     "type_sizes",

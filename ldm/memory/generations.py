@@ -12,8 +12,8 @@ from dataclasses import replace
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory.building import OnProgress, StagedEmbedder
-from ldm.memory.index import Generation, IndexedTuple
-from ldm.memory.store import digest, reading, writing
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.store import Store, digest, reading, writing
 
 
 def generations(location: str, env: str) -> tuple[Generation, ...]:
@@ -36,19 +36,22 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
     *,
     tasks: Iterable[str],
     settings: Mapping[str, str],
+    batches: Sequence[BatchIndex] = (),
     on_progress: OnProgress = lambda *_: None,
 ) -> Generation:
     """Add `rows` to the memory as the generation after `base`, which must be the newest one.
 
-    This is LDM²'s Memory Enhancement (§3.3): new tuples go into the present types of batches that
-    exist. Tuples that the memory holds already are left out. Readers see the new generation once it
-    is complete, and a call repeated after an interruption adds nothing twice.
+    This is LDM²'s Memory Enhancement (§3.3). Tuples that the memory holds already are left out.
+    Readers see the new generation once it is complete; a call repeated after an interruption adds
+    nothing twice.
 
     location: a directory or the http(s) address of a Chroma server.
-    rows: tuples of generation `base.number + 1` in cells of batches that exist (`Memory.place`).
+    rows: tuples of generation `base.number + 1` in cells of batches that exist (`Memory.place`), or
+        of `batches`.
     embedder: the one that the memory was built with.
     tasks: ids of the tasks that were explored, whether or not they yielded a tuple.
     settings: how the tuples were found, for `Generation.settings`.
+    batches: new batch memories, whose tuples are all among `rows`.
     on_progress: called with (stage, done, total) as texts are embedded.
 
     Returns the new generation.
@@ -70,7 +73,7 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
             settings=dict(settings),
             tasks=tuple(sorted(tasks)),
         )
-        if base in present and present[-1] == generation:
+        if generation in present:
             return generation
         if not present or present[-1] != base:
             newest = present[-1].number if present else "none"
@@ -79,13 +82,27 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
                 f"explored, and the newest is {newest} now.",
                 f"Go back with `ldm memory rollback {base.number}`, or explore again.",
             )
-        store.drop_after(env, base.number)  # what an interrupted call left behind
-        staged = StagedEmbedder(embedder, None)
-        texts = {text for row in new.values() for text in (row.tuple.goal, row.tuple.observation)}
-        staged.prepare(sorted(texts), on_progress)
-        store.add_tuples(list(new.values()), staged.embed_rows(list(new.values())), embedder.name)
-        store.commit(generation)
+        _write(store, generation, tuple(new.values()), batches, embedder, on_progress)
         return generation
+
+
+def _write(
+    store: Store,
+    generation: Generation,
+    rows: Sequence[IndexedTuple],
+    batches: Sequence[BatchIndex],
+    embedder: Embedder,
+    on_progress: OnProgress,
+) -> None:
+    """Write all that is new in `generation`, and then the generation itself."""
+    store.drop_after(generation.env, generation.number - 1)  # what an interrupted call left behind
+    staged = StagedEmbedder(embedder, None)
+    texts = {text for row in rows for text in (row.tuple.goal, row.tuple.observation)}
+    staged.prepare(sorted(texts), on_progress)
+    store.add_tuples(list(rows), staged.embed_rows(list(rows)), embedder.name)
+    for batch in batches:
+        store.add_batch(generation.env, batch)
+    store.commit(generation)
 
 
 def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:

@@ -92,6 +92,74 @@ class TestRefining:
         assert len(json.loads(run("memory", "log", "--json").out)) == 2
 
 
+class TestTheGate:
+    """Twenty goals, of which practice makes the others solve more."""
+
+    MANY = ("--set", "env.tasks=28", "--tasks", "24")
+
+    def test_shows_what_it_kept_and_what_that_is_worth(self, run: Run) -> None:
+        outcome = run(*REFINE, *self.MANY)
+        assert outcome.code == 0, outcome.err
+        for word in (
+            "without and with what was learnt",
+            "practice",
+            "wash",
+            "each without its own",
+        ):
+            assert word in outcome.out
+        (entry,) = json.loads(run("memory", "log", "--json").out)[1:]
+        assert entry["settings"]["gate"] == "on"
+        assert int(entry["settings"]["kept"]) > 0
+        assert entry["settings"]["gain"].startswith("+")
+
+    def test_json_names_the_goals_that_were_kept_and_refused(self, run: Run) -> None:
+        report = json.loads(run(*REFINE, *self.MANY, "--json").out)["gate"]
+        assert report["practice"]
+        assert report["kept"]
+        assert len(report["gain"]) == 3
+
+    def test_is_left_out_where_the_paper_is_wanted(self, run: Run) -> None:
+        outcome = run(*REFINE, "--tasks", "8", "--gate", "off")
+        assert "each without its own" not in outcome.out
+        added = json.loads(run("memory", "diff", "0", "1", "--json").out)
+        assert {row["tuple"]["origin"] for row in added} == {"explored"}
+
+    def test_practice_can_be_left_out(self, run: Run) -> None:
+        run(*REFINE, *self.MANY, "--no-practice")
+        added = json.loads(run("memory", "diff", "0", "1", "--json").out)
+        assert "agent" not in {row["tuple"]["origin"] for row in added}
+
+    def test_impossible_reach_is_refused(self, run: Run, place: Path) -> None:
+        outcome = run(*REFINE, "--reach", "2")
+        assert outcome.code == 1
+        assert "reach is from 0 to 1" in outcome.err
+        assert not (place / "runs").exists()
+
+
+class TestRounds:
+    MANY = ("--set", "env.tasks=28", "--tasks", "24")
+
+    def test_each_explores_the_same_goals_with_the_memory_of_the_one_before(self, run: Run) -> None:
+        outcome = run(*REFINE, *self.MANY, "--rounds", "2")
+        assert outcome.code == 0, outcome.err
+        first, second = json.loads(run("memory", "log", "--json").out)[1:]
+        assert first["tasks"] == second["tasks"]
+        assert [entry["settings"]["round"] for entry in (first, second)] == ["1/2", "2/2"]
+
+    def test_go_on_with_the_next_one_where_the_first_is_resumed(
+        self, run: Run, place: Path
+    ) -> None:
+        run(*REFINE, "--tasks", "6", "--rounds", "2", "--dry-run")
+        assert len(json.loads(run("memory", "log", "--json").out)) == 1
+        outcome = run("refine", "--resume", the_run(place), "--workers", "1")
+        assert outcome.code == 0, outcome.err
+        assert len(json.loads(run("memory", "log", "--json").out)) == 3
+        first = min((place / "runs").glob("refine-*"), key=lambda path: path.stat().st_mtime_ns)
+        outcome = run("refine", "--resume", first)
+        assert outcome.code == 0, outcome.err
+        assert len(json.loads(run("memory", "log", "--json").out)) == 3
+
+
 class TestGoals:
     def explored(self, run: Run) -> list[set[str]]:
         generations = json.loads(run("memory", "log", "--json").out)
@@ -200,12 +268,12 @@ class TestRefusals:
 class TestLookingAtIt:
     @pytest.fixture(autouse=True)
     def refined(self, run: Run, place: Path, shelf: Path) -> Path:
-        """A finished refinement; made once, and copied for each test."""
+        """A finished refinement, as in the paper; made once, and copied for each test."""
         if shelf.exists():
             shutil.rmtree(place / ".ldm")
             shutil.copytree(shelf, place, dirs_exist_ok=True)
         else:
-            assert run(*REFINE).code == 0
+            assert run(*REFINE, "--gate", "off").code == 0
             shutil.copytree(place, shelf)
         return the_run(place)
 

@@ -38,6 +38,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "tuple[str, ...]": st.lists(TEXT, max_size=4).map(tuple),
     "Settings": st.dictionaries(TEXT, TEXT, max_size=4).map(lambda d: tuple(sorted(d.items()))),
 }
+#: A field's name → its values, where not all of its type will do.
+NAMED: dict[str, st.SearchStrategy[Any]] = {"rounds": st.integers(5, 9), "round": st.integers(1, 5)}
 #: The first text that is drawn takes seconds on a busy machine.
 PATIENT = hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SPECS = (EvaluationSpec, RefinementSpec, PlanSpec)
@@ -45,7 +47,11 @@ SPECS = (EvaluationSpec, RefinementSpec, PlanSpec)
 
 def values_of(kind: type[Any]) -> st.SearchStrategy[Any]:
     """Return any value of a dataclass; a field of a type that is new here has to be listed."""
-    return st.builds(kind, **{field.name: VALUES[str(field.type)] for field in fields(kind)})
+    values = {
+        field.name: NAMED[field.name] if field.name in NAMED else VALUES[str(field.type)]
+        for field in fields(kind)
+    }
+    return st.builds(kind, **values)
 
 
 @PATIENT

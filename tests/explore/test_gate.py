@@ -1,0 +1,304 @@
+"""The gate: what was learnt on training goals is played there before it joins the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm import records
+from ldm.agents import Resources
+from ldm.agents.ldm import LdmAgent, LdmOptions
+from ldm.episode import run_episode
+from ldm.explore import (
+    ExplorationSetup,
+    ExploredGoal,
+    Explorer,
+    GateOptions,
+    RefineOptions,
+    Tree,
+    Verdict,
+    judge,
+)
+from ldm.explore.gate import ALONE, Played, learn
+from ldm.memory import FormationOptions, Memory, build, extend, generations
+from ldm.policy import Policy, PolicyOptions
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.runs import Manifest, Run, create
+from ldm.types import FULL_OUTCOME, Task, Trajectory
+from tests.embedder import BagOfWords
+from tests.toy import ToyEnv, ToyOptions, expert_trajectories, record
+
+SHED = ToyOptions(tasks=28, shelves=8)
+KNOWN = 4
+DEPTH = 12
+FORMATION = FormationOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Builds what goals are explored and judged with."""
+
+    place: str
+    broken: str = ""
+
+    def __call__(self) -> ExplorationSetup:
+        memory = Memory.open(self.place, "toy", embedder=BagOfWords())
+        reasoner = OfflineReasoner(BagOfWords())
+        policy = Policy(memory, reasoner, PolicyOptions())
+        env = ToyEnv(replace(SHED, broken=self.broken))
+        return ExplorationSetup(env, memory, reasoner, policy, RefineOptions(depth=DEPTH))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of four episodes; leave it as it is."""
+    place = tmp_path_factory.mktemp("memory")
+    build(
+        str(place),
+        expert_trajectories(options=replace(SHED, tasks=KNOWN)),
+        BagOfWords(),
+        OfflineReasoner,
+    )
+    return place
+
+
+@pytest.fixture(scope="module")
+def explored(place: Path) -> list[ExploredGoal]:
+    work = Explorer(Builder(str(place))())
+    tasks = ToyEnv(SHED).tasks("train")[KNOWN:]
+    return [work((number, task)) for number, task in enumerate(tasks)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return create(tmp_path / "runs", ["refine"], Manifest("refine", {}, {}))
+
+
+def judged(
+    run: Run, place: Path, explored: Sequence[ExploredGoal], broken: str = "", **options: Any
+) -> Verdict:
+    builder = Builder(str(place), broken)
+    return judge(run, builder, explored, GateOptions(**options), FORMATION)
+
+
+def solved(memory: Memory) -> int:
+    """Return how many unseen tasks the memory solves."""
+    agent = LdmAgent(LdmOptions(budget=DEPTH), Resources(memory, OfflineReasoner(BagOfWords())))
+    env = ToyEnv(SHED)
+    return sum(run_episode(env, agent, task)[0].success for task in env.tasks("test"))
+
+
+def misleading(task: Task) -> Trajectory:
+    """Return an episode of `task` that claims the full score for looking at shelf 1 forever."""
+    steps = record(ToyEnv(SHED), task, ["go to shelf 1", "go to shelf 2"] * 6).steps
+    last = replace(steps[-1], reward=1.0)
+    opening = ToyEnv(SHED).reset(task).observation
+    return Trajectory(task, opening, (*steps[:-1], last), 1.0, True, "agent")
+
+
+class TestPractice:
+    def test_is_every_solved_episode_of_goals_that_the_memory_does_not_hold(
+        self, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        present = Builder(str(place))().memory.batches
+        learnt = learn(Builder(str(place)), explored, FORMATION, practice=True)
+        best = [max(tree.ground.score, tree.best_score) for one in explored for tree in one.trees]
+        tasks = {one.task.id for one, score in zip(explored, best, strict=True) if score >= 1}
+        assert tasks
+        assert {row.tuple.task_id for row in learnt.practice} == tasks
+        assert {batch.id for batch in learnt.batches} == {row.batch for row in learnt.practice}
+        assert not {b.id for b in learnt.batches} & {b.id for b in present}
+        assert all(
+            row.tuple.outcome == FULL_OUTCOME
+            for row in learnt.practice
+            if row.tuple.origin == "agent"
+        )
+
+    def test_is_none_where_it_is_not_wanted(
+        self, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        learnt = learn(Builder(str(place)), explored, FORMATION, practice=False)
+        assert (learnt.practice, learnt.batches) == ((), ())
+        assert learnt.improvements
+
+    def test_that_is_kept_makes_the_memory_solve_more(
+        self, run: Run, place: Path, explored: list[ExploredGoal], tmp_path: Path
+    ) -> None:
+        verdict = judged(run, place, explored)
+        assert any(one.learnt == "practice" and one.chosen for one in verdict.comparisons)
+        build(
+            str(tmp_path / "m"),
+            expert_trajectories(options=replace(SHED, tasks=KNOWN)),
+            BagOfWords(),
+            OfflineReasoner,
+        )
+        (base,) = generations(str(tmp_path / "m"), "toy")
+        extend(
+            str(tmp_path / "m"),
+            base,
+            verdict.rows,
+            BagOfWords(),
+            tasks=(),
+            settings={},
+            batches=verdict.batches,
+        )
+        before, after = (
+            Memory.open(str(tmp_path / "m"), "toy", embedder=BagOfWords(), generation=number)
+            for number in (0, 1)
+        )
+        assert solved(after) > solved(before)
+        assert {batch.id for batch in after.batches} > {batch.id for batch in before.batches}
+        again = Builder(str(tmp_path / "m"))
+        assert not learn(again, explored, FORMATION, practice=True).practice
+
+    def test_that_lowers_the_score_of_its_kind_is_refused_and_says_so(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        fetch = [one for one in explored if one.task.kind == "fetch"]
+        lies = [
+            replace(one, trees=(Tree(tree.batches, misleading(one.task)),))
+            for one in fetch
+            for tree in one.trees
+        ]
+        honest = [one for one in explored if one.task.kind == "wash"]
+        verdict = judged(run, place, [*lies, *honest])
+        by_kind = {c.kind: c for c in verdict.comparisons if c.learnt == "practice"}
+        assert by_kind["fetch"].difference < 0
+        assert not by_kind["fetch"].chosen
+        assert {row.tuple.kind for row in verdict.rows} <= {"wash"}
+        refused = [one for one in verdict.judgements if one.refused]
+        assert {one.task for one in refused} >= {one.task.id for one in lies}
+        assert "goals of kind fetch lose" in refused[0].refused
+
+
+class TestImprovements:
+    def test_that_do_harm_are_refused_alone_before_they_are_tried_together(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        """A tuple that takes the basket for empty misleads every goal near its own."""
+        setup = Builder(str(place))()
+        goal = next(one for one in explored if one.added)
+        bad = tuple(
+            setup.memory.place(
+                goal.added[0].batch,
+                [
+                    replace(
+                        row.tuple,
+                        action="go to shelf 1",
+                        observation=observation,
+                        trajectory_id=f"bad-{n}",
+                    )
+                    for row in goal.added[:1]
+                    for n, observation in enumerate(
+                        {
+                            step.observation
+                            for one in explored
+                            for tree in one.trees
+                            for step in tree.ground.steps
+                        }
+                    )
+                ],
+            )
+        )
+        tree = replace(goal.trees[0], added=bad)
+        poisoned = [replace(one, trees=(tree,)) if one is goal else one for one in explored]
+        verdict = judged(run, place, poisoned, practice=False, neighbours=8)
+        judgement = next(one for one in verdict.judgements if one.task == goal.task.id)
+        assert judgement.losses > 0
+        assert "goals like it lose" in judgement.refused
+        assert goal.task.id not in {row.tuple.task_id for row in verdict.rows}
+
+    def test_get_the_reach_that_served_best_and_who_confirmed_them(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        verdict = judged(run, place, explored, practice=False)
+        tried = [one for one in verdict.comparisons if one.learnt == "improvement"]
+        (chosen,) = [one for one in tried if one.chosen]
+        assert chosen.difference == max(one.difference for one in tried)
+        assert verdict.rows
+        assert {row.reach for row in verdict.rows} == {chosen.reach}
+        wins = {t: j.wins for j in verdict.judgements for t in j.trajectories}
+        for row in verdict.rows:
+            assert row.tuple.outcome is not None
+            assert row.tuple.outcome.confirmed == wins[row.tuple.trajectory_id]
+            assert row.tuple.outcome.advantage > 0
+
+    def test_that_speak_everywhere_are_refused(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        verdict = judged(run, place, explored, practice=False, reach=0, share=0.001)
+        assert "recalled in more than 0% of all steps" in {j.refused for j in verdict.judgements}
+
+    def test_of_a_given_reach_are_tried_with_that_alone(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        verdict = judged(run, place, explored, practice=False, reach=0.7)
+        assert [one.reach for one in verdict.comparisons] == [0.7]
+
+
+class TestAGoal:
+    def test_is_played_without_what_came_from_it(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        verdict = judged(run, place, explored)
+        own = {
+            one.task.id: {
+                r.tuple.trajectory_id for r in verdict.rows if r.tuple.task_id == one.task.id
+            }
+            for one in explored
+        }
+        played = records.read(run.directory / ALONE, Played)
+        assert any(one.recalled for one in played)
+        for one in played:
+            assert not {trajectory for trajectory, _ in one.recalled} & own[one.task]
+
+    def test_that_fails_counts_with_no_score_and_the_others_go_on(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        judged(run, place, explored, broken=explored[0].task.id)
+        played = records.read(run.directory / ALONE, Played)
+        failed = [one for one in played if one.error]
+        assert {one.task for one in failed} == {explored[0].task.id}
+        assert "the shed has collapsed" in failed[0].error
+        assert any(one.score for one in played)
+
+
+class TestAVerdict:
+    def test_is_no_worse_than_the_memory_before(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        verdict = judged(run, place, explored)
+        assert len(verdict.gains) == len(explored)
+        assert sum(verdict.gains) >= 0
+
+    def test_is_read_from_the_run_where_it_was_played_before(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        first = judged(run, place, explored)
+        files = {path.name: path.read_bytes() for path in run.directory.glob("gate_*")}
+        # A broken environment would give other scores if anything were played again.
+        assert judged(run, place, explored, broken=explored[0].task.id) == first
+        assert {path.name: path.read_bytes() for path in run.directory.glob("gate_*")} == files
+
+    def test_without_a_gate_is_what_the_paper_adds(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        verdict = judged(run, place, explored, gate="off")
+        assert verdict.rows == tuple(row for one in explored for row in one.added)
+        assert (verdict.batches, verdict.gains) == ((), ())
+        assert not list(run.directory.glob("gate_*"))
+
+    def test_on_nothing_is_nothing(self, run: Run, place: Path) -> None:
+        assert judged(run, place, []) == Verdict(())
+
+
+@pytest.mark.parametrize(
+    "options", [{"reach": -0.5}, {"reach": 1.1}, {"neighbours": -1}, {"share": 0.0}]
+)
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"reach|neighbours"):
+        GateOptions(**options)
