@@ -59,6 +59,14 @@ class Exploration:
         Literal["pooled", "per-batch"] | None,
         typer.Option(help="One tree a goal, or one a batch memory. Default: pooled."),
     ] = None
+    explorer: Annotated[
+        Literal["tree", "rollouts", "best-first"] | None,
+        typer.Option(help="Default: best-first; with a model or --gate off tree, the paper's."),
+    ] = None
+    budget: Annotated[
+        int | None,
+        typer.Option(help="Steps a goal, of rollouts and best-first. Default: 1000."),
+    ] = None
     width: Annotated[int | None, typer.Option(help="n, paths kept a level. Default: 4.")] = None
     concentration: Annotated[
         float | None,
@@ -102,6 +110,8 @@ class Exploration:
     def options(self) -> dict[str, str]:
         """Return the options of RefineOptions that were given."""
         return as_given(
+            explorer=self.explorer,
+            budget=self.budget,
             decision=self.decision,
             width=self.width,
             concentration=self.concentration,
@@ -153,8 +163,8 @@ class Execution:
 def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     """Explore new training goals; what was done better becomes the memory's next generation.
 
-    Each goal is played greedily first. Where that does not earn the full score, a tree of decision
-    processes is grown, and the steps of a better one are added from its key step on (LDM² §3.3).
+    Each goal is played greedily first. Where that does not earn the full score, other decision
+    processes are explored, and the steps of a better one added from its key step on (LDM² §3.3).
     Solved episodes are remembered whole (--practice). Before anything is added, the goals are
     played with and without it, each without its own: only what does not lower scores is (--gate).
 

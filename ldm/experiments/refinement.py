@@ -15,7 +15,7 @@ from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, sha
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
-from ldm.options import normalise, override
+from ldm.options import Settings, normalise, override, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
@@ -157,7 +157,11 @@ def prepare(
             spec, generation=base.number, embedder=base.embedder, memory_digest=base.digest
         )
         tasks = _chosen(spec, goals, env, contents, runtime)
-        spec = replace(spec, tasks=tuple(task.id for task in tasks))
+        spec = replace(
+            spec,
+            tasks=tuple(task.id for task in tasks),
+            options=_with_explorer(spec, calls_models=models.configured),
+        )
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
     if not models.configured:
         runtime.message("No language model is used: the offline reasoner decides.")
@@ -330,6 +334,17 @@ def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
     spec.refine_options()
     spec.gate()
     return spec
+
+
+def _with_explorer(spec: RefinementSpec, *, calls_models: bool) -> Settings:
+    """Return the options of exploration with an explorer, where none is given.
+
+    It is the paper's tree where the paper is wanted, or where each decision costs a model call; a
+    best-first search takes many more decisions, and finds more.
+    """
+    given = dict(spec.options)
+    paper = calls_models or spec.gate().gate == "off"
+    return sorted_settings({"explorer": "tree" if paper else "best-first", **given})
 
 
 def only_environment(memory: str) -> str:

@@ -1,11 +1,13 @@
 """Refinement: tree exploration that adds high-reward tuples to the memory (LDM² §3.3).
 
-`refine` explores goals; `positions` restores states, `tree` grows and prunes, `goals` selects what
-may be explored, `gate` says what is worth adding, `report` and `picture` show the results.
+`refine` explores goals, with the paper's `tree`, with `rollouts` or a `best_first` search;
+`positions` restores states, `goals` selects what may be explored, `gate` says what is worth adding,
+`report` and `picture` show the results.
 """
 
 from __future__ import annotations
 
+from ldm.explore.best_first import search
 from ldm.explore.gate import GateOptions, Judgement, Verdict, judge
 from ldm.explore.goals import evaluated_leak_keys, new_goals, rejected_goal
 from ldm.explore.positions import Position, Positions
@@ -20,6 +22,7 @@ from ldm.explore.refine import (
     read_explored_goals,
     refine,
 )
+from ldm.explore.rollouts import draw
 from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "TreeOptions",
     "Verdict",
     "best_leaf",
+    "draw",
     "evaluated_leak_keys",
     "grow",
     "judge",
@@ -47,4 +51,5 @@ __all__ = [
     "read_explored_goals",
     "refine",
     "rejected_goal",
+    "search",
 ]

@@ -8,6 +8,8 @@ from html import escape
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode, path_to
 
+#: Fates that no decision process passes through.
+NO_PROCESS = ("pruned", "invalid", "merged")
 #: How fates are shown; an inner node needs no word.
 FATES = {
     "grown": "",
@@ -17,6 +19,7 @@ FATES = {
     "over": "search over",
     "dead end": "dead end",
     "invalid": "refused",
+    "merged": "seen before",
 }
 #: Pruned siblings that are named; the others are counted.
 NAMED_SIBLINGS = 3
@@ -64,7 +67,7 @@ def _described(tree: Tree, node: TreeNode, best: set[int]) -> str:
     if node.confidence < 1:
         words.append(f"{node.confidence:.2f}, path {node.path_confidence:.2g}")
     if FATES[node.fate]:
-        score = "" if node.fate in ("pruned", "invalid") else f", score {node.score:.2f}"
+        score = "" if node.fate in NO_PROCESS else f", score {node.score:.2f}"
         words.append(f"[{FATES[node.fate]}{score}]")
     if tree.improved and node.number in best and node.depth == tree.key + 1:
         words.append("<- key step: remembered from here")
@@ -121,7 +124,7 @@ def _place(node: TreeNode, row: int) -> tuple[float, float]:
 def _edge(node: TreeNode, parent: TreeNode, rows: dict[int, int], bold: bool) -> list[str]:
     x1, y1 = _place(parent, rows[parent.number])
     x2, y2 = _place(node, rows[node.number])
-    colour = "#bbb" if node.fate in ("pruned", "invalid") else "#1f6f43" if bold else "#555"
+    colour = "#bbb" if node.fate in NO_PROCESS else "#1f6f43" if bold else "#555"
     return [
         f'<path d="M{x1:g} {y1:g} C{x1 + 30:g} {y2:g} {x1 + 10:g} {y2:g} {x2:g} {y2:g}" '
         f'fill="none" stroke="{colour}" stroke-width="{2.5 if bold else 1}"/>'
@@ -130,7 +133,7 @@ def _edge(node: TreeNode, parent: TreeNode, rows: dict[int, int], bold: bool) ->
 
 def _mark(tree: Tree, node: TreeNode, row: int, bold: bool) -> list[str]:
     x, y = _place(node, row)
-    is_grey = node.fate in ("pruned", "invalid")
+    is_grey = node.fate in NO_PROCESS
     colour = "#999" if is_grey else "#1f6f43" if bold else "#222"
     label = "" if not node.number else f"{node.action} {node.confidence:.2f}"
     if node.number and node.fate not in ("grown", "pruned"):

@@ -19,7 +19,9 @@ from typing import ClassVar, Literal, Protocol
 from ldm import records
 from ldm.episode import FULL_SCORE, Environment
 from ldm.errors import LdmError, RunStopped
+from ldm.explore.best_first import search
 from ldm.explore.positions import Position, Positions
+from ldm.explore.rollouts import draw
 from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.policy import Decision, Observed, Policy
@@ -28,17 +30,21 @@ from ldm.runs import Run, run_items, writing
 from ldm.types import Origin, Past, Step, Task, Trajectory, stable_seed
 
 TREES = "trees.jsonl"
+#: Actions whose votes a best-first search looks at in a state; the others count as without votes.
+ALTERNATIVES = 50
 
 
 @dataclass(frozen=True, slots=True)
 class RefineOptions(TreeOptions):
     """How goals are explored, and which tuples are added to the memory.
 
+    explorer: "tree" is the paper's (`tree.py`); see also `rollouts.py` and `best_first.py`.
     decision: "pooled" explores each goal once, with all batch memories of its kind; "per-batch"
     once with each of them, and adds to that one. add: "key" adds P* from its key step on, "whole"
     all of it; "random", the control, all of a random path instead.
     """
 
+    explorer: Literal["tree", "rollouts", "best-first"] = "tree"
     decision: Literal["pooled", "per-batch"] = "pooled"
     add: Literal["key", "whole", "random"] = "key"
 
@@ -146,22 +152,12 @@ class Explorer:
         self._setup.env.close()
 
     def _tree(self, task: Task, batches: tuple[str, ...]) -> Tree:
-        policy, options = self._setup.policy, self._setup.options
         positions = Positions(self._setup.env, task)
-
-        notes: dict[Past, Notes] = {}
-
-        def decide(position: Position) -> Decision:
-            now = self._observed(task, position, notes)
-            decision = policy.branch(now, batches, options.proposals, options.concentration)
-            notes[position.past] = decision.notes
-            return decision
-
         nodes: tuple[TreeNode, ...] = ()
         try:
             ground, confidences = self._ground(task, positions, batches)
             if ground.score < FULL_SCORE:
-                nodes = grow(positions, decide, options)
+                nodes = self._explored(task, positions, batches)
         finally:
             positions.close()
         tree = Tree(batches, ground, nodes, steps=positions.steps, replayed=positions.replayed)
@@ -176,6 +172,34 @@ class Explorer:
         key = self._setup.reasoner.compare(process, _process(ground, confidences))
         key = min(max(key, 0), len(best.steps) - 1)
         return self._with_added_tuples(replace(tree, key=key), task)
+
+    def _explored(
+        self, task: Task, positions: Positions, batches: tuple[str, ...]
+    ) -> tuple[TreeNode, ...]:
+        """Return the decision processes that the explorer tried."""
+        policy, options = self._setup.policy, self._setup.options
+        notes: dict[Past, Notes] = {}
+
+        def noted(choose: Callable[[Observed], Decision]) -> Callable[[Position], Decision]:
+            def decide(position: Position) -> Decision:
+                decision = choose(self._observed(task, position, notes))
+                notes[position.past] = decision.notes
+                return decision
+
+            return decide
+
+        greedy = noted(lambda now: policy.decide(now, batches))
+        if options.explorer == "best-first":
+            propose = noted(lambda now: policy.propose(now, batches, ALTERNATIVES))
+            return search(positions, task.goal, greedy, propose, options)
+        if options.explorer == "rollouts":
+            propose = noted(lambda now: policy.propose(now, batches, options.proposals))
+            seed = stable_seed(self._setup.seed, "rollouts", task.id, batches)
+            return draw(positions, propose, options, seed)
+        branch = noted(
+            lambda now: policy.branch(now, batches, options.proposals, options.concentration)
+        )
+        return grow(positions, branch, options)
 
     def _ground(
         self, task: Task, positions: Positions, batches: tuple[str, ...]

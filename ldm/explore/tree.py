@@ -13,8 +13,9 @@ from ldm.policy import Decision
 
 #: What became of a node. "grown": it has children. "pruned": too little confidence, never tried.
 #: The others are leaves: the task ended, the depth was reached, the search was over, no action was
-#: possible; "invalid" is one whose action the environment refused, and ends no decision process.
-Fate = Literal["grown", "pruned", "done", "depth", "over", "dead end", "invalid"]
+#: possible. Two end no decision process: "invalid", whose action the environment refused, and
+#: "merged", whose state was searched already.
+Fate = Literal["grown", "pruned", "done", "depth", "over", "dead end", "invalid", "merged"]
 LEAVES: tuple[Fate, ...] = ("done", "depth", "over", "dead end")
 #: Tuples that a node's record names, of those that were recalled in its state.
 RECORDED_RECALLS = 5
@@ -27,6 +28,7 @@ class TreeOptions:
     width: n, how many paths remain after each level. concentration: the share of the recalled
     actions from which on their majority is the only one to try; above 1 it is never reached.
     proposals: z, actions proposed in a state. depth: the maximum steps of a path.
+    budget: environment steps to new states after which a search ends; the paper's tree has none.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -35,10 +37,14 @@ class TreeOptions:
     concentration: float = 0.8
     proposals: int = 5
     depth: int = 50
+    budget: int = 1_000
 
     def __post_init__(self) -> None:
-        if min(self.width, self.proposals, self.depth) < 1 or self.concentration <= 0:
-            raise ValueError("width, proposals and depth must be 1 or more, concentration above 0")
+        counts = (self.width, self.proposals, self.depth, self.budget)
+        if min(counts) < 1 or self.concentration <= 0:
+            raise ValueError(
+                "width, proposals, depth and budget must be 1 or more, concentration above 0"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,7 @@ class _TreeBuilder:
 
     def build(self) -> tuple[TreeNode, ...]:
         self._at[0] = start = self._positions.start()
-        self._nodes.append(_reached(TreeNode(0, -1, 0, "", 1.0, 1.0, "grown"), start))
+        self._nodes.append(reached(opening(start), start))
         open_paths = [0]
         for _ in range(self._depth):
             tried = self._level(open_paths)
@@ -140,25 +146,12 @@ class _TreeBuilder:
     def _children(self, parent: int) -> list[TreeNode]:
         """Return the untried children of an open path's last node, most confident first."""
         decision = self._decide(self._at[parent])
-        counts = Counter(recall.batch for recall in decision.recalls)
-        node = self._nodes[parent] = replace(
-            self._nodes[parent],
-            batches=tuple(sorted(counts.items())),
-            recalls=tuple(recall.tuple.id for recall in decision.recalls[:RECORDED_RECALLS]),
-        )
+        node = self._nodes[parent] = decided(self._nodes[parent], decision)
         confidences: dict[str, float] = {}
         for proposal in decision.proposals:
             confidences.setdefault(proposal.action, proposal.confidence)
         return [
-            TreeNode(
-                number=number,
-                parent=parent,
-                depth=node.depth + 1,
-                action=action,
-                confidence=confidence,
-                path_confidence=_product(node.path_confidence, confidence),
-                fate="pruned",
-            )
+            child(node, number, action, confidence)
             for number, (action, confidence) in enumerate(confidences.items(), len(self._nodes))
         ]
 
@@ -167,7 +160,7 @@ class _TreeBuilder:
         position = self._positions.after(self._at[node.parent], node.action)
         now = position.now
         fate: Fate = "done" if now.done else "grown" if now.valid else "invalid"
-        self._nodes[node.number] = _reached(replace(node, fate=fate), position)
+        self._nodes[node.number] = reached(replace(node, fate=fate), position)
         self._at[node.number] = position
         if fate == "invalid":
             self._leave([node.number])
@@ -181,7 +174,36 @@ class _TreeBuilder:
             self._positions.drop(self._at.pop(number))
 
 
-def _reached(node: TreeNode, position: Position) -> TreeNode:
+def opening(start: Position) -> TreeNode:
+    """Return node 0 of a tree."""
+    return reached(TreeNode(0, -1, 0, "", 1.0, 1.0, "grown"), start)
+
+
+def child(parent: TreeNode, number: int, action: str, confidence: float) -> TreeNode:
+    """Return the node of an action that was not tried yet."""
+    return TreeNode(
+        number=number,
+        parent=parent.number,
+        depth=parent.depth + 1,
+        action=action,
+        confidence=confidence,
+        path_confidence=_product(parent.path_confidence, confidence),
+        fate="pruned",
+    )
+
+
+def decided(node: TreeNode, decision: Decision) -> TreeNode:
+    """Return a node with what was recalled in its state."""
+    counts = Counter(recall.batch for recall in decision.recalls)
+    return replace(
+        node,
+        batches=tuple(sorted(counts.items())),
+        recalls=tuple(recall.tuple.id for recall in decision.recalls[:RECORDED_RECALLS]),
+    )
+
+
+def reached(node: TreeNode, position: Position) -> TreeNode:
+    """Return a node with the state that its action led to."""
     return replace(
         node,
         observation=position.now.observation,

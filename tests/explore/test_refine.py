@@ -185,6 +185,26 @@ class TestOptions:
         assert nodes(concentration=2.0) > nodes(concentration=0.1)
 
 
+class TestTheExplorer:
+    @pytest.mark.parametrize("name", ["tree", "rollouts", "best-first"])
+    def test_can_be_chosen_and_repeats_itself(self, name: str, poor: Path) -> None:
+        goals = new_goals()[:6]
+        first, again = (
+            [explorer(opened(poor), explorer=name).explore(goal) for goal in goals]
+            for _ in range(2)
+        )
+        assert first == again
+        assert any(tree.nodes for trees in first for tree in trees)
+
+    def test_that_is_best_first_solves_more_than_the_tree(self, poor: Path) -> None:
+        def solved(**options: Any) -> int:
+            work = explorer(opened(poor), **options)
+            trees = [tree for goal in new_goals() for tree in work.explore(goal)]
+            return sum(tree.best_score >= 1 for tree in trees)
+
+        assert solved(explorer="best-first", budget=300) > solved(explorer="tree")
+
+
 class Cautious(OfflineReasoner):
     """A reasoner that agrees as it is told, and names a key step beyond the end."""
 

@@ -1,0 +1,201 @@
+"""Rollouts and best-first search: what they find that a beam of votes does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ldm.explore import (
+    Position,
+    Positions,
+    TreeNode,
+    TreeOptions,
+    best_leaf,
+    draw,
+    leaves,
+    path_to,
+    search,
+)
+from ldm.policy import Decision
+from ldm.types import Proposal
+from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told
+
+#: Nothing votes for the hatch, behind which the treasure lies; the corridor is long and empty.
+HIDDEN: Doors = {
+    "start": {"on": ("hall", 0.0, 1.0), "up": ("hall", 0.0, 0.0)},
+    "hall": {"on": ("loft", 0.0, 1.0), "hatch": ("cave", 0.0, 0.0)},
+    "loft": {"on": ("end", 0.2, 1.0)},
+    "cave": {"treasure": ("heaven", 1.0, 0.0)},
+}
+#: Two rooms that lead to each other: there is no end, and nothing new.
+CIRCLE: Doors = {"start": {"there": ("hall", 0.0, 1.0)}, "hall": {"back": ("start", 0.0, 1.0)}}
+
+
+class Voted(Told):
+    """Proposes only what has a vote; where nothing has, the first door, as a policy has to."""
+
+    def __call__(self, position: Position) -> Decision:
+        decision = super().__call__(position)
+        voted = tuple(p for p in decision.proposals if p.confidence > 0)
+        first = (position.now.admissible or ("wait",))[0]
+        return Decision(voted or (Proposal(first, 0.0),), ())
+
+
+def searched(
+    doors: Doors, maze: Maze | None = None, goal: str = TASK.goal, **options: Any
+) -> tuple[TreeNode, ...]:
+    positions = Positions(maze or Maze(doors), TASK)
+    votes = Voted(doors, {})
+    nodes = search(positions, goal, votes, votes, TreeOptions(**options))
+    positions.close()
+    return nodes
+
+
+def drawn(
+    doors: Doors,
+    seed: int = 0,
+    extra: Mapping[str, tuple[Proposal, ...]] | None = None,
+    maze: Maze | None = None,
+    **options: Any,
+) -> tuple[TreeNode, ...]:
+    positions = Positions(maze or Maze(doors), TASK)
+    nodes = draw(positions, Told(doors, extra or {}), TreeOptions(**options), seed)
+    positions.close()
+    return nodes
+
+
+def way(nodes: tuple[TreeNode, ...]) -> list[str]:
+    return [node.action for node in path_to(nodes, best_leaf(nodes))[1:]]
+
+
+class TestBestFirst:
+    def test_takes_an_action_that_nothing_votes_for(self) -> None:
+        nodes = searched(HIDDEN)
+        assert way(nodes) == ["on", "hatch", "treasure"]
+        assert best_leaf(nodes).score == 1.0
+
+    def test_begins_with_what_the_memory_would_do(self) -> None:
+        first = searched(HIDDEN)[:4]
+        assert [node.action for node in first] == ["", "on", "on", "on"]
+        assert [node.parent for node in first] == [-1, 0, 1, 2]
+
+    def test_is_over_with_the_full_score(self) -> None:
+        nodes = searched(HIDDEN)
+        assert nodes[-1].score == 1.0
+
+    def test_tries_the_likely_deviation_before_the_unlikely_one(self) -> None:
+        nodes = searched(UNLIKELY)
+        tried = [node.action for node in nodes if node.parent == 0]
+        assert tried == ["red", "blue", "green", "grey"]
+        assert way(nodes) == ["grey", "on", "open"]
+
+    def test_tries_what_the_goal_names_before_what_is_as_likely(self) -> None:
+        doors: Doors = {
+            "start": {
+                "on": ("end", 0.1, 1.0),
+                **{f"door {n}": (f"end {n}", 0.0, 0.0) for n in range(6)},
+                "treasure door": ("vault", 1.0, 0.0),
+            }
+        }
+        tried = [node.action for node in searched(doors, goal="find the treasure")][1:]
+        assert tried == ["on", "treasure door"]
+
+    def test_searches_a_state_once_that_is_reached_in_two_ways(self) -> None:
+        nodes = searched(HIDDEN)
+        merged = [node for node in nodes if node.fate == "merged"]
+        assert all(not any(n.parent == node.number for n in nodes) for node in merged)
+        doors: Doors = {**HIDDEN, "hall": {"on": ("loft", 0.0, 1.0)}}
+        nodes = searched(doors)
+        assert [node.fate for node in nodes if node.action == "up"] == ["merged"]
+        assert all(node.fate != "merged" for node in leaves(nodes))
+
+    def test_ends_where_nothing_new_is_left(self) -> None:
+        nodes = searched(CIRCLE)
+        # The way there and back is taken twice: the second time, more has been seen.
+        assert len(nodes) == 5
+        assert nodes[-1].fate == "merged"
+
+    @pytest.mark.parametrize("budget", [1, 2, 7])
+    def test_takes_no_more_steps_than_its_budget(self, budget: int) -> None:
+        maze = Maze(UNLIKELY)
+        nodes = searched(UNLIKELY, maze, budget=budget)
+        assert maze.steps[0] <= budget
+        assert len(nodes) == maze.steps[0] + 1
+        assert leaves(nodes)
+
+    def test_goes_no_deeper_than_asked(self) -> None:
+        nodes = searched(HIDDEN, depth=2)
+        assert max(node.depth for node in nodes) == 2
+        assert best_leaf(nodes).score < 1
+
+    def test_is_the_same_without_forks_by_replay(self) -> None:
+        replayed = searched(HIDDEN, Maze(HIDDEN, MazeOptions(forks=False)))
+        assert replayed == searched(HIDDEN)
+
+    def test_leaves_no_copy_open(self) -> None:
+        maze = Maze(UNLIKELY)
+        nodes = searched(UNLIKELY, maze)
+        assert maze.closed[0] == len(nodes)
+
+    def test_works_where_the_possible_actions_are_unknown(self) -> None:
+        class Silent(Maze):
+            def _answer(self, reward: float, *, valid: bool = True) -> Any:
+                from dataclasses import replace
+
+                now = super()._answer(reward, valid=valid)
+                return replace(now, admissible=None)
+
+        nodes = searched(UNLIKELY, Silent(UNLIKELY))
+        assert way(nodes) == ["grey", "on", "open"]
+
+
+class TestRollouts:
+    def test_find_what_is_unlikely(self) -> None:
+        assert way(drawn(UNLIKELY)) == ["grey", "on", "open"]
+
+    def test_never_take_what_is_not_proposed(self) -> None:
+        positions = Positions(Maze(HIDDEN), TASK)
+        nodes = draw(positions, Voted(HIDDEN, {}), TreeOptions(), 0)
+        positions.close()
+        assert "hatch" not in {node.action for node in nodes}
+
+    def test_are_drawn_by_the_seed(self) -> None:
+        orders = {
+            seed: [node.action for node in drawn(UNLIKELY, seed) if node.parent == 0]
+            for seed in range(8)
+        }
+        assert orders[0] == [node.action for node in drawn(UNLIKELY, 0) if node.parent == 0]
+        assert len({tuple(order) for order in orders.values()}) > 1
+
+    def test_share_the_nodes_of_what_they_have_in_common(self) -> None:
+        nodes = drawn(UNLIKELY)
+        taken = [(node.parent, node.action) for node in nodes]
+        assert len(taken) == len(set(taken))
+
+    def test_pass_over_what_the_environment_refuses(self) -> None:
+        extra = {"start": (Proposal("wall", 0.9),)}
+        nodes = drawn(UNLIKELY, extra=extra)
+        assert [node.fate for node in nodes if node.action == "wall"] == ["invalid"]
+        assert best_leaf(nodes).score == 1.0
+
+    def test_end_where_only_refused_actions_are_left(self) -> None:
+        doors: Doors = {"start": {"on": ("cellar", 0.0, 1.0)}}
+        nodes = drawn(doors, extra={"cellar": (Proposal("wall", 0.9),)})
+        assert [node.fate for node in nodes] == ["grown", "dead end", "invalid"]
+
+    def test_end_where_nothing_new_comes(self) -> None:
+        assert len(drawn(CIRCLE, depth=6)) == 7
+
+    @pytest.mark.parametrize("budget", [1, 2, 5])
+    def test_take_no_more_steps_than_their_budget(self, budget: int) -> None:
+        maze = Maze(UNLIKELY)
+        nodes = drawn(UNLIKELY, maze=maze, budget=budget)
+        assert maze.steps[0] == len(nodes) - 1 <= budget
+        assert leaves(nodes)
+
+    def test_leave_no_copy_open(self) -> None:
+        maze = Maze(UNLIKELY)
+        nodes = drawn(UNLIKELY, maze=maze)
+        assert maze.closed[0] == len(nodes)
