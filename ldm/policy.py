@@ -93,7 +93,7 @@ class Decision:
     @property
     def used(self) -> tuple[tuple[str, float], ...]:
         """The (tuple id, similarity) of the recalls, for the record."""
-        return tuple((recall.tuple.id, recall.similarity) for recall in self.recalls)
+        return tuple((recall.id, recall.similarity) for recall in self.recalls)
 
 
 class Policy:

@@ -243,6 +243,7 @@ class Recall:
     similarity: mean cosine of goal and observation, rounded; higher is nearer.
     fallback: "" where the cell (goal type, observation type) held it, else the wider scope that
         was searched because the cell was empty: "goal type" or "batch".
+    id: of the tuple in its memory, which stays the same where `tuple` is put into other words.
     """
 
     tuple: StateActionTuple
@@ -251,6 +252,11 @@ class Recall:
     goal_type: str
     observation_type: str
     fallback: Literal["", "goal type", "batch"] = ""
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            object.__setattr__(self, "id", self.tuple.id)
 
 
 @dataclass(frozen=True, slots=True)

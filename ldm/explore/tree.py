@@ -144,7 +144,7 @@ class _TreeBuilder:
         node = self._nodes[parent] = replace(
             self._nodes[parent],
             batches=tuple(sorted(counts.items())),
-            recalls=tuple(recall.tuple.id for recall in decision.recalls[:RECORDED_RECALLS]),
+            recalls=tuple(recall.id for recall in decision.recalls[:RECORDED_RECALLS]),
         )
         confidences: dict[str, float] = {}
         for proposal in decision.proposals:
