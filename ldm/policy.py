@@ -80,11 +80,13 @@ class Decision:
     """Proposals, best first, and the recalls they rest on (in the present task's words).
 
     notes: what the next decision of the process starts from.
+    followed: places in `recalls` of those that the best proposal follows (`Answer.followed`).
     """
 
     proposals: tuple[Proposal, ...]
     recalls: tuple[Recall, ...]
     notes: Notes = Notes()  # noqa: RUF009 - frozen
+    followed: tuple[int, ...] | None = None
 
     @property
     def action(self) -> str:
@@ -204,7 +206,7 @@ class Policy:
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
-    return Decision(answer.proposals, recalls, answer.notes)
+    return Decision(answer.proposals, recalls, answer.notes, answer.followed)
 
 
 class _Translated:

@@ -90,6 +90,8 @@ class Step:
     """An action and the observation that followed. A think step has action "" and no observation.
 
     recalls: ids and similarities of the tuples that the action rests on.
+    followed: places in `recalls` of those that the action follows: it is what their own actions
+        come to here (`Answer.followed`). None where that was not recorded.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -100,6 +102,7 @@ class Step:
     thought: str = ""
     valid: bool = True
     recalls: tuple[tuple[str, float], ...] = ()
+    followed: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

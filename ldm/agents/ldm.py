@@ -80,7 +80,7 @@ class LdmAgent:
                 decision = policy.decide(_observed(episode, notes), batches)
                 notes = decision.notes
                 confidences.append(decision.proposals[0].confidence)
-                episode.act(decision.action, recalls=decision.used)
+                episode.act(decision.action, recalls=decision.used, followed=decision.followed)
         return confidences
 
 
