@@ -258,6 +258,11 @@ def listed_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def distinct(ids: list[str] | None) -> tuple[str, ...] | None:
+    """Return the ids that an option was given with, sorted, each once; None where it was not."""
+    return tuple(sorted(set(ids))) if ids else None
+
+
 def listed_ids(text: str) -> tuple[str, ...]:
     """Return task ids from a comma list, or from a file with one a line (# starts a comment)."""
     path = Path(text)
