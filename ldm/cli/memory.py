@@ -35,7 +35,8 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
         output.print_json([plain(g) for g in listed])
         return
     rows = [
-        (g.env, str(g.number), g.origin, str(g.tuples), g.embedder, _settings(g)) for g in listed
+        (g.env, str(g.number), g.origin, str(g.recallable), g.embedder, _settings(g))
+        for g in listed
     ]
     columns = ("environment", "generation", "origin", "tuples", "embedder", "settings")
     output.print_table(f"Memory at {memory}", columns, rows)
@@ -60,8 +61,9 @@ def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = Fals
     rows = []
     for g in history:
         goals = str(len(g.tasks)) if g.origin == "refined" else ""
-        rows.append((str(g.number), g.origin, goals, f"+{g.tuples - before}", str(g.tuples)))
-        before = g.tuples
+        added = f"{g.recallable - before:+}"
+        rows.append((str(g.number), g.origin, goals, added, str(g.recallable)))
+        before = g.recallable
     columns = ("generation", "origin", "goals explored", "added", "tuples")
     output.print_table(f"Memory at {memory}", columns, rows)
     for g in history:
@@ -90,21 +92,25 @@ def diff(
 
     name = env or only_environment(memory)
     low, high = sorted((first, second))
-    inspect(memory, name, low)  # that it exists
-    contents = inspect(memory, name, high)
-    added = [row for row in contents.rows if row.tuple.generation > low]
+    before, after = (
+        {row.tuple.id: row for row in inspect(memory, name, number).recallable()}
+        for number in (low, high)
+    )
+    added = [row for i, row in after.items() if i not in before]
+    gone = [row for i, row in before.items() if i not in after]
     if as_json:
-        output.print_json([plain(row) for row in added])
+        output.print_json([plain(row) for row in (*added, *gone)])
         return
-    counts = Counter((row.batch, row.tuple.origin) for row in added)
-    sign = "+" if first <= second else "-"
-    rows = [(b, origin, f"{sign}{n}") for (b, origin), n in sorted(counts.items())]
-    output.print_table(f"{first} to {second}", ("batch", "origin", "tuples"), rows)
-    for row in added[:limit]:
+    signs = ("+", "-") if first <= second else ("-", "+")
+    differing = [(signs[0], row) for row in added] + [(signs[1], row) for row in gone]
+    counts = Counter((row.batch, row.tuple.origin, sign) for sign, row in differing)
+    table = [(b, origin, f"{sign}{n}") for (b, origin, sign), n in sorted(counts.items())]
+    output.print_table(f"{first} to {second}", ("batch", "origin", "tuples"), table)
+    for sign, row in differing[:limit]:
         one = row.tuple
         output.say(f"{sign} {one.goal} | {one.observation} -> {one.action}", error=False)
-    if len(added) > limit:
-        output.say(f"… and {len(added) - limit} more (--limit).", error=False)
+    if len(differing) > limit:
+        output.say(f"… and {len(differing) - limit} more (--limit).", error=False)
 
 
 @memory_app.command("rollback")

@@ -2,7 +2,8 @@
 
 `build` forms a memory from trajectories or adds to it. `Memory.open` reads it, and
 `Memory.retrieve` recalls the tuples that fit a state. `extend` adds the tuples of a refinement as
-the next generation, `rollback` goes back to an earlier one. `environments`, `generations` and
+the next generation, `hide` makes one that no longer recalls some tuples, and `rollback` goes back
+to an earlier one. `environments`, `generations` and
 `inspect` say what a memory holds.
 
 A memory lies in a directory or on a Chroma server (its http(s) address), and holds one part per
@@ -23,7 +24,7 @@ import numpy as np
 from ldm.embed import Embedder, load_embedder
 from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
 from ldm.memory.formation import FormationOptions, form_batch, plan_batches, tuples_of
-from ldm.memory.generations import extend, generations, rollback
+from ldm.memory.generations import extend, generations, hide, rollback
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
@@ -45,7 +46,7 @@ class Memory:
 
     record: the generation: how it was made, from which embedder, its digest.
     batches: the indices of its batch memories, sorted by id.
-    rows: its tuples, each with its cell.
+    rows: its tuples, each with its cell; those that the generation hides are never recalled.
     """
 
     def __init__(self, contents: Contents, embedder: Embedder) -> None:
@@ -60,6 +61,8 @@ class Memory:
         self._embedder = embedder
         self._hidden: NDArray[np.bool_] | None = None
         self.record.check_embedder(embedder.name)
+        if hidden := frozenset(self.record.hidden):
+            self._hidden = np.array([row.tuple.id in hidden for row in self.rows])
 
     @classmethod
     def open(
@@ -284,6 +287,7 @@ __all__ = [
     "extend",
     "form_batch",
     "generations",
+    "hide",
     "inspect",
     "plan_batches",
     "rollback",
