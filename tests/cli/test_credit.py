@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ldm import records
-from ldm.memory import inspect
+from ldm.memory import generations, inspect
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
@@ -124,3 +126,125 @@ class TestLeavingOut:
         assert outcome.code == 1
         assert message in outcome.err
         assert not list(place.glob("runs/*"))
+
+
+class TestCredit:
+    def test_counts_are_those_of_the_record(self, run: Run) -> None:
+        directory = evaluated(run, *TRAINING)
+        found = json.loads(run("memory", "credit", directory, "--json", "--limit", "1000").out)
+        trajectories = records.read(Path(directory) / "trajectories.jsonl", Trajectory)
+        steps = [step for t in trajectories for step in t.steps]
+        used, followed = Counter[str](), Counter[str]()
+        for step in steps:
+            used.update({i for i, _ in step.recalls})
+            followed.update({step.recalls[place][0] for place in step.followed or ()})
+        assert found["attempts"] == len(trajectories) == 6
+        assert {c["tuple_id"]: c["recalled"] for c in found["tuples"]} == dict(used)
+        assert {c["tuple_id"]: c["followed"] for c in found["tuples"] if c["followed"]} == followed
+        assert [c["harm"] for c in found["tuples"]] == sorted(
+            (c["harm"] for c in found["tuples"]), reverse=True
+        )
+        assert all(c["outcome"]["score"] == 1.0 for c in found["tuples"])
+
+    def test_runs_are_taken_together_and_the_table_is_cut(self, run: Run) -> None:
+        runs = [evaluated(run, *TRAINING, "--seed", seed) for seed in ("0", "1")]
+        outcome = run("memory", "credit", *runs, "--limit", "2")
+        assert outcome.code == 0, outcome.err
+        assert "12 attempts" in outcome.out
+        assert "more (--limit)" in outcome.out
+        assert (
+            len(json.loads(run("memory", "credit", *runs, "--json", "--limit", "2").out)["tuples"])
+            == 2
+        )
+
+    def test_runs_with_different_memories_are_refused(self, run: Run) -> None:
+        first = evaluated(run, *TRAINING)
+        run("build-memory", "data", "--memory", "other", "--batch-size", "1")
+        second = evaluated(run, *TRAINING, "--memory", "other")
+        outcome = run("memory", "credit", first, second)
+        assert outcome.code == 1
+        assert "had different memories" in outcome.err
+
+    def test_runs_that_tell_nothing_are_refused(self, run: Run, place: Path) -> None:
+        finished = evaluated(run, *TRAINING)
+        none = evaluated(run, *TRAINING, "--set", "control=none")
+        random = evaluated(run, *TRAINING, "--agent", "random")
+        for directory, message in [
+            (random, "used no memory"),
+            (none, "Nothing was recalled"),
+            ("nowhere", "is not a run"),
+        ]:
+            outcome = run("memory", "credit", directory)
+            assert outcome.code == 1
+            assert message in outcome.err
+        assert "named twice" in run("memory", "credit", finished, finished).err
+        (place / finished / "episodes.jsonl").unlink()
+        assert "is not finished" in run("memory", "credit", finished).err
+
+    def test_a_run_of_an_older_version_is_refused(self, run: Run, place: Path) -> None:
+        directory = evaluated(run, *TRAINING)
+        path = place / directory / "trajectories.jsonl"
+        path.write_text(re.sub(r',"followed":\[[0-9,]*\]', "", path.read_text()))
+        outcome = run("memory", "credit", directory)
+        assert outcome.code == 1
+        assert "does not tell which" in outcome.err
+        assert "evaluate again" in outcome.err
+
+    def test_a_memory_that_was_built_anew_is_refused(self, run: Run) -> None:
+        directory = evaluated(run, *TRAINING)
+        run("build-memory", "data", "--rebuild", "--batch-size", "1")
+        outcome = run("memory", "credit", directory)
+        assert outcome.code == 1
+        assert "holds other tuples" in outcome.err
+
+
+class TestPruning:
+    """The toy agent solves its tasks, so bounds are wide here; `tests/eval` tells the rules."""
+
+    @pytest.fixture
+    def directory(self, run: Run) -> str:
+        """A run in which some attempts fail, as the budget is short."""
+        return evaluated(run, *TRAINING, "--set", "budget=6")
+
+    BOUNDS = ("--min-followed", "1", "--max-score", "0.9")
+
+    def test_drops_tuples_as_a_generation_that_can_be_rolled_back(
+        self, directory: str, run: Run
+    ) -> None:
+        dry = json.loads(run("memory", "prune", directory, *self.BOUNDS, "--dry-run", "--json").out)
+        ids = sorted(one["tuple_id"] for one in dry["dropped"])
+        assert ids
+        assert dry["generation"] is None
+        assert len(generations(".ldm/memory", "toy")) == 1
+        outcome = run("memory", "prune", directory, *self.BOUNDS)
+        assert f"{len(ids)} tuples dropped: generation 1 recalls" in outcome.out
+        pruned = generations(".ldm/memory", "toy")[-1]
+        assert list(pruned.hidden) == ids
+        assert pruned.settings["runs"] == Path(directory).name
+        assert not set(ids) & recalled(evaluated(run, *TRAINING))
+        assert "pruned" in run("memory", "log").out
+        gone = json.loads(run("memory", "diff", "0", "1", "--json").out)
+        assert len(gone) == len(ids)
+        assert f"-{len(ids)}" in run("memory", "log").out
+        assert run("memory", "rollback", "0").code == 0
+        assert set(ids) & recalled(evaluated(run, *TRAINING))
+
+    def test_again_changes_nothing(self, directory: str, run: Run) -> None:
+        first = run("memory", "prune", directory, *self.BOUNDS)
+        assert run("memory", "prune", directory, *self.BOUNDS).out == first.out
+        assert len(generations(".ldm/memory", "toy")) == 2
+        outcome = run("memory", "prune", directory, "--min-followed", "1", "--max-score", "0.8")
+        assert outcome.code == 1
+        assert "the newest is 1 now" in outcome.err
+
+    def test_where_nothing_is_poor_nothing_is_added(self, directory: str, run: Run) -> None:
+        outcome = run("memory", "prune", directory, "--min-followed", "100")
+        assert outcome.out == "No tuple is to be dropped; nothing was changed.\n"
+        assert len(generations(".ldm/memory", "toy")) == 1
+
+    def test_outcomes_of_test_tasks_are_not_learnt_from(self, run: Run) -> None:
+        outcome = run("memory", "prune", evaluated(run, *TOY), *self.BOUNDS)
+        assert outcome.code == 1
+        assert "no training split" in outcome.err
+        assert "--split train" in outcome.err
+        assert len(generations(".ldm/memory", "toy")) == 1
