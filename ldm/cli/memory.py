@@ -121,6 +121,10 @@ def diff(
 def credit(
     names: RunNames,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Tuples to show at most.")] = 20,
+    utilities: Annotated[
+        bool,
+        typer.Option("--utilities", help="Learn utilities for --recall utility: a new generation."),
+    ] = False,
     runs: RunsAt = DEFAULT_RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -134,10 +138,14 @@ def credit(
     Examples:
       ldm memory credit runs/RUN
       ldm memory credit runs/RUN runs/OTHER --limit 5 --json
+      ldm memory credit runs/RUN --utilities
     """
-    from ldm.experiments.crediting import COLUMNS, credit_tuples
+    from ldm.experiments.crediting import COLUMNS, credit_tuples, learn_utilities
 
     credited = credit_tuples(names, folder=runs)
+    if utilities:
+        learnt = learn_utilities(names, folder=runs)
+        output.say(f"Generation {learnt.number} knows {len(learnt.utilities)} utilities.")
     shown = credited.tuples[:limit]
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
     if as_json:

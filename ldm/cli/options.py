@@ -119,6 +119,10 @@ class Decisions:
             help="Rank tuples by their history, too, if it has words.",
         ),
     ] = None
+    recall: Annotated[
+        Literal["similarity", "utility"] | None,
+        typer.Option(help="Rank tuples by their utility, too, if learnt. Default: similarity."),
+    ] = None
     candidates: Annotated[
         Literal["none", "vote"] | None,
         typer.Option(help="Show the model what the recalls vote for. Default: none."),

@@ -17,6 +17,8 @@ from ldm.types import EpisodeResult, Trajectory
 
 #: Figures are rounded, so that the last bits of a sum decide no order.
 DECIMALS = 9
+#: Attempts without gain that every utility starts with, so that one lucky attempt says little.
+PRIOR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,29 @@ def tuple_credits(attempts: Sequence[Trajectory]) -> list[Credit]:
         for tuple_id in recalled
     ]
     return sorted(found, key=lambda c: (-c.harm, -c.followed_in, -c.recalled, c.tuple_id))
+
+
+def utilities(attempts: Sequence[Trajectory]) -> dict[str, float]:
+    """Return what following each tuple gained: its Q of MemRL (arXiv 2601.03192), in [-1, 1].
+
+    A tuple starts with 0. Each attempt that follows it moves it towards the attempt's reward, its
+    score less the mean of all attempts at such tasks, at the rate 1 / (PRIOR + n) for the n-th:
+    unlike a fixed rate this does not depend on the order of the attempts.
+
+    Raises ValueError as `tuple_credits`.
+    """
+    kinds: dict[str, list[float]] = defaultdict(list)
+    for attempt in attempts:
+        kinds[attempt.task.kind].append(attempt.score)
+    means = {kind: fsum(scores) / len(scores) for kind, scores in kinds.items()}
+    gains: dict[str, list[float]] = defaultdict(list)
+    for attempt in attempts:
+        for tuple_id in _uses(attempt)[1]:
+            gains[tuple_id].append(attempt.score - means[attempt.task.kind])
+    return {
+        tuple_id: round(fsum(gains[tuple_id]) / (PRIOR + len(gains[tuple_id])), 6) + 0.0
+        for tuple_id in sorted(gains)
+    }
 
 
 def _uses(attempt: Trajectory) -> tuple[Counter[str], Counter[str]]:

@@ -7,7 +7,13 @@ command line is a thin layer above.
 from __future__ import annotations
 
 from ldm.experiments.building import BuildOptions, build_memory, read_trajectories
-from ldm.experiments.crediting import Credited, Pruned, credit_tuples, prune_memory
+from ldm.experiments.crediting import (
+    Credited,
+    Pruned,
+    credit_tuples,
+    learn_utilities,
+    prune_memory,
+)
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
 from ldm.experiments.planning import OptimisedPlan, optimize_plan
@@ -38,6 +44,7 @@ __all__ = [
     "credit_tuples",
     "evaluate",
     "evaluate_all",
+    "learn_utilities",
     "optimize_plan",
     "prune_memory",
     "read_trajectories",

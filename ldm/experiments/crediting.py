@@ -149,6 +149,27 @@ def prune_memory(
     return Pruned(credited, dropped, generation)
 
 
+def learn_utilities(runs: Sequence[str | Path], *, folder: Path = Path("runs")) -> Generation:
+    """Learn what each tuple is worth, for `--recall utility`, as the memory's next generation.
+
+    runs, folder: as for `prune_memory`. Utilities known before are forgotten.
+    Raises what `prune_memory` raises.
+    """
+    from ldm.eval.credit import utilities
+    from ldm.memory import value
+
+    recorded = [recorded_spec(str(run), EvaluationSpec, folder) for run in runs]
+    for run, spec in recorded:
+        _check_training(run, spec)
+    credited = credit_tuples(runs, folder=folder)
+    attempts = [attempt for run, _ in recorded for attempt in _attempts(run)]
+    settings = {"runs": ",".join(sorted(directory.name for directory in credited.runs))}
+    learnt = utilities(attempts)
+    if not learnt:
+        raise LdmError("No tuple was followed in these runs.", "Evaluate more tasks.")
+    return value(credited.memory, credited.generation, learnt, settings=settings)
+
+
 def _check_runs(recorded: Sequence[tuple[Run, EvaluationSpec]]) -> None:
     """Raise LdmError unless the runs are different ones with the same memory."""
     if not recorded:

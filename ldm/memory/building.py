@@ -168,7 +168,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
             staged,
             reasoner_for(staged),
             on_progress,
-            newest.hidden if newest else (),
+            newest,
         )
         result = builder.build(new)
         if folder is not None:
@@ -187,7 +187,7 @@ class _GenerationBuilder:
     embedder: StagedEmbedder
     reasoner: Reasoner
     on_progress: OnProgress
-    hidden: tuple[str, ...]
+    base: Generation | None
     seconds: dict[str, float] = field(default_factory=dict)
 
     def build(self, new: Sequence[Trajectory]) -> BuildResult:
@@ -249,14 +249,15 @@ class _GenerationBuilder:
             embedder=self.embedder.name,
             dimension=self.embedder.dimension,
             tuples=len(rows),
-            digest=digest(rows, self.hidden),
+            digest=digest(rows, self.base),
             settings={
                 "batch_size": str(self.options.batch_size),
                 "batching": self.options.batching,
                 "seed": str(self.options.seed),
                 "reasoner": self.reasoner.name,
             },
-            hidden=self.hidden,
+            hidden=self.base.hidden if self.base else (),
+            utilities=self.base.utilities if self.base else {},
         )
 
     @contextmanager

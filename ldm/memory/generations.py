@@ -69,7 +69,7 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
             number=number,
             origin="refined",
             tuples=len(before) + len(new),
-            digest=digest([*before, *new.values()], base.hidden),
+            digest=digest([*before, *new.values()], base),
             settings=dict(settings),
             tasks=tuple(sorted(tasks)),
         )
@@ -97,29 +97,55 @@ def hide(
     Raises MemoryStoreError where the memory has changed since `base`, lacks one of the tuples, or
     would be left without any.
     """
+    hidden = tuple(sorted({*base.hidden, *tuples}))
+    changed = replace(base, origin="pruned", settings=dict(settings), tasks=(), hidden=hidden)
+    return _over_the_same_tuples(location, base, changed)
+
+
+def value(
+    location: str, base: Generation, utilities: Mapping[str, float], *, settings: Mapping[str, str]
+) -> Generation:
+    """Add a generation that knows what its tuples are worth; `base` must be the newest one.
+
+    Later generations inherit the utilities, and `rollback` forgets them. A call repeated after an
+    interruption changes nothing.
+
+    location, settings: as for `hide`.
+    utilities: see `Generation.utilities`; they replace those of `base`.
+
+    Returns the new generation.
+    Raises MemoryStoreError where the memory has changed since `base`, or lacks one of the tuples.
+    """
+    changed = replace(
+        base,
+        origin="credited",
+        settings=dict(settings),
+        tasks=(),
+        utilities=dict(sorted(utilities.items())),
+    )
+    return _over_the_same_tuples(location, base, changed)
+
+
+def _over_the_same_tuples(location: str, base: Generation, changed: Generation) -> Generation:
+    """Add the generation after `base` with the same tuples, otherwise as `changed` is."""
     with writing(location) as store:
         rows = store.load(base.env, base.number).rows
-        hidden = tuple(sorted({*base.hidden, *tuples}))
         known = {row.tuple.id for row in rows}
-        if not known.issuperset(hidden) or len(hidden) == len(known):
+        if not known.issuperset({*changed.hidden, *changed.utilities}):
             raise MemoryStoreError(
-                f"The memory of {base.env} at {location} lacks a tuple that is to be hidden, or "
-                "would be left without any.",
-                "Name tuples of it, and leave some.",
+                f"The memory of {base.env} at {location} lacks a tuple that is named.",
+                "Name tuples that it holds.",
             )
-        generation = replace(
-            base,
-            number=base.number + 1,
-            origin="pruned",
-            digest=digest(rows, hidden),
-            settings=dict(settings),
-            tasks=(),
-            hidden=hidden,
-        )
+        if not changed.recallable:
+            raise MemoryStoreError(
+                f"The memory of {base.env} at {location} would be left without any tuple.",
+                "Leave some.",
+            )
+        generation = replace(changed, number=base.number + 1, digest=digest(rows, changed))
         present = store.generations(base.env)
         if generation in present:
             return generation
-        _check_newest(location, base, present, "pruned", "prune again")
+        _check_newest(location, base, present, changed.origin, "evaluate again")
         store.drop_after(base.env, base.number)  # what an interrupted call left behind
         store.commit(generation)
         return generation

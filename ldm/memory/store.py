@@ -189,7 +189,7 @@ class Store:
             )
         batches = tuple(b for b in self.batches(env) if b.generation <= number)
         rows, vectors = self.rows(env, number, chosen.dimension)
-        complete = len(rows) == chosen.tuples and digest(rows, chosen.hidden) == chosen.digest
+        complete = len(rows) == chosen.tuples and digest(rows, chosen) == chosen.digest
         if not complete or {row.batch for row in rows} != {batch.id for batch in batches}:
             return None
         return Contents(chosen, batches, rows, vectors)
@@ -401,14 +401,15 @@ def sort_key(row: IndexedTuple) -> tuple[str, int, int, str, int]:
     return (*row.cell, row.tuple.trajectory_id, row.tuple.step)
 
 
-def digest(rows: Iterable[IndexedTuple], hidden: Sequence[str] = ()) -> str:
+def digest(rows: Iterable[IndexedTuple], base: Generation | None = None) -> str:
     """Return the hash of the tuples' ids, histories, cells and outcomes, whatever their order.
 
     What is not recorded or as usual adds nothing: digests of older memories stay as they are.
-    hidden: ids of those that are not recalled.
+    base: the generation whose hidden tuples and utilities count as well; None for none.
     """
-    unseen = [sorted(hidden)] if hidden else []
-    return stable_hash(sorted(_digested(row) for row in rows), *unseen, length=32)
+    further = [sorted(base.hidden), base.utilities] if base else []
+    parts = [part for part in further if part]
+    return stable_hash(sorted(_digested(row) for row in rows), *parts, length=32)
 
 
 def _digested(row: IndexedTuple) -> list[Any]:

@@ -248,3 +248,40 @@ class TestPruning:
         assert "no training split" in outcome.err
         assert "--split train" in outcome.err
         assert len(generations(".ldm/memory", "toy")) == 1
+
+
+class TestUtilities:
+    RECALL = (*TRAINING, "--recall", "utility")
+
+    def test_are_learnt_from_training_runs_and_rank_recalls(self, run: Run) -> None:
+        directory = evaluated(run, *TRAINING, "--set", "budget=6")
+        outcome = run("memory", "credit", directory, "--utilities", "--json")
+        assert outcome.code == 0, outcome.err
+        learnt = generations(".ldm/memory", "toy")[-1]
+        assert (learnt.number, learnt.origin) == (1, "credited")
+        assert f"Generation 1 knows {len(learnt.utilities)} utilities" in outcome.err
+        followed = [c["tuple_id"] for c in json.loads(outcome.out)["tuples"] if c["followed"]]
+        assert set(followed) <= set(learnt.utilities)
+        plain = evaluated(run, *TRAINING, "--set", "k=2")
+        useful = evaluated(run, *self.RECALL, "--set", "k=2")
+        files = [(Path(d) / "trajectories.jsonl").read_text() for d in (plain, useful)]
+        assert files[0] != files[1]
+        plan = json.loads((Path(useful) / "run.json").read_text())["arguments"]["plan"]
+        assert ["recall", "utility"] in plan["agent_options"]
+
+    def test_without_any_it_is_an_error_with_a_remedy(self, run: Run, place: Path) -> None:
+        outcome = run("eval", *self.RECALL)
+        assert outcome.code == 1
+        assert "knows no utilities" in outcome.err
+        assert "--utilities" in outcome.err
+        assert not list(place.glob("runs/*"))
+        refining = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=10", "--workers", "1")
+        outcome = run("refine", *refining, "--recall", "utility")
+        assert outcome.code == 1
+        assert "knows no utilities" in outcome.err
+
+    def test_outcomes_of_test_tasks_are_not_learnt_from(self, run: Run) -> None:
+        outcome = run("memory", "credit", evaluated(run, *TOY), "--utilities")
+        assert outcome.code == 1
+        assert "no training split" in outcome.err
+        assert len(generations(".ldm/memory", "toy")) == 1

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import chromadb
+import numpy as np
 import pytest
 from chromadb.config import Settings
 from chromadb.errors import InternalError
@@ -30,6 +31,7 @@ from ldm.memory import (
     inspect,
     rollback,
     store,
+    value,
 )
 from ldm.memory.exchange import export, import_memory
 from ldm.memory.store import digest, reading, writing
@@ -445,7 +447,7 @@ class TestHiding:
         base = generations(place, "toy")[0]
         everything = [row.tuple.id for row in inspect(place, "toy").rows]
         for tuples in (["nonsense"], everything):
-            with pytest.raises(MemoryStoreError, match="lacks a tuple"):
+            with pytest.raises(MemoryStoreError, match=r"lacks a tuple|without any tuple"):
                 hide(place, base, tuples, settings={})
         assert len(generations(place, "toy")) == 1
 
@@ -481,3 +483,50 @@ class TestHiding:
             generations(place, "toy")
         assert "newer" in refused.value.remedy
         assert "colour" in refused.value.message
+
+
+class TestUtilities:
+    def test_useful_tuples_rank_higher_until_it_is_rolled_back(self, tmp_path: Path) -> None:
+        place = str(tmp_path / "memory")
+        build(place, expert_trajectories(), BagOfWords(), OfflineReasoner)
+        query = ("put the fig in the basket", "You hold the fig.")
+        before = Memory.open(place, "toy", embedder=BagOfWords())
+        plain = [recall.id for recall in before.retrieve(*query, 3)]
+        wider = before.retrieve(*query, 12)
+        last = [recall for recall in wider if recall.fallback == wider[0].fallback][-1]
+        assert last.id not in plain[:1]
+        generation = value(place, before.record, {last.id: 1.0}, settings={"why": "test"})
+        assert (generation.origin, generation.utilities) == ("credited", {last.id: 1.0})
+        assert generation.digest != before.record.digest
+        after = Memory.open(place, "toy", embedder=BagOfWords())
+        assert [recall.id for recall in after.retrieve(*query, 3)] == plain
+        useful = after.retrieve(*query, 3, utility=True)
+        assert useful[0].id == last.id
+        assert useful[0].similarity == last.similarity  # the vote goes by similarity as before
+        pruned = hide(place, generation, [plain[0]], settings={})
+        assert pruned.utilities == {last.id: 1.0}
+        assert value(place, pruned, {}, settings={}).utilities == {}
+        rollback(place, "toy", 0)
+        assert "utilities" not in records.dumps(generations(place, "toy")[0])
+
+    def test_without_any_difference_the_order_is_that_of_similarity(self, memory: Memory) -> None:
+        query = ("put the fig in the basket", "You hold the fig.")
+        assert memory.retrieve(*query, 4, utility=True) == memory.retrieve(*query, 16)[:4]
+
+    def test_both_weigh_the_same(self, toy: Path) -> None:
+        query = ("put the fig in the basket", "You hold the fig.")
+        memory = Memory.open(str(toy), "toy", embedder=BagOfWords())
+        found = [r for r in memory.retrieve(*query, 16) if not r.fallback]
+        known = {recall.id: place / 10 for place, recall in enumerate(found)}
+        memory.record = replace(memory.record, utilities=known)
+        recalls = memory.retrieve(*query, 4, utility=True)
+        candidates = memory.retrieve(*query, 16)
+        similar = np.array([r.similarity for r in candidates])
+        useful = np.array([known.get(r.id, 0.0) for r in candidates])
+        total = (similar - similar.mean()) / similar.std() + (useful - useful.mean()) / useful.std()
+        expected = [
+            c.id
+            for c, t in sorted(zip(candidates, total, strict=True), key=lambda p: -p[1])
+            if not c.fallback
+        ]
+        assert [r.id for r in recalls if not r.fallback] == expected[: len(recalls)]
