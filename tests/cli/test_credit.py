@@ -223,6 +223,9 @@ class TestPruning:
         assert pruned.settings["runs"] == Path(directory).name
         assert not set(ids) & recalled(evaluated(run, *TRAINING))
         assert "pruned" in run("memory", "log").out
+        compared = run("eval", *TRAINING, "--generation", "0,newest").out
+        assert "ldm generation 1 − ldm generation 0" in compared
+        assert "tuples that came after" not in compared
         gone = json.loads(run("memory", "diff", "0", "1", "--json").out)
         assert len(gone) == len(ids)
         assert f"-{len(ids)}" in run("memory", "log").out
