@@ -174,11 +174,17 @@ class Episode:
             self._steps = None
 
     def act(
-        self, action: str, *, thought: str = "", recalls: Sequence[tuple[str, float]] = ()
+        self,
+        action: str,
+        *,
+        thought: str = "",
+        recalls: Sequence[tuple[str, float]] = (),
+        followed: Sequence[int] | None = None,
     ) -> TimeStep:
         """Execute `action`. Raises EpisodeOver when that ends the task or uses up the budget.
 
         An empty action is bad model output like any other: an invalid action that is counted.
+        recalls, followed: what the action rests on, for the record (`Step`).
         """
         steps = self._running()
         action = action if action.strip() else NO_ACTION
@@ -191,6 +197,7 @@ class Episode:
                 thought=thought,
                 valid=outcome.valid,
                 recalls=tuple(recalls),
+                followed=None if followed is None else tuple(followed),
             )
         )
         self._score += outcome.reward

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ldm.errors import LdmError
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
 from ldm.reasoner.prompted import PROMPT_RECALLS, Candidates, PromptedOptions
@@ -33,7 +34,8 @@ class PolicyOptions:
     recalls nothing; both measure the value of memory. index: what classifies a state, the nearest
     centroid ("embedding") or the reasoner ("llm"). rank_history: rank recalls by the similarity of
     their histories, too. candidates: "vote" recalls as many tuples as a vote needs and shows a
-    model what they vote for, with k of them; without a model k has no effect then.
+    model what they vote for, with k of them; without a model k has no effect then. recall: what
+    ranks tuples, their similarity alone or also the utility that the memory has learnt of them.
     """
 
     k: int = 0
@@ -43,10 +45,20 @@ class PolicyOptions:
     index: Literal["embedding", "llm"] = "embedding"
     rank_history: bool = False
     candidates: Candidates = "none"
+    recall: Literal["similarity", "utility"] = "similarity"
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
+
+    def check(self, memory: Memory) -> None:
+        """Raise LdmError where the memory lacks what these options need."""
+        if self.recall == "utility" and not memory.record.utilities:
+            raise LdmError(
+                f"Generation {memory.generation} of the memory of {memory.env} knows no utilities, "
+                "so tuples cannot be recalled by them.",
+                "Learn them from runs on training tasks: ldm memory credit RUN --utilities.",
+            )
 
     def prompted(self, concurrency: int = 1) -> PromptedOptions:
         """Return how a model is prompted for such decisions."""
@@ -80,11 +92,13 @@ class Decision:
     """Proposals, best first, and the recalls they rest on (in the present task's words).
 
     notes: what the next decision of the process starts from.
+    followed: places in `recalls` of those that the best proposal follows (`Answer.followed`).
     """
 
     proposals: tuple[Proposal, ...]
     recalls: tuple[Recall, ...]
     notes: Notes = Notes()  # noqa: RUF009 - frozen
+    followed: tuple[int, ...] | None = None
 
     @property
     def action(self) -> str:
@@ -93,7 +107,7 @@ class Decision:
     @property
     def used(self) -> tuple[tuple[str, float], ...]:
         """The (tuple id, similarity) of the recalls, for the record."""
-        return tuple((recall.tuple.id, recall.similarity) for recall in self.recalls)
+        return tuple((recall.id, recall.similarity) for recall in self.recalls)
 
 
 class Policy:
@@ -102,6 +116,7 @@ class Policy:
     def __init__(
         self, memory: Memory, reasoner: Reasoner, options: PolicyOptions, seed: int = 0
     ) -> None:
+        options.check(memory)
         self._memory = memory
         self._reasoner = reasoner
         self._options = options
@@ -184,6 +199,7 @@ class Policy:
                 batches=batches,
                 classifier=classifier,
                 history=history if options.rank_history else "",
+                utility=options.recall == "utility",
             )
         return tuple(self._localized(recall, now.localize) for recall in recalls)
 
@@ -204,7 +220,7 @@ class Policy:
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
-    return Decision(answer.proposals, recalls, answer.notes)
+    return Decision(answer.proposals, recalls, answer.notes, answer.followed)
 
 
 class _Translated:

@@ -90,6 +90,8 @@ class Step:
     """An action and the observation that followed. A think step has action "" and no observation.
 
     recalls: ids and similarities of the tuples that the action rests on.
+    followed: places in `recalls` of those that the action follows: it is what their own actions
+        come to here (`Answer.followed`). None where that was not recorded.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -100,6 +102,7 @@ class Step:
     thought: str = ""
     valid: bool = True
     recalls: tuple[tuple[str, float], ...] = ()
+    followed: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +246,7 @@ class Recall:
     similarity: mean cosine of goal and observation, rounded; higher is nearer.
     fallback: "" where the cell (goal type, observation type) held it, else the wider scope that
         was searched because the cell was empty: "goal type" or "batch".
+    id: of the tuple in its memory, which stays the same where `tuple` is put into other words.
     """
 
     tuple: StateActionTuple
@@ -251,6 +255,11 @@ class Recall:
     goal_type: str
     observation_type: str
     fallback: Literal["", "goal type", "batch"] = ""
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            object.__setattr__(self, "id", self.tuple.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,7 @@ class TestRecalls:
             assert other.tuple.history.summary == one.tuple.history.summary.upper()
             assert other.tuple.history.assessment == one.tuple.history.assessment.upper()
             assert other.similarity == one.similarity
+            assert other.id == one.id == one.tuple.id != other.tuple.id
             assert (other.tuple.trajectory_id, other.tuple.step) == (
                 one.tuple.trajectory_id,
                 one.tuple.step,

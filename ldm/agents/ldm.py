@@ -34,9 +34,10 @@ class LdmAgent:
     Options = LdmOptions
 
     def __init__(self, options: LdmOptions, resources: Resources) -> None:
-        """Raise LdmError where `resources` lack memory or reasoner."""
+        """Raise LdmError where `resources` lack memory, reasoner or what the options need."""
         if resources.memory is None or (resources.reasoner is None and resources.ask is None):
             raise LdmError("The agent ldm needs a memory.", "Make one with `ldm build-memory`.")
+        options.check(resources.memory)
         self.options = options
         self._memory = resources.memory
         self._resources = resources
@@ -80,7 +81,7 @@ class LdmAgent:
                 decision = policy.decide(_observed(episode, notes), batches)
                 notes = decision.notes
                 confidences.append(decision.proposals[0].confidence)
-                episode.act(decision.action, recalls=decision.used)
+                episode.act(decision.action, recalls=decision.used, followed=decision.followed)
         return confidences
 
 

@@ -26,6 +26,7 @@ from ldm.cli.options import (
     Resume,
     RunsAt,
     Seed,
+    distinct,
     expanded,
     listed_ids,
     listed_names,
@@ -78,6 +79,14 @@ class Subject:
         typer.Option(help="Memory generation, or several to compare: 0,newest. Default: newest."),
     ] = None
     embedder: BundledEmbedder = None
+    without_tuple: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Never recall this tuple of the memory; repeatable."),
+    ] = None
+    without_trajectory: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Never recall this trajectory's tuples; repeatable."),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,8 @@ class Request:
             "memory": None if subject.memory is None else full_location(subject.memory),
             "generation": self.generations()[0],
             "embedder": subject.embedder,
+            "without_tuples": distinct(subject.without_tuple),
+            "without_trajectories": distinct(subject.without_trajectory),
             "agent_options": agent_options or None,
             "env_options": env_options or None,
         }
@@ -207,6 +218,7 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
       ldm eval --env alfworld --agent ldm --k 7 --set env.dialect=put
       ldm eval --env alfworld --llm gpt-4o-mini --candidates vote --history summary
       ldm eval --env alfworld --generation 0,newest
+      ldm eval --env alfworld --without-tuple ID --without-tuple OTHER
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
       ldm eval --env textcraft --agent adapt --sweep d_max=1,2,3,4 --llm MODEL
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test

@@ -1,4 +1,4 @@
-"""`ldm memory`: look into a memory, search it, move it, go back to an earlier generation."""
+"""`ldm memory`: look into a memory, search it, credit and prune it, move it, go back."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from ldm.cli import output
-from ldm.cli.options import AsJson, EmbedderName, MemoryAt
+from ldm.cli.options import AsJson, EmbedderName, MemoryAt, RunsAt
 from ldm.experiments.lifecycle import plain
 from ldm.experiments.refinement import only_environment
+from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_MEMORY
 
-memory_app = typer.Typer(help="Look into a memory, search it, export and import it, go back.")
+memory_app = typer.Typer(help="Look into a memory, search and prune it, export and import it.")
 
 Env = Annotated[str, typer.Option("--env", help="The environment; the only one if left out.")]
+RunNames = Annotated[
+    list[str], typer.Argument(metavar="RUN...", help="Finished evaluations: directories or ids.")
+]
 Number = Annotated[int | None, typer.Option("--generation", help="Default: the newest.")]
 
 
@@ -35,7 +39,8 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
         output.print_json([plain(g) for g in listed])
         return
     rows = [
-        (g.env, str(g.number), g.origin, str(g.tuples), g.embedder, _settings(g)) for g in listed
+        (g.env, str(g.number), g.origin, str(g.recallable), g.embedder, _settings(g))
+        for g in listed
     ]
     columns = ("environment", "generation", "origin", "tuples", "embedder", "settings")
     output.print_table(f"Memory at {memory}", columns, rows)
@@ -60,8 +65,9 @@ def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = Fals
     rows = []
     for g in history:
         goals = str(len(g.tasks)) if g.origin == "refined" else ""
-        rows.append((str(g.number), g.origin, goals, f"+{g.tuples - before}", str(g.tuples)))
-        before = g.tuples
+        added = f"{g.recallable - before:+}"
+        rows.append((str(g.number), g.origin, goals, added, str(g.recallable)))
+        before = g.recallable
     columns = ("generation", "origin", "goals explored", "added", "tuples")
     output.print_table(f"Memory at {memory}", columns, rows)
     for g in history:
@@ -90,21 +96,113 @@ def diff(
 
     name = env or only_environment(memory)
     low, high = sorted((first, second))
-    inspect(memory, name, low)  # that it exists
-    contents = inspect(memory, name, high)
-    added = [row for row in contents.rows if row.tuple.generation > low]
+    before, after = (
+        {row.tuple.id: row for row in inspect(memory, name, number).recallable()}
+        for number in (low, high)
+    )
+    added = [row for i, row in after.items() if i not in before]
+    gone = [row for i, row in before.items() if i not in after]
     if as_json:
-        output.print_json([plain(row) for row in added])
+        output.print_json([plain(row) for row in (*added, *gone)])
         return
-    counts = Counter((row.batch, row.tuple.origin) for row in added)
-    sign = "+" if first <= second else "-"
-    rows = [(b, origin, f"{sign}{n}") for (b, origin), n in sorted(counts.items())]
-    output.print_table(f"{first} to {second}", ("batch", "origin", "tuples"), rows)
-    for row in added[:limit]:
+    signs = ("+", "-") if first <= second else ("-", "+")
+    differing = [(signs[0], row) for row in added] + [(signs[1], row) for row in gone]
+    counts = Counter((row.batch, row.tuple.origin, sign) for sign, row in differing)
+    table = [(b, origin, f"{sign}{n}") for (b, origin, sign), n in sorted(counts.items())]
+    output.print_table(f"{first} to {second}", ("batch", "origin", "tuples"), table)
+    for sign, row in differing[:limit]:
         one = row.tuple
         output.say(f"{sign} {one.goal} | {one.observation} -> {one.action}", error=False)
-    if len(added) > limit:
-        output.say(f"… and {len(added) - limit} more (--limit).", error=False)
+    if len(differing) > limit:
+        output.say(f"… and {len(differing) - limit} more (--limit).", error=False)
+
+
+@memory_app.command("credit")
+def credit(
+    names: RunNames,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Tuples to show at most.")] = 20,
+    utilities: Annotated[
+        bool,
+        typer.Option("--utilities", help="Learn utilities for --recall utility: a new generation."),
+    ] = False,
+    runs: RunsAt = DEFAULT_RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Show what came of each tuple in finished runs: how often it was recalled, and followed.
+
+    Columns: steps and attempts (in) that recalled and that followed it, the mean score of those
+    that followed it, and of the same kinds of task without it, what they lost altogether (harm,
+    the most first), and what the tuple's own trajectory earned.
+
+    \b
+    Examples:
+      ldm memory credit runs/RUN
+      ldm memory credit runs/RUN runs/OTHER --limit 5 --json
+      ldm memory credit runs/RUN --utilities
+    """
+    from ldm.experiments.crediting import COLUMNS, credit_tuples, learn_utilities
+
+    credited = credit_tuples(names, folder=runs)
+    if utilities:
+        learnt = learn_utilities(names, folder=runs)
+        output.say(f"Generation {learnt.number} knows {len(learnt.utilities)} utilities.")
+    shown = credited.tuples[:limit]
+    title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
+    if as_json:
+        found = [one.as_data() for one in shown]
+        output.print_json({"attempts": credited.attempts, "tuples": found})
+        return
+    output.print_table(title, COLUMNS, [one.as_row() for one in shown])
+    if len(shown) < len(credited.tuples):
+        output.say(f"… and {len(credited.tuples) - len(shown)} more (--limit).", error=False)
+
+
+@memory_app.command("prune")
+def prune(
+    names: RunNames,
+    min_followed: Annotated[
+        int, typer.Option("--min-followed", help="Of tuples followed in so many attempts or more.")
+    ] = 3,
+    max_score: Annotated[
+        float, typer.Option("--max-score", help="Of these, with such a mean score at most.")
+    ] = 0.5,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be dropped.")] = False,
+    runs: RunsAt = DEFAULT_RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Drop tuples that were followed often with poor outcomes, as a new generation.
+
+    The runs must evaluate training tasks. A tuple goes if it was followed in --min-followed
+    attempts, which earned --max-score at most, and less than as many or more without it.
+    `ldm memory rollback` brings all of them back.
+
+    \b
+    Examples:
+      ldm memory prune runs/RUN --dry-run
+      ldm memory prune runs/RUN runs/OTHER --min-followed 5 --max-score 0.3
+    """
+    from ldm.eval.credit import PruneOptions
+    from ldm.experiments.crediting import COLUMNS, prune_memory
+
+    options = PruneOptions(min_followed, max_score)
+    pruned = prune_memory(names, options, folder=runs, dry_run=dry_run)
+    added = pruned.generation
+    if as_json:
+        found = [one.as_data() for one in pruned.dropped]
+        output.print_json({"generation": added.number if added else None, "dropped": found})
+        return
+    if pruned.dropped:
+        output.print_table("Dropped", COLUMNS, [one.as_row() for one in pruned.dropped])
+    number = len(pruned.dropped)
+    if added is None:
+        would = f"{number} tuples would be dropped" if number else "No tuple is to be dropped"
+        output.say(f"{would}; nothing was changed.", error=False)
+        return
+    output.say(
+        f"{number} tuples dropped: generation {added.number} recalls {added.recallable}. Go back "
+        f"with `ldm memory rollback {added.number - 1}`.",
+        error=False,
+    )
 
 
 @memory_app.command("rollback")

@@ -119,6 +119,10 @@ class Decisions:
             help="Rank tuples by their history, too, if it has words.",
         ),
     ] = None
+    recall: Annotated[
+        Literal["similarity", "utility"] | None,
+        typer.Option(help="Rank tuples by their utility, too, if learnt. Default: similarity."),
+    ] = None
     candidates: Annotated[
         Literal["none", "vote"] | None,
         typer.Option(help="Show the model what the recalls vote for. Default: none."),
@@ -256,6 +260,11 @@ def refuse_with_resume(**options: object) -> None:
 def listed_names(text: str) -> tuple[str, ...]:
     """Return the parts of a comma list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def distinct(ids: list[str] | None) -> tuple[str, ...] | None:
+    """Return the ids that an option was given with, sorted, each once; None where it was not."""
+    return tuple(sorted(set(ids))) if ids else None
 
 
 def listed_ids(text: str) -> tuple[str, ...]:

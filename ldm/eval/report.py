@@ -286,6 +286,8 @@ def refined_lines(
     """Return how often a run with a memory's `generation` recalled what came after `oldest`."""
     rows = inspect(memory, env, generation).rows
     added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
+    if not added:  # the generations between hide tuples, or learnt what they are worth
+        return []
     recalls = refined_recalls(run, frozenset(added))
     lines = [
         f"Of the {len(added)} tuples that came after generation {oldest}, {len(recalls.counts)} "

@@ -7,6 +7,13 @@ command line is a thin layer above.
 from __future__ import annotations
 
 from ldm.experiments.building import BuildOptions, build_memory, read_trajectories
+from ldm.experiments.crediting import (
+    Credited,
+    Pruned,
+    credit_tuples,
+    learn_utilities,
+    prune_memory,
+)
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
 from ldm.experiments.planning import OptimisedPlan, optimize_plan
@@ -20,6 +27,7 @@ from ldm.options import settings
 __all__ = [
     "BuildOptions",
     "Comparison",
+    "Credited",
     "Evaluation",
     "EvaluationSpec",
     "Goals",
@@ -27,14 +35,18 @@ __all__ = [
     "ModelOptions",
     "OptimisedPlan",
     "PlanSpec",
+    "Pruned",
     "Refined",
     "RefinementSpec",
     "Runtime",
     "build_memory",
     "compare",
+    "credit_tuples",
     "evaluate",
     "evaluate_all",
+    "learn_utilities",
     "optimize_plan",
+    "prune_memory",
     "read_trajectories",
     "refine",
     "resume",

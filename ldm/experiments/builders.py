@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -119,8 +119,13 @@ class PlayerBuilder:
         needs = agent_of(self.spec).needs
         if not {"memory", "reasoner"} & set(needs):
             return None
-        memory = self.spec.memory if "memory" in needs else None
-        return load_knowledge(self.spec.embedder, memory, env, self.spec.generation)
+        spec = self.spec
+        memory = spec.memory if "memory" in needs else None
+        loaded = load_knowledge(spec.embedder, memory, env, spec.generation)
+        if loaded.memory is None or not (spec.without_tuples or spec.without_trajectories):
+            return loaded
+        view = loaded.memory.without(spec.without_tuples, spec.without_trajectories)
+        return replace(loaded, memory=view)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
     from ldm.eval import Report
+    from ldm.memory import Contents
     from ldm.runs import Run
     from ldm.types import EpisodeResult, Usage
 
@@ -289,6 +290,7 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
         if "memory" in agent_of(spec).needs:
             contents = inspect(spec.memory, env.card.name, spec.generation)
             check_leakage(contents.sources(), tasks)
+            _check_hidden(spec, contents)
             generation = contents.generation
             generation.check_embedder(spec.embedder or generation.embedder)
             spec = replace(
@@ -297,7 +299,26 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
                 embedder=generation.embedder,
                 memory_digest=generation.digest,
             )
+        elif spec.without_tuples or spec.without_trajectories:
+            raise LdmError(
+                f"The agent {spec.agent} recalls no tuples, so none can be left out.",
+                "Leave out --without-tuple and --without-trajectory.",
+            )
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
+
+
+def _check_hidden(spec: EvaluationSpec, contents: Contents) -> None:
+    """Raise LdmError where the memory lacks a tuple or a trajectory that is to be left out."""
+    for noun, named, known in (
+        ("tuple", spec.without_tuples, {row.tuple.id for row in contents.rows}),
+        ("trajectory", spec.without_trajectories, {r.tuple.trajectory_id for r in contents.rows}),
+    ):
+        if unknown := [one for one in named if one not in known]:
+            raise LdmError(
+                f"Generation {contents.generation.number} of the memory at {spec.memory} holds no "
+                f"{noun} {unknown[0]!r}, so it cannot be left out.",
+                "Take ids from `ldm memory credit RUN` or `ldm memory search --json`.",
+            )
 
 
 def with_digests(spec: EvaluationSpec) -> EvaluationSpec:

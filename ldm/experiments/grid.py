@@ -93,6 +93,22 @@ def label(spec: EvaluationSpec) -> str:
     return f"{spec.agent} control={control}" if control else spec.agent
 
 
+def hidden_words(spec: EvaluationSpec) -> str:
+    """Return what of the memory the evaluation leaves out, in words; "" for nothing.
+
+    A single id is named, several are counted.
+    """
+    words = [
+        f"{noun} {ids[0]}" if len(ids) == 1 else f"{len(ids)} {plural}"
+        for noun, plural, ids in (
+            ("tuple", "tuples", spec.without_tuples),
+            ("trajectory", "trajectories", spec.without_trajectories),
+        )
+        if ids
+    ]
+    return f"without {' and '.join(words)}" if words else ""
+
+
 def labelled(specs: Sequence[EvaluationSpec], reports: Sequence[Report]) -> tuple[Report, ...]:
     """Return the reports under labels that tell them apart: memory generation, agent options."""
     numbers = {spec.generation for spec in specs if spec.memory_digest}
@@ -102,6 +118,9 @@ def labelled(specs: Sequence[EvaluationSpec], reports: Sequence[Report]) -> tupl
         else label(spec)
         for spec in specs
     ]
+    hidden = [hidden_words(spec) for spec in specs]
+    if len(set(hidden)) > 1:
+        labels = [" ".join(filter(None, pair)) for pair in zip(labels, hidden, strict=True)]
     result = []
     for spec, report, name in zip(specs, reports, labels, strict=True):
         alike = [dict(s.agent_options) for s, n in zip(specs, labels, strict=True) if n == name]
@@ -132,7 +151,15 @@ def _per_agent(
             )
         if lacking:
             runtime.message(f"--set {name}={value} has no effect on {', '.join(lacking)}.")
-    return [replace(one, agent_options=fitting(spec.agent_options, one)) for one in specs]
+    return [_fitted(one) for one in specs]
+
+
+def _fitted(spec: EvaluationSpec) -> EvaluationSpec:
+    """Return the spec of one of several agents, without what has no effect on it."""
+    spec = replace(spec, agent_options=fitting(spec.agent_options, spec))
+    if "memory" in agent_of(spec).needs:
+        return spec
+    return replace(spec, without_tuples=(), without_trajectories=())
 
 
 def _swept(specs: Sequence[EvaluationSpec], sweep: str | None) -> list[EvaluationSpec]:

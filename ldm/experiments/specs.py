@@ -31,6 +31,7 @@ class EvaluationSpec:
     memory: where the memory lies. generation: None is the newest. embedder: None is the memory's.
     memory_digest: of what the memory held, so that a resumed run does not mix two memories.
     seed: of everything that is drawn, the bootstrap of success rates included.
+    without_tuples, without_trajectories: ids of those of the memory that are never recalled.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -51,6 +52,8 @@ class EvaluationSpec:
     embedder: str | None = None
     memory_digest: str = ""
     seed: int = 0
+    without_tuples: tuple[str, ...] = ()
+    without_trajectories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         normalise(self)

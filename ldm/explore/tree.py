@@ -198,7 +198,7 @@ def decided(node: TreeNode, decision: Decision) -> TreeNode:
     return replace(
         node,
         batches=tuple(sorted(counts.items())),
-        recalls=tuple(recall.tuple.id for recall in decision.recalls[:RECORDED_RECALLS]),
+        recalls=tuple(recall.id for recall in decision.recalls[:RECORDED_RECALLS]),
     )
 
 

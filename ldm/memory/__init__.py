@@ -2,7 +2,8 @@
 
 `build` forms a memory from trajectories or adds to it. `Memory.open` reads it, and
 `Memory.retrieve` recalls the tuples that fit a state. `extend` adds the tuples of a refinement as
-the next generation, `rollback` goes back to an earlier one. `environments`, `generations` and
+the next generation, `hide` makes one that no longer recalls some tuples, and `rollback` goes back
+to an earlier one. `environments`, `generations` and
 `inspect` say what a memory holds.
 
 A memory lies in a directory or on a Chroma server (its http(s) address), and holds one part per
@@ -23,7 +24,7 @@ import numpy as np
 from ldm.embed import Embedder, load_embedder
 from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
 from ldm.memory.formation import FormationOptions, form_batch, plan_batches, tuples_of
-from ldm.memory.generations import extend, generations, rollback
+from ldm.memory.generations import extend, generations, hide, rollback, value
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
@@ -34,7 +35,7 @@ from ldm.types import Recall, StateActionTuple, stable_seed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Where histories are compared too, this many times `k` tuples are ranked by them.
+#: Where histories or utilities count too, this many times `k` tuples are ranked by them.
 HISTORY_CANDIDATES = 4
 
 
@@ -45,7 +46,7 @@ class Memory:
 
     record: the generation: how it was made, from which embedder, its digest.
     batches: the indices of its batch memories, sorted by id.
-    rows: its tuples, each with its cell.
+    rows: its tuples, each with its cell; those that the generation hides are never recalled.
     """
 
     def __init__(self, contents: Contents, embedder: Embedder) -> None:
@@ -60,6 +61,8 @@ class Memory:
         self._embedder = embedder
         self._hidden: NDArray[np.bool_] | None = None
         self.record.check_embedder(embedder.name)
+        if hidden := frozenset(self.record.hidden):
+            self._hidden = np.array([row.tuple.id in hidden for row in self.rows])
 
     @classmethod
     def open(
@@ -152,7 +155,7 @@ class Memory:
         batches = self._retriever.batches_of(self.kind_of(goal))
         return batches[:limit] if limit else batches
 
-    def retrieve(
+    def retrieve(  # noqa: PLR0913 - one parameter a decision of the caller
         self,
         goal: str,
         observation: str,
@@ -161,6 +164,7 @@ class Memory:
         batches: Sequence[str] | None = None,
         classifier: Reasoner | None = None,
         history: str = "",
+        utility: bool = False,
     ) -> list[Recall]:
         """Recall the `k` tuples that fit a goal and an observation best (LDM² Eq. 3, §3.2).
 
@@ -175,6 +179,7 @@ class Memory:
         batches: ids of the batch memories to search; None for those of the goal's kind.
         classifier: a reasoner that assigns the texts to types; None for the nearest centroid.
         history: the agent's history in words; if given, tuples with a similar one rank higher.
+        utility: whether useful tuples rank higher, by `Generation.utilities`.
 
         Returns at most `k` recalls: within each scope the most similar first, the cells' before
         those of wider scopes; fewer than `k` only where the batches hold fewer distinct ones.
@@ -182,11 +187,29 @@ class Memory:
         """
         query = self._query(goal, observation, classifier)
         searched = self.batches_for(goal) if batches is None else batches
-        if not history:
-            return self._retriever.search(query, searched, k, self._hidden)
-        candidates = k * HISTORY_CANDIDATES
+        candidates = k * HISTORY_CANDIDATES if history or utility else k
         recalls = self._retriever.search(query, searched, candidates, self._hidden)
-        return self._ranked_by_history(recalls, history)[:k]
+        if history:
+            recalls = self._ranked_by_history(recalls, history)
+        if utility:
+            recalls = self._ranked_by_utility(recalls)
+        return recalls[:k]
+
+    def _ranked_by_utility(self, recalls: Sequence[Recall]) -> list[Recall]:
+        """Rank anew within each scope, by similarity and utility alike.
+
+        This is the second phase of MemRL's retrieval (arXiv 2601.03192): both are standardised
+        over the candidates of the first and then weigh the same.
+        """
+        known = self.record.utilities
+        similar = _standardised([recall.similarity for recall in recalls])
+        useful = _standardised([known.get(recall.id, 0.0) for recall in recalls])
+        ranks = {
+            recall.id: round(float(s + u), DECIMALS)
+            for recall, s, u in zip(recalls, similar, useful, strict=True)
+        }
+        scopes = list(dict.fromkeys(recall.fallback for recall in recalls))
+        return sorted(recalls, key=lambda r: (scopes.index(r.fallback), -ranks[r.id], r.id))
 
     def _ranked_by_history(self, recalls: Sequence[Recall], history: str) -> list[Recall]:
         """Rank anew within each scope, with the cosine of the histories as a third part."""
@@ -250,6 +273,13 @@ class Memory:
         return Query(goal, observation, goal_vector, observation_vector, classifier)
 
 
+def _standardised(values: Sequence[float]) -> NDArray[np.float64]:
+    """Return `values` (n,) with mean 0 and standard deviation 1; zeros where all are equal."""
+    array = np.asarray(values, np.float64)
+    spread = float(array.std()) if len(array) else 0.0
+    return (array - array.mean()) / spread if spread > 1e-12 else np.zeros_like(array)
+
+
 def inspect(location: str, env: str, generation: int | None = None) -> Contents:
     """Read all that a memory holds of `env`, without an embedder: to look at, not to retrieve from.
 
@@ -284,9 +314,11 @@ __all__ = [
     "extend",
     "form_batch",
     "generations",
+    "hide",
     "inspect",
     "plan_batches",
     "rollback",
     "tuples_of",
     "type_sizes",
+    "value",
 ]

@@ -168,6 +168,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
             staged,
             reasoner_for(staged),
             on_progress,
+            newest,
         )
         result = builder.build(new)
         if folder is not None:
@@ -186,6 +187,7 @@ class _GenerationBuilder:
     embedder: StagedEmbedder
     reasoner: Reasoner
     on_progress: OnProgress
+    base: Generation | None
     seconds: dict[str, float] = field(default_factory=dict)
 
     def build(self, new: Sequence[Trajectory]) -> BuildResult:
@@ -247,13 +249,15 @@ class _GenerationBuilder:
             embedder=self.embedder.name,
             dimension=self.embedder.dimension,
             tuples=len(rows),
-            digest=digest(rows),
+            digest=digest(rows, self.base),
             settings={
                 "batch_size": str(self.options.batch_size),
                 "batching": self.options.batching,
                 "seed": str(self.options.seed),
                 "reasoner": self.reasoner.name,
             },
+            hidden=self.base.hidden if self.base else (),
+            utilities=self.base.utilities if self.base else {},
         )
 
     @contextmanager

@@ -72,7 +72,7 @@ def import_memory(
         )
     newest = generations[-1]
     newest.check_embedder(embedder.name)
-    complete = (len(rows), digest(rows)) == (newest.tuples, newest.digest)
+    complete = (len(rows), digest(rows, newest)) == (newest.tuples, newest.digest)
     batches = [line.batch for line in lines if line.batch]
     if not complete or {row.batch for row in rows} != {batch.id for batch in batches}:
         raise MemoryStoreError(f"{path} is incomplete or was changed.", "Export it again.")

@@ -1,12 +1,12 @@
 """The generations of a memory: list them, add what refinement found, go back to an earlier one.
 
 Generation 0 is the formed memory; each later one adds trajectories (`ldm.memory.build`) or the
-tuples of a refinement (LDM² §3.3, Memory Enhancement).
+tuples of a refinement (LDM² §3.3, Memory Enhancement), or hides tuples that did harm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ldm.embed import Embedder
@@ -69,21 +69,99 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
             number=number,
             origin="refined",
             tuples=len(before) + len(new),
-            digest=digest([*before, *new.values()]),
+            digest=digest([*before, *new.values()], base),
             settings=dict(settings),
             tasks=tuple(sorted(tasks)),
         )
         if generation in present:
             return generation
-        if not present or present[-1] != base:
-            newest = present[-1].number if present else "none"
-            raise MemoryStoreError(
-                f"The memory of {env} at {location} has changed: generation {base.number} was "
-                f"explored, and the newest is {newest} now.",
-                f"Go back with `ldm memory rollback {base.number}`, or explore again.",
-            )
+        _check_newest(location, base, present, "explored", "explore again")
         _write(store, generation, tuple(new.values()), batches, embedder, on_progress)
         return generation
+
+
+def hide(
+    location: str, base: Generation, tuples: Collection[str], *, settings: Mapping[str, str]
+) -> Generation:
+    """Add a generation that no longer recalls some tuples; `base` must be the newest one.
+
+    Nothing is removed from the store: earlier generations recall the tuples as before, and
+    `rollback` brings them back. Later generations inherit what is hidden. A call repeated after an
+    interruption changes nothing.
+
+    location: a directory or the http(s) address of a Chroma server.
+    tuples: ids of tuples of the memory.
+    settings: how they were chosen, for `Generation.settings`.
+
+    Returns the new generation.
+    Raises MemoryStoreError where the memory has changed since `base`, lacks one of the tuples, or
+    would be left without any.
+    """
+    hidden = tuple(sorted({*base.hidden, *tuples}))
+    changed = replace(base, origin="pruned", settings=dict(settings), tasks=(), hidden=hidden)
+    return _over_the_same_tuples(location, base, changed)
+
+
+def value(
+    location: str, base: Generation, utilities: Mapping[str, float], *, settings: Mapping[str, str]
+) -> Generation:
+    """Add a generation that knows what its tuples are worth; `base` must be the newest one.
+
+    Later generations inherit the utilities, and `rollback` forgets them. A call repeated after an
+    interruption changes nothing.
+
+    location, settings: as for `hide`.
+    utilities: see `Generation.utilities`; they replace those of `base`.
+
+    Returns the new generation.
+    Raises MemoryStoreError where the memory has changed since `base`, or lacks one of the tuples.
+    """
+    changed = replace(
+        base,
+        origin="credited",
+        settings=dict(settings),
+        tasks=(),
+        utilities=dict(sorted(utilities.items())),
+    )
+    return _over_the_same_tuples(location, base, changed)
+
+
+def _over_the_same_tuples(location: str, base: Generation, changed: Generation) -> Generation:
+    """Add the generation after `base` with the same tuples, otherwise as `changed` is."""
+    with writing(location) as store:
+        rows = store.load(base.env, base.number).rows
+        known = {row.tuple.id for row in rows}
+        if not known.issuperset({*changed.hidden, *changed.utilities}):
+            raise MemoryStoreError(
+                f"The memory of {base.env} at {location} lacks a tuple that is named.",
+                "Name tuples that it holds.",
+            )
+        if not changed.recallable:
+            raise MemoryStoreError(
+                f"The memory of {base.env} at {location} would be left without any tuple.",
+                "Leave some.",
+            )
+        generation = replace(changed, number=base.number + 1, digest=digest(rows, changed))
+        present = store.generations(base.env)
+        if generation in present:
+            return generation
+        _check_newest(location, base, present, changed.origin, "evaluate again")
+        store.drop_after(base.env, base.number)  # what an interrupted call left behind
+        store.commit(generation)
+        return generation
+
+
+def _check_newest(
+    location: str, base: Generation, present: Sequence[Generation], done: str, remedy: str
+) -> None:
+    """Raise MemoryStoreError where `base` is no longer the newest of the `present` generations."""
+    if not present or present[-1] != base:
+        newest = present[-1].number if present else "none"
+        raise MemoryStoreError(
+            f"The memory of {base.env} at {location} has changed: generation {base.number} was "
+            f"{done}, and the newest is {newest} now.",
+            f"Go back with `ldm memory rollback {base.number}`, or {remedy}.",
+        )
 
 
 def _write(

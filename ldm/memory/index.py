@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from ldm.errors import MemoryStoreError
 from ldm.types import StateActionTuple
@@ -71,12 +74,17 @@ class Generation:
     """The record that completes a generation: without it, readers do not see its tuples.
 
     number: 0 is the formed memory.
-    origin: "formed" or "refined".
+    origin: "formed", "refined", "pruned" or "credited".
     dimension: of the embedder's vectors.
     tuples: how many tuples all generations up to this one hold together.
     digest: of those tuples' ids, histories and cells; equal memories have equal digests.
     settings: how it was made (batch size, batching, seed, reasoner, …).
     tasks: ids of the tasks that a refinement explored for it, whether or not it added anything.
+    hidden: ids of the tuples that it no longer recalls, sorted. They stay in the store, where
+        earlier generations recall them and the types of goals and observations rest on them; the
+        digest covers the ids. Without any the record is what version 0.1.0 reads.
+    utilities: tuple id → what following it gained in runs on training tasks, see
+        `ldm.eval.credit.utilities`; 0 for all others. The digest covers them, too.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -90,6 +98,15 @@ class Generation:
     digest: str
     settings: dict[str, str]
     tasks: tuple[str, ...] = ()
+    hidden: Annotated[tuple[str, ...], Field(exclude_if=operator.not_)] = ()
+    utilities: Annotated[dict[str, float], Field(exclude_if=operator.not_)] = field(
+        default_factory=dict
+    )
+
+    @property
+    def recallable(self) -> int:
+        """How many of the tuples may be recalled."""
+        return self.tuples - len(self.hidden)
 
     def check_embedder(self, name: str) -> None:
         """Raise MemoryStoreError where the memory's vectors are not those of embedder `name`."""

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from ldm import records
-from ldm.errors import MemoryStoreError
+from ldm.errors import MemoryStoreError, RecordError
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.types import FULL_OUTCOME, History, Outcome, StateActionTuple, stable_hash
 
@@ -59,7 +59,8 @@ class Contents:
     """All that a memory holds of one environment up to a generation.
 
     batches: sorted by id.
-    rows: the n tuples, sorted by cell, trajectory and step; equal memories are equal values.
+    rows: the n tuples, sorted by cell, trajectory and step, those that the generation hides
+        included; equal memories are equal values.
     vectors: (n, 2 · dimension) float32, row i = [goal; observation] of rows[i], each half of unit
         length.
     """
@@ -68,6 +69,11 @@ class Contents:
     batches: tuple[BatchIndex, ...]
     rows: tuple[IndexedTuple, ...]
     vectors: NDArray[np.float32]
+
+    def recallable(self) -> tuple[IndexedTuple, ...]:
+        """Return the tuples that the generation does not hide, in their order."""
+        hidden = frozenset(self.generation.hidden)
+        return tuple(row for row in self.rows if row.tuple.id not in hidden)
 
     def sources(self) -> frozenset[str]:
         """Return the sources that no evaluated task may share (compared with `Task.leak_key`)."""
@@ -183,7 +189,7 @@ class Store:
             )
         batches = tuple(b for b in self.batches(env) if b.generation <= number)
         rows, vectors = self.rows(env, number, chosen.dimension)
-        complete = len(rows) == chosen.tuples and digest(rows) == chosen.digest
+        complete = len(rows) == chosen.tuples and digest(rows, chosen) == chosen.digest
         if not complete or {row.batch for row in rows} != {batch.id for batch in batches}:
             return None
         return Contents(chosen, batches, rows, vectors)
@@ -297,7 +303,14 @@ class Store:
 
     def _generations(self, collection: Any) -> tuple[Generation, ...]:
         texts = collection.get(where={"record": "generation"}, include=["documents"])["documents"]
-        parsed = (records.loads(text, Generation) for text in texts)
+        try:
+            parsed = [records.loads(text, Generation) for text in texts]
+        except RecordError as error:
+            raise MemoryStoreError(
+                f"The memory at {self.location} holds a generation that this version of ldm cannot "
+                f"read: {error}",
+                "Use the version of ldm that wrote it, or a newer one.",
+            ) from error
         return tuple(sorted(parsed, key=lambda g: g.number))
 
     def _put(self, env: str, name: str, metadata: dict[str, str], record: object) -> None:
@@ -388,12 +401,15 @@ def sort_key(row: IndexedTuple) -> tuple[str, int, int, str, int]:
     return (*row.cell, row.tuple.trajectory_id, row.tuple.step)
 
 
-def digest(rows: Iterable[IndexedTuple]) -> str:
+def digest(rows: Iterable[IndexedTuple], base: Generation | None = None) -> str:
     """Return the hash of the tuples' ids, histories, cells and outcomes, whatever their order.
 
     What is not recorded or as usual adds nothing: digests of older memories stay as they are.
+    base: the generation whose hidden tuples and utilities count as well; None for none.
     """
-    return stable_hash(sorted(_digested(row) for row in rows), length=32)
+    further = [sorted(base.hidden), base.utilities] if base else []
+    parts = [part for part in further if part]
+    return stable_hash(sorted(_digested(row) for row in rows), *parts, length=32)
 
 
 def _digested(row: IndexedTuple) -> list[Any]:

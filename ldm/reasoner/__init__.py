@@ -94,10 +94,15 @@ class Answer:
     """A decision: actions, best first, and the notes that the next decision starts from.
 
     proposals: at least one; their confidences sum to at most 1.
+    followed: for `act`, the places of the recalls that the action follows, in ascending order: of
+        the actions that they can come to here, it is the one most like their own, or one of several
+        (`voting.Poll.followers`). An action that no vote can come to follows those that name it
+        word for word. None where that is unknown.
     """
 
     proposals: tuple[Proposal, ...]
     notes: Notes = Notes()
+    followed: tuple[int, ...] | None = None
 
     @property
     def action(self) -> str:

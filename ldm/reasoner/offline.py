@@ -131,10 +131,16 @@ class OfflineReasoner:
 
         Without any vote, it is the admissible action done least often so far, with confidence 0.
         """
-        votes = self._poll(state, recalls).ranked() or [(_least_done(state), 0.0)]
+        poll = self._poll(state, recalls)
+        votes = poll.ranked() or [(_least_done(state), 0.0)]
         action, most = votes[0]
         confidence = most / sum(share for _, share in votes) if most else 0.0
-        return Answer((Proposal(action, confidence),), state.notes)
+        followed = self._followed(poll, recalls, action)
+        return Answer((Proposal(action, confidence),), state.notes, followed)
+
+    def followed(self, state: State, recalls: Sequence[Recall], action: str) -> tuple[int, ...]:
+        """Return the places of the recalls that `action` follows, see `Answer.followed`."""
+        return self._followed(self._poll(state, recalls), recalls, action)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Return the `z` alternatives with most votes, with their shares of those votes."""
@@ -166,13 +172,23 @@ class OfflineReasoner:
 
     def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
         """Let the recalls vote: on labels where all their actions press one, else on entities."""
-        if recalls and all(read_call(recall.tuple.action) for recall in recalls):
+        if _on_pages(recalls):
             page = Page(state.goal, state.history.past, state.observation)
             pages = [self._page(recall) for recall in recalls]
             return page_votes.poll(page, state.admissible, pages, self._page_weights)
         present = read_situation(state.goal, state.history.past, state.observation)
         precedents = [self._precedent(recall) for recall in recalls]
         return entity_votes.poll(present, state.admissible, precedents, self._weights)
+
+    def _followed(self, poll: Poll, recalls: Sequence[Recall], action: str) -> tuple[int, ...]:
+        """Return the places of the recalls that `action` follows in their poll."""
+        followers = poll.followers(action)
+        if followers is None:
+            return tuple(i for i, recall in enumerate(recalls) if recall.tuple.action == action)
+        voters: Sequence[int] = range(len(recalls))
+        if _on_pages(recalls):  # a page without labels was not recorded, and casts no ballot
+            voters = [i for i in voters if self._page(recalls[i]).page.labels]
+        return tuple(voters[place] for place in followers)
 
     def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
         return nearest(self._embedder.embed([text])[0], types)
@@ -203,6 +219,11 @@ class OfflineReasoner:
                 self._pages.clear()
             self._pages[id(source)] = cached
         return replace(cached[1], similarity=recall.similarity)
+
+
+def _on_pages(recalls: Sequence[Recall]) -> bool:
+    """Return whether all recalled actions press or enter something on a page."""
+    return bool(recalls) and all(read_call(recall.tuple.action) for recall in recalls)
 
 
 def _least_done(state: State) -> str:

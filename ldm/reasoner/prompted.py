@@ -222,7 +222,8 @@ class PromptedReasoner:
         if candidates := self._candidates(state, recalls):
             form = self._decide(state, recalls, 1, candidates).value
             action = self._chosen_candidate(form, candidates)
-            return Answer((Proposal(action, 1.0),), _notes(form, state))
+            followed = self._fallback.followed(state, recalls, action)
+            return Answer((Proposal(action, 1.0),), _notes(form, state), followed)
         completion = self._decide(state, recalls, 1, ())
         action = self._action(completion, state)
         past = state.history.past
@@ -230,7 +231,8 @@ class PromptedReasoner:
             self._prompter.counts.add("asked again")
             completion = self._decide(state, recalls, 1, (), among=state.admissible or ())
             action = self._action(completion, state)
-        return Answer((Proposal(action, 1.0),), _notes(completion.value, state))
+        followed = self._fallback.followed(state, recalls, action)
+        return Answer((Proposal(action, 1.0),), _notes(completion.value, state), followed)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """See `Reasoner.propose`; equal actions are merged, confidences scaled to sum to 1."""

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from ldm.reasoner import Agreement
 
+#: An action follows a recalled one that it is at least so like; below, hardly a vote was cast.
+FOLLOWED = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
@@ -65,6 +68,22 @@ class Poll:
         votes = self.ranked()
         total = sum(vote for _, vote in votes) or 1.0
         return tuple(Agreement(text, vote / total, supporters[text]) for text, vote in votes)
+
+    def followers(self, action: str) -> tuple[int, ...] | None:
+        """Return the places of the ballots to whose recalled action `action` is the most alike.
+
+        Other candidates may be as much alike. None where it is no candidate, so that no ballot says
+        anything of it.
+        """
+        if action not in self.texts:
+            return None
+        mine = self.texts.index(action)
+        likeness = [ballot.likeness for ballot in self.ballots]
+        return tuple(
+            place
+            for place, alike in enumerate(likeness)
+            if round(alike[mine], 9) == round(max(alike), 9) >= FOLLOWED
+        )
 
     def agreement(self) -> Agreement:
         """Return the action that most recalls come to, each by the candidate most like its own.

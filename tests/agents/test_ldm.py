@@ -83,6 +83,19 @@ class TestPooled:
             assert 1 <= len(step.recalls) <= 3
             assert {tuple_id for tuple_id, _ in step.recalls} <= tuple_ids
 
+    def test_records_which_recalls_each_action_follows(self, memory: Memory) -> None:
+        env = ToyEnv()
+        _, (trial,) = run_episode(env, agent(memory), env.tasks("test")[0])
+        actions = {row.tuple.id: row.tuple.action for row in memory.rows}
+        total = 0
+        for step in trial.steps:
+            assert step.followed is not None
+            followed = [actions[step.recalls[place][0]] for place in step.followed]
+            assert {action.split()[0] for action in followed} <= {step.action.split()[0]}
+            assert len(followed) < len(step.recalls)
+            total += len(followed)
+        assert total > 0
+
 
 class TestPerBatch:
     def test_takes_one_trial_a_batch_and_submits_the_chosen_one(self, memory: Memory) -> None:

@@ -14,13 +14,26 @@ from pathlib import Path
 from typing import Any
 
 import chromadb
+import numpy as np
 import pytest
 from chromadb.config import Settings
 from chromadb.errors import InternalError
 
+from ldm import records
 from ldm.errors import MemoryStoreError
-from ldm.memory import Memory, build, environments, extend, generations, inspect, store
-from ldm.memory.exchange import export
+from ldm.memory import (
+    Memory,
+    build,
+    environments,
+    extend,
+    generations,
+    hide,
+    inspect,
+    rollback,
+    store,
+    value,
+)
+from ldm.memory.exchange import export, import_memory
 from ldm.memory.store import digest, reading, writing
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import FULL_OUTCOME, Outcome, Step, Task, Trajectory
@@ -376,3 +389,144 @@ def test_outcome_and_reach_are_stored_and_digested(tmp_path: Path) -> None:
     assert digest([better]) == digest([replace(better, tuple=replace(failed, outcome=None))])
     assert digest([replace(row, reach=0.0)]) != digest([row])
     assert generation.digest == again.record.digest
+
+
+class TestHiding:
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> str:
+        place = str(tmp_path / "memory")
+        build(place, expert_trajectories(), BagOfWords(), OfflineReasoner)
+        return place
+
+    def opened(self, place: str, generation: int | None = None) -> Memory:
+        return Memory.open(place, "toy", embedder=BagOfWords(), generation=generation)
+
+    def recalled(self, memory: Memory) -> list[str]:
+        recalls = memory.retrieve("put the fig in the basket", "You hold the fig.", 5)
+        return [recall.id for recall in recalls]
+
+    def test_what_a_generation_hides_is_not_recalled_until_it_is_rolled_back(
+        self, place: str
+    ) -> None:
+        before = self.opened(place)
+        first, *rest = self.recalled(before)
+        generation = hide(place, before.record, [first], settings={"why": "test"})
+        assert (generation.number, generation.origin, generation.hidden) == (1, "pruned", (first,))
+        assert generation.digest != before.record.digest
+        pruned = self.opened(place)
+        assert (pruned.rows, pruned.record.recallable) == (before.rows, len(before) - 1)
+        assert self.recalled(pruned) == self.recalled(before.without([first]))
+        assert first not in {recall.id for recall in pruned.sample(len(before), 0)}
+        assert self.recalled(self.opened(place, 0)) == [first, *rest]
+        rollback(place, "toy", 0)
+        assert self.recalled(self.opened(place)) == [first, *rest]
+
+    def test_later_generations_inherit_it(self, place: str) -> None:
+        before = self.opened(place)
+        first, second, *_ = self.recalled(before)
+        once = hide(place, before.record, [first], settings={})
+        row = next(row for row in before.rows if row.tuple.id == first)
+        new = replace(row, tuple=replace(row.tuple, trajectory_id="t", generation=2))
+        extended = extend(place, once, [row, new], BagOfWords(), tasks=[], settings={})
+        assert (extended.tuples, extended.hidden) == (once.tuples + 1, (first,))
+        more = expert_trajectories(options=ToyOptions(tasks=16))
+        assert build(place, more, BagOfWords(), OfflineReasoner).generation.hidden == (first,)
+        twice = hide(place, generations(place, "toy")[-1], [second], settings={})
+        assert twice.hidden == tuple(sorted([first, second]))
+        assert not {first, second} & set(self.recalled(self.opened(place)))
+
+    def test_again_changes_nothing(self, place: str) -> None:
+        base = generations(place, "toy")[0]
+        one = min(row.tuple.id for row in inspect(place, "toy").rows)
+        assert hide(place, base, [one], settings={}) == hide(place, base, [one], settings={})
+        assert len(generations(place, "toy")) == 2
+        with pytest.raises(MemoryStoreError, match="generation 0 was pruned, and the newest is 1"):
+            hide(place, base, [one], settings={"other": "1"})
+
+    def test_unknown_tuples_and_all_of_them_are_refused(self, place: str) -> None:
+        base = generations(place, "toy")[0]
+        everything = [row.tuple.id for row in inspect(place, "toy").rows]
+        for tuples in (["nonsense"], everything):
+            with pytest.raises(MemoryStoreError, match=r"lacks a tuple|without any tuple"):
+                hide(place, base, tuples, settings={})
+        assert len(generations(place, "toy")) == 1
+
+    def test_it_moves_with_the_memory(self, place: str, tmp_path: Path) -> None:
+        base = generations(place, "toy")[0]
+        one = min(row.tuple.id for row in inspect(place, "toy").rows)
+        generation = hide(place, base, [one], settings={})
+        export(place, "toy", tmp_path / "m.jsonl")
+        copy = str(tmp_path / "copy")
+        assert import_memory(copy, tmp_path / "m.jsonl", BagOfWords()) == generation
+        assert generations(copy, "toy") == generations(place, "toy")
+        assert inspect(copy, "toy").recallable() == inspect(place, "toy").recallable()
+        text = (tmp_path / "m.jsonl").read_text().replace(f'"hidden":["{one}"]', '"hidden":[]')
+        (tmp_path / "m.jsonl").write_text(text)
+        with pytest.raises(MemoryStoreError, match="incomplete or was changed"):
+            import_memory(str(tmp_path / "other"), tmp_path / "m.jsonl", BagOfWords())
+
+    def test_a_generation_that_hides_nothing_is_written_as_before(self, place: str) -> None:
+        base = generations(place, "toy")[0]
+        assert "hidden" not in records.dumps(base)
+
+    def test_a_generation_of_a_newer_version_is_refused_with_a_remedy(self, place: str) -> None:
+        base = generations(place, "toy")[0]
+        with writing(place) as store:
+            text = records.dumps(base).replace('"tasks"', '"colour":"red","tasks"')
+            store._collection("toy", "records").upsert(
+                ids=["generation:000000"],
+                embeddings=[[1.0]],
+                documents=[text],
+                metadatas=[{"record": "generation"}],
+            )
+        with pytest.raises(MemoryStoreError, match="cannot read") as refused:
+            generations(place, "toy")
+        assert "newer" in refused.value.remedy
+        assert "colour" in refused.value.message
+
+
+class TestUtilities:
+    def test_useful_tuples_rank_higher_until_it_is_rolled_back(self, tmp_path: Path) -> None:
+        place = str(tmp_path / "memory")
+        build(place, expert_trajectories(), BagOfWords(), OfflineReasoner)
+        query = ("put the fig in the basket", "You hold the fig.")
+        before = Memory.open(place, "toy", embedder=BagOfWords())
+        plain = [recall.id for recall in before.retrieve(*query, 3)]
+        wider = before.retrieve(*query, 12)
+        last = [recall for recall in wider if recall.fallback == wider[0].fallback][-1]
+        assert last.id not in plain[:1]
+        generation = value(place, before.record, {last.id: 1.0}, settings={"why": "test"})
+        assert (generation.origin, generation.utilities) == ("credited", {last.id: 1.0})
+        assert generation.digest != before.record.digest
+        after = Memory.open(place, "toy", embedder=BagOfWords())
+        assert [recall.id for recall in after.retrieve(*query, 3)] == plain
+        useful = after.retrieve(*query, 3, utility=True)
+        assert useful[0].id == last.id
+        assert useful[0].similarity == last.similarity  # the vote goes by similarity as before
+        pruned = hide(place, generation, [plain[0]], settings={})
+        assert pruned.utilities == {last.id: 1.0}
+        assert value(place, pruned, {}, settings={}).utilities == {}
+        rollback(place, "toy", 0)
+        assert "utilities" not in records.dumps(generations(place, "toy")[0])
+
+    def test_without_any_difference_the_order_is_that_of_similarity(self, memory: Memory) -> None:
+        query = ("put the fig in the basket", "You hold the fig.")
+        assert memory.retrieve(*query, 4, utility=True) == memory.retrieve(*query, 16)[:4]
+
+    def test_both_weigh_the_same(self, toy: Path) -> None:
+        query = ("put the fig in the basket", "You hold the fig.")
+        memory = Memory.open(str(toy), "toy", embedder=BagOfWords())
+        found = [r for r in memory.retrieve(*query, 16) if not r.fallback]
+        known = {recall.id: place / 10 for place, recall in enumerate(found)}
+        memory.record = replace(memory.record, utilities=known)
+        recalls = memory.retrieve(*query, 4, utility=True)
+        candidates = memory.retrieve(*query, 16)
+        similar = np.array([r.similarity for r in candidates])
+        useful = np.array([known.get(r.id, 0.0) for r in candidates])
+        total = (similar - similar.mean()) / similar.std() + (useful - useful.mean()) / useful.std()
+        expected = [
+            c.id
+            for c, t in sorted(zip(candidates, total, strict=True), key=lambda p: -p[1])
+            if not c.fallback
+        ]
+        assert [r.id for r in recalls if not r.fallback] == expected[: len(recalls)]

@@ -17,6 +17,7 @@ import ldm.reasoner
 from ldm.reasoner import Process, State, TypeView
 from ldm.reasoner.clusters import cluster
 from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.voting import Ballot, Poll
 from ldm.types import History, Past, Recall, StateActionTuple
 from tests.embedder import BagOfWords
 
@@ -58,6 +59,43 @@ PLACES = ("go to box 1", "go to box 2", "go to box 3", "go to table 1")
 
 def decide(past: Past, observation: str, admissible: tuple[str, ...] | None) -> str:
     return REASONER.act(State(SPOON, History(past=past), observation, admissible), RECALLS).action
+
+
+class TestFollowing:
+    """Which recalls an action follows: those whose own action comes to it here."""
+
+    def follows(
+        self, past: Past, observation: str, admissible: tuple[str, ...] | None
+    ) -> tuple[str, tuple[int, ...]]:
+        state = State(SPOON, History(past=past), observation, admissible)
+        answer = REASONER.act(state, RECALLS)
+        assert answer.followed == REASONER.followed(state, RECALLS, answer.action)
+        return answer.action, answer.followed or ()
+
+    def test_an_action_follows_those_who_did_the_same_with_another_thing(self) -> None:
+        past: Past = ((START, "go to box 3"),)
+        actions = (*PLACES, "take cup 1 from box 3", "take spoon 2 from box 3")
+        seen = "In box 3 you see a cup 1 and a spoon 2."
+        assert self.follows(past, seen, actions) == ("take spoon 2 from box 3", (2, 3))
+
+    def test_another_action_follows_others(self) -> None:
+        past: Past = ((START, "go to box 3"),)
+        seen = "In box 3 you see a cup 1 and a spoon 2."
+        state = State(SPOON, History(past=past), seen, (*PLACES, "take spoon 2 from box 3"))
+        assert set(REASONER.followed(state, RECALLS, "take spoon 2 from box 3")) == {2, 3}
+        assert not {2, 3} & set(REASONER.followed(state, RECALLS, "go to box 1"))
+
+    def test_an_action_that_no_vote_can_come_to_follows_the_same_words(self) -> None:
+        state = State(SPOON, History(), START, PLACES)
+        assert REASONER.followed(state, RECALLS, "put knife 1 on table 1") == (5,)
+        assert REASONER.followed(state, RECALLS, "sing") == ()
+        assert REASONER.followed(State(SPOON, History(), START, ()), (), "sing") == ()
+
+    def test_hardly_alike_is_not_followed(self) -> None:
+        poll = Poll(
+            ("a", "b"), ("a", "b"), (Ballot(1.0, (0.4, 0.3)), Ballot(0.1, (0.6, 0.6 + 1e-12)))
+        )
+        assert (poll.followers("a"), poll.followers("b"), poll.followers("c")) == ((1,), (1,), None)
 
 
 class TestActing:

@@ -6,6 +6,7 @@ The world is invented: "tap" and "ask" are its verbs, stones and beasts what one
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -228,3 +229,9 @@ def test_the_offline_reasoner_decides_on_pages_in_this_way() -> None:
     assert 0.3 < proposal.confidence <= 1
     free = reasoner.act(State(WISH, History(), START, None), recalls)
     assert re.fullmatch(r"ask\[[a-z ]+\]", free.action)
+    answer = reasoner.act(state, recalls)
+    assert answer.followed
+    assert {recalls[i].tuple.step for i in answer.followed} == {1}  # they opened a beast, too
+    bare = replace(recalls[0].tuple, observation="no labels here", action=BEST)
+    shifted = reasoner.act(state, [Recall(bare, 0.9, "b", "g", "o"), *recalls])
+    assert shifted.followed == tuple(i + 1 for i in answer.followed)

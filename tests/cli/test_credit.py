@@ -1,0 +1,290 @@
+"""Leaving tuples out, crediting what was followed, and pruning, as users meet it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.memory import generations, inspect
+from ldm.types import Trajectory
+from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
+from tests.toy import ToyOptions, expert_trajectories
+
+TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--set", "budget=12")
+#: Ten tasks of the training split, of which the memory knows the first four.
+TRAINING = (
+    *(*TOY, "--set", "env.tasks=10", "--split", "train", "--tasks"),
+    ",".join(f"train/{kind}-{n}" for n in range(4, 10) for kind in [("fetch", "wash")[n % 2]]),
+)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory for each test; nothing loads a real model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords("bag-of-words"))
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def built(place: Path, run: Run) -> None:
+    episodes = expert_trajectories(options=ToyOptions(tasks=4))
+    records.write(place / "data" / "train.jsonl", episodes)
+    assert run("build-memory", "data").code == 0
+
+
+def sources() -> dict[str, str]:
+    """Tuple id → trajectory id, of the whole memory."""
+    rows = inspect(".ldm/memory", "toy").rows
+    return {row.tuple.id: row.tuple.trajectory_id for row in rows}
+
+
+def evaluated(run: Run, *options: str) -> str:
+    """Evaluate; return the run's directory."""
+    outcome = run("eval", *options, "--json")
+    assert outcome.code == 0, outcome.err
+    return str(json.loads(outcome.out)["run"])
+
+
+def recalled(directory: str) -> set[str]:
+    trajectories = records.read(Path(directory) / "trajectories.jsonl", Trajectory)
+    return {i for t in trajectories for step in t.steps for i, _ in step.recalls}
+
+
+class TestLeavingOut:
+    def test_a_tuple_and_a_trajectory_are_never_recalled(self, run: Run) -> None:
+        of = sources()
+        everything = recalled(evaluated(run, *TOY))
+        left_out = sorted(everything)[0]
+        trajectory = next(t for i, t in sorted(of.items()) if t != of[left_out])
+        options = ("--without-tuple", left_out, "--without-trajectory", trajectory)
+        rest = recalled(evaluated(run, *TOY, *options))
+        assert left_out in everything
+        assert trajectory in {of[i] for i in everything}
+        assert left_out not in rest
+        assert trajectory not in {of[i] for i in rest}
+        assert rest
+
+    def test_the_run_tells_it_and_resumes_with_it(self, run: Run) -> None:
+        ids = sorted(sources())[:2]
+        options = [part for i in reversed(ids) for part in ("--without-tuple", i)]
+        directory = evaluated(run, *TOY, *options)
+        plan = json.loads((Path(directory) / "run.json").read_text())["arguments"]["plan"]
+        assert plan["without_tuples"] == ids
+        assert run("eval", "--resume", directory, *options).code == 0
+        outcome = run("eval", "--resume", directory, "--without-tuple", ids[0])
+        assert outcome.code == 1
+        assert "was started with without tuples" in outcome.err
+
+    def test_comparisons_say_what_was_left_out(self, run: Run) -> None:
+        left_out = min(sources())
+        runs = evaluated(run, *TOY), evaluated(run, *TOY, "--without-tuple", left_out)
+        outcome = run("compare", *runs, "--json")
+        labels = [report["agent"] for report in json.loads(outcome.out)["runs"]]
+        assert labels == ["ldm", f"ldm without tuple {left_out}"]
+
+    def test_an_older_run_is_read_as_one_without_anything_left_out(self, run: Run) -> None:
+        directory = evaluated(run, *TOY)
+        path = Path(directory) / "run.json"
+        manifest = json.loads(path.read_text())
+        for field in ("without_tuples", "without_trajectories"):
+            del manifest["arguments"]["plan"][field]
+        path.write_text(json.dumps(manifest))
+        assert run("eval", "--resume", directory).code == 0
+
+    def test_of_several_agents_only_those_that_recall_are_concerned(self, run: Run) -> None:
+        left_out = min(sources())
+        agents = ("--agent", "random,ldm", "--without-tuple", left_out)
+        assert run("eval", *TOY, *agents).code == 0
+        plans = [
+            json.loads(path.read_text())["arguments"]["plan"]
+            for path in Path().glob("runs/*/run.json")
+        ]
+        assert {(p["agent"], *p["without_tuples"]) for p in plans} == {
+            ("random",),
+            ("ldm", left_out),
+        }
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--without-tuple", "nonsense"), "holds no tuple 'nonsense'"),
+            (("--without-trajectory", "nonsense"), "holds no trajectory 'nonsense'"),
+            (("--agent", "random", "--without-tuple", "x"), "random recalls no tuples"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_and_leaves_nothing(
+        self, options: tuple[str, ...], message: str, run: Run, place: Path
+    ) -> None:
+        outcome = run("eval", *TOY, *options)
+        assert outcome.code == 1
+        assert message in outcome.err
+        assert not list(place.glob("runs/*"))
+
+
+class TestCredit:
+    def test_counts_are_those_of_the_record(self, run: Run) -> None:
+        directory = evaluated(run, *TRAINING)
+        found = json.loads(run("memory", "credit", directory, "--json", "--limit", "1000").out)
+        trajectories = records.read(Path(directory) / "trajectories.jsonl", Trajectory)
+        steps = [step for t in trajectories for step in t.steps]
+        used, followed = Counter[str](), Counter[str]()
+        for step in steps:
+            used.update({i for i, _ in step.recalls})
+            followed.update({step.recalls[place][0] for place in step.followed or ()})
+        assert found["attempts"] == len(trajectories) == 6
+        assert {c["tuple_id"]: c["recalled"] for c in found["tuples"]} == dict(used)
+        assert {c["tuple_id"]: c["followed"] for c in found["tuples"] if c["followed"]} == followed
+        assert [c["harm"] for c in found["tuples"]] == sorted(
+            (c["harm"] for c in found["tuples"]), reverse=True
+        )
+        assert all(c["outcome"]["score"] == 1.0 for c in found["tuples"])
+
+    def test_runs_are_taken_together_and_the_table_is_cut(self, run: Run) -> None:
+        runs = [evaluated(run, *TRAINING, "--seed", seed) for seed in ("0", "1")]
+        outcome = run("memory", "credit", *runs, "--limit", "2")
+        assert outcome.code == 0, outcome.err
+        assert "12 attempts" in outcome.out
+        assert "more (--limit)" in outcome.out
+        assert (
+            len(json.loads(run("memory", "credit", *runs, "--json", "--limit", "2").out)["tuples"])
+            == 2
+        )
+
+    def test_runs_with_different_memories_are_refused(self, run: Run) -> None:
+        first = evaluated(run, *TRAINING)
+        run("build-memory", "data", "--memory", "other", "--batch-size", "1")
+        second = evaluated(run, *TRAINING, "--memory", "other")
+        outcome = run("memory", "credit", first, second)
+        assert outcome.code == 1
+        assert "had different memories" in outcome.err
+
+    def test_runs_that_tell_nothing_are_refused(self, run: Run, place: Path) -> None:
+        finished = evaluated(run, *TRAINING)
+        none = evaluated(run, *TRAINING, "--set", "control=none")
+        random = evaluated(run, *TRAINING, "--agent", "random")
+        for directory, message in [
+            (random, "used no memory"),
+            (none, "Nothing was recalled"),
+            ("nowhere", "is not a run"),
+        ]:
+            outcome = run("memory", "credit", directory)
+            assert outcome.code == 1
+            assert message in outcome.err
+        assert "named twice" in run("memory", "credit", finished, finished).err
+        (place / finished / "episodes.jsonl").unlink()
+        assert "is not finished" in run("memory", "credit", finished).err
+
+    def test_a_run_of_an_older_version_is_refused(self, run: Run, place: Path) -> None:
+        directory = evaluated(run, *TRAINING)
+        path = place / directory / "trajectories.jsonl"
+        path.write_text(re.sub(r',"followed":\[[0-9,]*\]', "", path.read_text()))
+        outcome = run("memory", "credit", directory)
+        assert outcome.code == 1
+        assert "does not tell which" in outcome.err
+        assert "evaluate again" in outcome.err
+
+    def test_a_memory_that_was_built_anew_is_refused(self, run: Run) -> None:
+        directory = evaluated(run, *TRAINING)
+        run("build-memory", "data", "--rebuild", "--batch-size", "1")
+        outcome = run("memory", "credit", directory)
+        assert outcome.code == 1
+        assert "holds other tuples" in outcome.err
+
+
+class TestPruning:
+    """The toy agent solves its tasks, so bounds are wide here; `tests/eval` tells the rules."""
+
+    @pytest.fixture
+    def directory(self, run: Run) -> str:
+        """A run in which some attempts fail, as the budget is short."""
+        return evaluated(run, *TRAINING, "--set", "budget=6")
+
+    BOUNDS = ("--min-followed", "1", "--max-score", "0.9")
+
+    def test_drops_tuples_as_a_generation_that_can_be_rolled_back(
+        self, directory: str, run: Run
+    ) -> None:
+        dry = json.loads(run("memory", "prune", directory, *self.BOUNDS, "--dry-run", "--json").out)
+        ids = sorted(one["tuple_id"] for one in dry["dropped"])
+        assert ids
+        assert dry["generation"] is None
+        assert len(generations(".ldm/memory", "toy")) == 1
+        outcome = run("memory", "prune", directory, *self.BOUNDS)
+        assert f"{len(ids)} tuples dropped: generation 1 recalls" in outcome.out
+        pruned = generations(".ldm/memory", "toy")[-1]
+        assert list(pruned.hidden) == ids
+        assert pruned.settings["runs"] == Path(directory).name
+        assert not set(ids) & recalled(evaluated(run, *TRAINING))
+        assert "pruned" in run("memory", "log").out
+        compared = run("eval", *TRAINING, "--generation", "0,newest").out
+        assert "ldm generation 1 − ldm generation 0" in compared
+        assert "tuples that came after" not in compared
+        gone = json.loads(run("memory", "diff", "0", "1", "--json").out)
+        assert len(gone) == len(ids)
+        assert f"-{len(ids)}" in run("memory", "log").out
+        assert run("memory", "rollback", "0").code == 0
+        assert set(ids) & recalled(evaluated(run, *TRAINING))
+
+    def test_again_changes_nothing(self, directory: str, run: Run) -> None:
+        first = run("memory", "prune", directory, *self.BOUNDS)
+        assert run("memory", "prune", directory, *self.BOUNDS).out == first.out
+        assert len(generations(".ldm/memory", "toy")) == 2
+        outcome = run("memory", "prune", directory, "--min-followed", "1", "--max-score", "0.8")
+        assert outcome.code == 1
+        assert "the newest is 1 now" in outcome.err
+
+    def test_where_nothing_is_poor_nothing_is_added(self, directory: str, run: Run) -> None:
+        outcome = run("memory", "prune", directory, "--min-followed", "100")
+        assert outcome.out == "No tuple is to be dropped; nothing was changed.\n"
+        assert len(generations(".ldm/memory", "toy")) == 1
+
+    def test_outcomes_of_test_tasks_are_not_learnt_from(self, run: Run) -> None:
+        outcome = run("memory", "prune", evaluated(run, *TOY), *self.BOUNDS)
+        assert outcome.code == 1
+        assert "no training split" in outcome.err
+        assert "--split train" in outcome.err
+        assert len(generations(".ldm/memory", "toy")) == 1
+
+
+class TestUtilities:
+    RECALL = (*TRAINING, "--recall", "utility")
+
+    def test_are_learnt_from_training_runs_and_rank_recalls(self, run: Run) -> None:
+        directory = evaluated(run, *TRAINING, "--set", "budget=6")
+        outcome = run("memory", "credit", directory, "--utilities", "--json")
+        assert outcome.code == 0, outcome.err
+        learnt = generations(".ldm/memory", "toy")[-1]
+        assert (learnt.number, learnt.origin) == (1, "credited")
+        assert f"Generation 1 knows {len(learnt.utilities)} utilities" in outcome.err
+        followed = [c["tuple_id"] for c in json.loads(outcome.out)["tuples"] if c["followed"]]
+        assert set(followed) <= set(learnt.utilities)
+        plain = evaluated(run, *TRAINING, "--set", "k=2")
+        useful = evaluated(run, *self.RECALL, "--set", "k=2")
+        files = [(Path(d) / "trajectories.jsonl").read_text() for d in (plain, useful)]
+        assert files[0] != files[1]
+        plan = json.loads((Path(useful) / "run.json").read_text())["arguments"]["plan"]
+        assert ["recall", "utility"] in plan["agent_options"]
+
+    def test_without_any_it_is_an_error_with_a_remedy(self, run: Run, place: Path) -> None:
+        outcome = run("eval", *self.RECALL)
+        assert outcome.code == 1
+        assert "knows no utilities" in outcome.err
+        assert "--utilities" in outcome.err
+        assert not list(place.glob("runs/*"))
+        refining = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=10", "--workers", "1")
+        outcome = run("refine", *refining, "--recall", "utility")
+        assert outcome.code == 1
+        assert "knows no utilities" in outcome.err
+
+    def test_outcomes_of_test_tasks_are_not_learnt_from(self, run: Run) -> None:
+        outcome = run("memory", "credit", evaluated(run, *TOY), "--utilities")
+        assert outcome.code == 1
+        assert "no training split" in outcome.err
+        assert len(generations(".ldm/memory", "toy")) == 1
