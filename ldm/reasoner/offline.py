@@ -29,7 +29,7 @@ from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situa
 from ldm.reasoner.entity_votes import Precedent, Weights
 from ldm.reasoner.page_votes import PagePrecedent, PageWeights
 from ldm.reasoner.pages import Page, read_call
-from ldm.reasoner.voting import Poll
+from ldm.reasoner.voting import Poll, voice_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
 #: Merged actions that a summary keeps, the latest ones.
@@ -129,17 +129,19 @@ class OfflineReasoner:
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Return the action with most votes; its confidence is its share of all votes.
 
-        Without any vote, it is the admissible action done least often so far, with confidence 0.
+        Without any vote for one, it is the admissible action done least often so far, with
+        confidence 0, and rather one that no vote is against.
         """
-        votes = self._poll(state, recalls).ranked() or [(_least_done(state), 0.0)]
+        poll = self._poll(state, recalls)
+        votes = poll.ranked() or [(_least_done(state, poll.opposed()), 0.0)]
         action, most = votes[0]
         confidence = most / sum(share for _, share in votes) if most else 0.0
         return Answer((Proposal(action, confidence),), state.notes)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Return the `z` alternatives with most votes, with their shares of those votes."""
-        alternatives = self._poll(state, recalls).alternatives()
-        votes = (alternatives or [(_least_done(state), 0.0)])[:z]
+        poll = self._poll(state, recalls)
+        votes = (poll.alternatives() or [(_least_done(state, poll.opposed()), 0.0)])[:z]
         total = sum(share for _, share in votes) or 1.0
         proposals = tuple(Proposal(action, share / total) for action, share in votes)
         return Answer(proposals, state.notes)
@@ -166,6 +168,7 @@ class OfflineReasoner:
 
     def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
         """Let the recalls vote: on labels where all their actions press one, else on entities."""
+        recalls = _informed(state, recalls)
         if recalls and all(read_call(recall.tuple.action) for recall in recalls):
             page = Page(state.goal, state.history.past, state.observation)
             pages = [self._page(recall) for recall in recalls]
@@ -183,8 +186,9 @@ class OfflineReasoner:
         # Known by its id(), and kept alive for that: a key of texts would cost more than a vote.
         cached = self._precedents.get(id(source))
         if cached is None:
+            voice = voice_of(source.outcome)
             situation = Situation(source.goal, source.history.past, source.observation)
-            cached = source, Precedent(situation, situation.read(source.action), 0.0)
+            cached = source, Precedent(situation, situation.read(source.action), 0.0, voice)
             if len(self._precedents) >= CACHE_SIZE:
                 self._precedents.clear()
             self._precedents[id(source)] = cached
@@ -198,16 +202,29 @@ class OfflineReasoner:
             call = read_call(source.action)
             assert call is not None  # noqa: S101 - `_poll` has checked it
             page = Page(source.goal, source.history.past, source.observation)
-            cached = source, PagePrecedent(page, call, 0.0)
+            cached = source, PagePrecedent(page, call, 0.0, voice_of(source.outcome))
             if len(self._pages) >= CACHE_SIZE:
                 self._pages.clear()
             self._pages[id(source)] = cached
         return replace(cached[1], similarity=recall.similarity)
 
 
-def _least_done(state: State) -> str:
-    """Return the admissible action done least often, the first of equals; "" where none is."""
+def _informed(state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
+    """Return the recalls that may vote: where there is something to see, those that saw something.
+
+    Of some recorded steps only the action is known; what it was an answer to, nobody can tell.
+    """
+    if not state.observation.strip():
+        return recalls
+    return [recall for recall in recalls if recall.tuple.observation.strip()] or recalls
+
+
+def _least_done(state: State, opposed: frozenset[str]) -> str:
+    """Return the admissible action done least often, the first of equals; "" where none is.
+
+    opposed: those that come last.
+    """
     if not state.admissible:
         return ""
     done = state.history.actions
-    return min(state.admissible, key=done.count)
+    return min(state.admissible, key=lambda action: (action in opposed, done.count(action)))
