@@ -114,6 +114,11 @@ class Policy:
         policy._translations = self._translations
         return policy
 
+    @property
+    def classifier(self) -> Reasoner | None:
+        """What assigns states to types: the reasoner, or None for the nearest centroid."""
+        return self._reasoner if self._options.index == "llm" else None
+
     def batches(self, goal: str) -> tuple[str, ...]:
         """Return the ids of the batch memories that decisions about `goal` may search."""
         return self._memory.batches_for(goal, self._options.batches)
@@ -176,13 +181,12 @@ class Policy:
         if options.control == "random":
             recalls = self._memory.sample(k, stable_seed(self._seed, now.key, len(now.past)))
         else:
-            classifier = self._reasoner if options.index == "llm" else None
             recalls = self._memory.retrieve(
                 now.goal,
                 now.observation,
                 k,
                 batches=batches,
-                classifier=classifier,
+                classifier=self.classifier,
                 history=history if options.rank_history else "",
             )
         return tuple(self._localized(recall, now.localize) for recall in recalls)

@@ -228,7 +228,8 @@ class Explorer:
         advantage = round(tree.best_score - tree.ground.score, 9)
         generation = self._setup.memory.generation + 1
         tuples = tuples_of(trajectory, reasoner, generation, first, advantage)
-        return replace(tree, into=into, added=self._setup.memory.place(into, tuples))
+        placed = self._setup.memory.place(into, tuples, self._setup.policy.classifier)
+        return replace(tree, into=into, added=placed)
 
 
 def refine(
