@@ -17,6 +17,7 @@ import ldm.reasoner
 from ldm.reasoner import Agreement, Process, State, TypeView
 from ldm.reasoner.clusters import cluster
 from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.voting import voice_of
 from ldm.types import (
     FULL_OUTCOME,
     History,
@@ -319,12 +320,16 @@ class TestOutcomes:
         assert REASONER.agree(self.STATE, full) == REASONER.agree(self.STATE, RECALLS)
         assert REASONER.weigh(self.STATE, full, 4) == REASONER.weigh(self.STATE, RECALLS, 4)
 
-    def test_a_recall_has_the_voice_that_it_earned(self) -> None:
+    def test_a_voice_grows_with_what_was_earned_from_half_a_voice(self) -> None:
+        voices = [voice_of(Outcome(1.0, value)) for value in (0.0, 0.3, 1.0)]
+        assert voices == [0.5, pytest.approx(0.65), 1.0]
+
+    def test_a_recall_counts_the_less_the_less_it_earned(self) -> None:
         half = with_outcome(self.TO_TABLE, Outcome(0.5, 0.5))
         little = with_outcome(self.TO_TABLE, Outcome(0.5, 0.2))
         alone = REASONER.weigh(self.STATE, (self.TO_BOX, self.TO_TABLE), 4)
         shares = {a.action: a.share for a in alone}
-        for recall, voice in ((half, 0.5), (little, 0.2)):
+        for recall, voice in ((half, 0.75), (little, 0.6)):
             weighed = REASONER.weigh(self.STATE, (self.TO_BOX, recall), 4)
             got = {a.action: a.share for a in weighed}
             ratio = got["go to table 1"] / got["go to box 1"]
