@@ -129,6 +129,11 @@ class Policy:
         policy._translations = self._translations
         return policy
 
+    @property
+    def classifier(self) -> Reasoner | None:
+        """What assigns states to types: the reasoner, or None for the nearest centroid."""
+        return self._reasoner if self._options.index == "llm" else None
+
     def batches(self, goal: str) -> tuple[str, ...]:
         """Return the ids of the batch memories that decisions about `goal` may search."""
         return self._memory.batches_for(goal, self._options.batches)
@@ -142,6 +147,19 @@ class Policy:
         """Propose up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
         state, recalls = self._recalled(now, batches)
         return _decision(self._reasoner.propose(state, recalls, z), recalls)
+
+    def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
+        """Decide on the next action, and propose up to `z` alternatives to it, from one recall.
+
+        The first proposal is what `decide` returns; the confidences of the others are those that
+        `propose` gives them.
+        """
+        state, recalls = self._recalled(now, batches)
+        decision = _decision(self._reasoner.act(state, recalls), recalls)
+        others = self._reasoner.propose(state, recalls, z).proposals
+        first = decision.proposals[0]
+        others = tuple(proposal for proposal in others if proposal.action != first.action)
+        return replace(decision, proposals=(first, *others))
 
     def branch(
         self, now: Observed, batches: Sequence[str], z: int, concentration: float
@@ -191,13 +209,12 @@ class Policy:
         if options.control == "random":
             recalls = self._memory.sample(k, stable_seed(self._seed, now.key, len(now.past)))
         else:
-            classifier = self._reasoner if options.index == "llm" else None
             recalls = self._memory.retrieve(
                 now.goal,
                 now.observation,
                 k,
                 batches=batches,
-                classifier=classifier,
+                classifier=self.classifier,
                 history=history if options.rank_history else "",
                 utility=options.recall == "utility",
             )

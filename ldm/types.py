@@ -175,7 +175,8 @@ class Outcome:
     """What a trajectory earned, seen from one of its steps.
 
     score: of the whole trajectory, in [0, 1].
-    value: what was earned from that step on, this one included, in [0, 1].
+    value: what was earned from that step on, this one included, in [0, 1]; -1 for the steps of a
+        failure that is remembered as a warning.
     advantage: for an explored trajectory, its score less that of the ground process (LDM² §3.3).
     confirmed: on how many other attempts the step was found to earn more than its alternatives.
     """
@@ -217,6 +218,16 @@ class StateActionTuple:
     origin: Origin
     generation: int = 0
     outcome: Outcome | None = None
+
+    @property
+    def fell_short(self) -> bool:
+        """Whether its trajectory is known to have earned less than everything."""
+        return self.outcome is not None and self.outcome.score < FULL_OUTCOME.score
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether it comes from a failure and votes against its action."""
+        return self.outcome is not None and self.outcome.value < 0
 
     @property
     def id(self) -> str:

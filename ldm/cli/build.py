@@ -54,6 +54,13 @@ class Forming:
         Literal["kind", "mixed"], typer.Option(help="Within each kind, or over all.")
     ] = "kind"
     seed: Annotated[int, typer.Option(help="Of the shuffle before cutting.")] = 0
+    min_reward: Annotated[
+        float, typer.Option(min=0, max=1, help="Leave out trajectories that scored less.")
+    ] = 0.0
+    failures: Annotated[
+        Literal["drop", "keep", "contrast"],
+        typer.Option(help="Trajectories that scored 0: leave out, take as others, as warnings."),
+    ] = "drop"
     embedder: EmbedderName = None
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False
     formation: Annotated[
@@ -87,6 +94,9 @@ def build_memory(
 
     Without DATA it is formed from the expert episodes that come with ldm.
 
+    Failures (a score of 0) are left out unless --failures keeps them, as all others or as warnings
+    that vote against what they did.
+
     What the memory holds already is left out; with nothing new nothing happens. More trajectories
     become further batches, in a new generation. An interrupted build goes on where it was.
 
@@ -100,6 +110,7 @@ def build_memory(
       ldm build-memory --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
+      ldm build-memory logs.jsonl --failures contrast --memory /tmp/memory
     """
     from ldm.experiments.building import build_each
 
@@ -108,6 +119,8 @@ def build_memory(
         batch_size=forming.batch_size,
         batching=forming.batching,
         seed=forming.seed,
+        min_reward=forming.min_reward,
+        failures=forming.failures,
         embedder=forming.embedder,
         rebuild=forming.rebuild,
         formation=forming.formation,
@@ -120,7 +133,7 @@ def build_memory(
     for built in build_each(forming.data, forming.memory, options, called, command_runtime()):
         reports.append(_report(built))
         if not as_json:
-            _show(built, forming.memory)
+            _show(built, forming)
     if as_json:
         output.print_json({"memory": forming.memory, "environments": reports})
 
@@ -221,6 +234,8 @@ def _report(built: BuildResult) -> dict[str, Any]:
         "env": built.env,
         "generation": built.generation.number,
         "new_trajectories": built.trajectories,
+        "left_out": built.left_out,
+        "warnings": len({r.tuple.trajectory_id for r in built.rows if r.tuple.is_warning}),
         "tuples": built.generation.tuples,
         "batches": len(built.batches),
         "goal_types": goal_types,
@@ -229,9 +244,20 @@ def _report(built: BuildResult) -> dict[str, Any]:
     }
 
 
-def _show(built: BuildResult, memory: str) -> None:
+def _why(forming: Forming) -> str:
+    """Return why trajectories were left out, and how to keep them."""
+    if forming.min_reward:
+        return f"reward below {forming.min_reward:g} (--min-reward)"
+    return "they scored 0 (--failures keep takes them, --failures contrast as warnings)"
+
+
+def _show(built: BuildResult, forming: Forming) -> None:
+    memory = forming.memory
     from ldm.memory import type_sizes
 
+    if built.left_out:
+        of = built.trajectories + built.skipped + built.left_out
+        output.say(f"{built.left_out} of {of} trajectories left out: {_why(forming)}.", error=False)
     if not built.trajectories:
         authors = sorted({batch.reasoner or "an unknown reasoner" for batch in built.batches})
         output.say(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from ldm.experiments.lifecycle import plain
 from ldm.experiments.refinement import only_environment
 from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_MEMORY
+
+if TYPE_CHECKING:
+    from ldm.types import StateActionTuple
 
 memory_app = typer.Typer(help="Look into a memory, search and prune it, export and import it.")
 
@@ -27,22 +30,34 @@ Number = Annotated[int | None, typer.Option("--generation", help="Default: the n
 def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     """List the environments and generations that a memory holds.
 
+    Outcomes (how many trajectories earned everything, less or nothing) are listed where any earned
+    less than everything.
+
     \b
     Examples:
       ldm memory show
       ldm memory show --memory http://localhost:8000 --json
     """
-    from ldm.memory import environments, generations
+    from ldm.memory import environments, generations, inspect, outcome_counts
 
-    listed = [g for env in environments(memory) for g in generations(memory, env)]
+    listed = []
+    for env in environments(memory):
+        rows_of = inspect(memory, env).rows if (present := generations(memory, env)) else ()
+        for g in present:
+            earned = outcome_counts([r for r in rows_of if r.tuple.generation <= g.number])
+            listed.append((g, earned))
     if as_json:
-        output.print_json([plain(g) for g in listed])
+        output.print_json([{**plain(g), "outcomes": earned} for g, earned in listed])
         return
+    columns = ["environment", "generation", "origin", "tuples", "embedder", "settings"]
     rows = [
-        (g.env, str(g.number), g.origin, str(g.recallable), g.embedder, _settings(g))
-        for g in listed
+        [g.env, str(g.number), g.origin, str(g.recallable), g.embedder, _settings(g)]
+        for g, _ in listed
     ]
-    columns = ("environment", "generation", "origin", "tuples", "embedder", "settings")
+    if any(set(earned) - {"full", "unknown"} for _, earned in listed):
+        columns.append("outcomes")
+        for row, (_, earned) in zip(rows, listed, strict=True):
+            row.append(", ".join(f"{count} {name}" for name, count in earned.items()))
     output.print_table(f"Memory at {memory}", columns, rows)
 
 
@@ -277,6 +292,8 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Show the tuples that a goal and an observation recall, best first.
 
+    Where one earned less than everything, the outcomes are shown, too: what the trajectory earned.
+
     \b
     Examples:
       ldm memory search --env alfworld "put a hot egg in the fridge" "You see a egg 2."
@@ -293,18 +310,22 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     if as_json:
         output.print_json([plain(recall) for recall in recalls])
         return
+    columns = ["similarity", "batch", "goal type", "goal", "observation", "action"]
     rows = [
-        (
+        [
             f"{recall.similarity:.3f}",
             recall.batch,
             recall.goal_type + (f" [{recall.fallback}]" if recall.fallback else ""),
             recall.tuple.goal,
             recall.tuple.observation,
             recall.tuple.action,
-        )
+        ]
         for recall in recalls
     ]
-    columns = ("similarity", "batch", "goal type", "goal", "observation", "action")
+    if any(recall.tuple.fell_short for recall in recalls):
+        columns.append("outcome")
+        for row, recall in zip(rows, recalls, strict=True):
+            row.append(_outcome(recall.tuple))
     output.print_table(f"Kind: {opened.kind_of(goal)}", columns, rows)
 
 
@@ -346,6 +367,12 @@ def import_(
     with output.stages() as on_progress:
         newest = import_memory(memory, file, load_embedder(embedder), on_progress)
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
+
+
+def _outcome(source: StateActionTuple) -> str:
+    if source.outcome is None:
+        return "unknown"
+    return f"{source.outcome.score:.2g}" + " (a warning)" * source.is_warning
 
 
 def _settings(generation: Any) -> str:

@@ -16,7 +16,7 @@ from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
-    from ldm.memory import BuildResult, FormationOptions
+    from ldm.memory import BuildResult, Failures, FormationOptions
     from ldm.reasoner import Reasoner
     from ldm.reasoner.prompted import Formation, PromptedReasoner
     from ldm.types import Trajectory
@@ -31,6 +31,7 @@ class BuildOptions:
     seed: of the shuffle before cutting. embedder: None for the bundled one. rebuild: drop what the
     memory holds first. formation: with a model, a call every 8 steps ("trajectory"), or two a step
     as in the paper. record: the folder of the calls, None for the memory's own.
+    min_reward, failures: which trajectories are remembered, see `ldm.memory.FormationOptions`.
     format: of the files, "" where their lines tell. strict: stop at the first bad record.
     """
 
@@ -38,6 +39,8 @@ class BuildOptions:
     batch_size: int = 0
     batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
+    min_reward: float = 0.0
+    failures: Failures = "drop"
     embedder: str | None = None
     rebuild: bool = False
     formation: Formation = "trajectory"
@@ -167,7 +170,9 @@ def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
 
     size = options.batch_size or batch_size(env)
     try:
-        return FormationOptions(size, options.batching, options.seed)
+        return FormationOptions(
+            size, options.batching, options.seed, options.min_reward, options.failures
+        )
     except ValueError as error:
         raise LdmError(f"A memory cannot be built so: {error}.", "Change the option.") from error
 

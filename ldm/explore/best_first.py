@@ -44,15 +44,15 @@ PATIENCE, GOING_ON = 5, 2.0
 
 
 def search(
-    positions: Positions, goal: str, decide: Decide, propose: Decide, options: TreeOptions
+    positions: Positions, goal: str, decide: Decide, options: TreeOptions
 ) -> tuple[TreeNode, ...]:
     """Return the nodes of all processes that were tried, by number; a child after its parent.
 
-    decide: the greedy decision in a position. propose: its alternatives, with confidences.
+    decide: the greedy decision in a position first, then its alternatives, with confidences.
     The search is over with the first full score, and when `options.budget` steps are spent.
-    Raises what the environment, `decide` and `propose` raise, and ReplayDivergence.
+    Raises what the environment and `decide` raise, and ReplayDivergence.
     """
-    return _Search(positions, goal, decide, propose, options).run()
+    return _Search(positions, goal, decide, options).run()
 
 
 @dataclass(order=True, slots=True)
@@ -76,21 +76,16 @@ class _Search:
     """One search; see `search`."""
 
     def __init__(
-        self,
-        positions: Positions,
-        goal: str,
-        decide: Decide,
-        propose: Decide,
-        options: TreeOptions,
+        self, positions: Positions, goal: str, decide: Decide, options: TreeOptions
     ) -> None:
         self._positions = positions
         self._goal = _words(goal)
         self._decide = decide
-        self._propose = propose
         self._options = options
         self._nodes: list[TreeNode] = []
         self._at: list[Position] = []
         self._children: list[set[str]] = []
+        self._votes: dict[int, dict[str, float]] = {}
         self._queue: list[_Open] = []
         self._states: set[str] = set()
         self._observations: set[str] = set()
@@ -134,7 +129,9 @@ class _Search:
                 return
             decision = self._decide(self._at[number])
             self._nodes[number] = decided(self._nodes[number], decision)
-            self._push(_Open(cost, 0, number))
+            if number not in self._votes:
+                self._push(_Open(cost, 0, number))
+            self._votes[number] = {p.action: p.confidence for p in decision.proposals}
             best = decision.proposals[0]
             if best.action in self._children[number]:
                 return
@@ -144,9 +141,8 @@ class _Search:
 
     def _expand(self, number: int, cost: float) -> None:
         """Add the deviations that are possible at a node to the queue."""
-        position = self._at[number]
-        votes = {p.action: p.confidence for p in self._propose(position).proposals}
-        actions = list(dict.fromkeys([*votes, *(position.now.admissible or ())]))
+        votes = self._votes[number]
+        actions = list(dict.fromkeys([*votes, *(self._at[number].now.admissible or ())]))
         named = _named(self._goal, actions)
         for action, words in zip(actions, named, strict=True):
             if action not in self._children[number]:

@@ -188,10 +188,9 @@ class Explorer:
 
             return decide
 
-        greedy = noted(lambda now: policy.decide(now, batches))
         if options.explorer == "best-first":
-            propose = noted(lambda now: policy.propose(now, batches, ALTERNATIVES))
-            return search(positions, task.goal, greedy, propose, options)
+            rank = noted(lambda now: policy.rank(now, batches, ALTERNATIVES))
+            return search(positions, task.goal, rank, options)
         if options.explorer == "rollouts":
             propose = noted(lambda now: policy.propose(now, batches, options.proposals))
             seed = stable_seed(self._setup.seed, "rollouts", task.id, batches)
@@ -252,7 +251,8 @@ class Explorer:
         advantage = round(tree.best_score - tree.ground.score, 9)
         generation = self._setup.memory.generation + 1
         tuples = tuples_of(trajectory, reasoner, generation, first, advantage)
-        return replace(tree, into=into, added=self._setup.memory.place(into, tuples))
+        placed = self._setup.memory.place(into, tuples, self._setup.policy.classifier)
+        return replace(tree, into=into, added=placed)
 
 
 def refine(

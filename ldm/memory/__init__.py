@@ -23,9 +23,15 @@ import numpy as np
 
 from ldm.embed import Embedder, load_embedder
 from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
-from ldm.memory.formation import FormationOptions, form_batch, plan_batches, tuples_of
+from ldm.memory.formation import (
+    Failures,
+    FormationOptions,
+    form_batch,
+    plan_batches,
+    tuples_of,
+)
 from ldm.memory.generations import extend, generations, hide, rollback, value
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, outcome_counts, type_sizes
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
 from ldm.memory.store import Contents, reading, sort_key
@@ -304,6 +310,7 @@ __all__ = [
     "BatchIndex",
     "BuildResult",
     "Contents",
+    "Failures",
     "FormationOptions",
     "Generation",
     "IndexedTuple",
@@ -316,6 +323,7 @@ __all__ = [
     "generations",
     "hide",
     "inspect",
+    "outcome_counts",
     "plan_batches",
     "rollback",
     "tuples_of",

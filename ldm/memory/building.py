@@ -22,6 +22,7 @@ from ldm.memory.formation import (
     BatchPlan,
     FormationOptions,
     FormedBatch,
+    failed,
     form_batch,
     plan_batches,
     texts_of,
@@ -50,6 +51,7 @@ class BuildResult:
     batches, rows: all of the memory's batches and tuples up to that generation.
     trajectories: how many were added.
     skipped: how many were in the memory already, occurred twice or hold no action.
+    left_out: how many earned too little by the options.
     seconds: wall time per stage ("embed", "form", "store", "check"); empty where nothing was new.
     """
 
@@ -59,6 +61,7 @@ class BuildResult:
     rows: tuple[IndexedTuple, ...]
     trajectories: int
     skipped: int
+    left_out: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -138,14 +141,19 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     embedder: must be the one that an existing memory was built with.
     reasoner_for: makes the reasoner that writes histories and types, from the embedder that it is
         to use; `OfflineReasoner` itself is one.
-    options: how trajectories are divided into batches; None for the paper's sizes.
+    options: which trajectories are remembered, and how they are divided into batches; None for the
+        paper's sizes, without failures.
     rebuild: remove the environment's memory first.
     on_progress: called with (stage, done, total), from any thread.
 
-    Raises LdmError where no trajectory holds an action, MemoryStoreError where the location cannot
-    be written, holds another embedder's vectors or something other than a memory.
+    Raises LdmError where no trajectory holds an action or earned enough, MemoryStoreError where
+    the location cannot be written, holds another embedder's vectors or something other than a
+    memory.
     """
-    distinct = _with_actions(trajectories)
+    options = options or FormationOptions()
+    acted = _with_actions(trajectories)
+    distinct = _earning(acted, options)
+    left_out = len(acted) - len(distinct)
     env = trajectories[0].task.env
     with writing(location) as store:
         if rebuild:
@@ -154,21 +162,23 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         number = newest.number if newest else -1
         known = {t for b in store.batches(env) if b.generation <= number for t in b.trajectories}
         new = [distinct[i] for i in sorted(distinct) if i not in known]
-        skipped = len(trajectories) - len(new)
+        skipped = len(trajectories) - left_out - len(new)
         if newest and not new:
             contents = store.load(env)
-            return BuildResult(env, newest, contents.batches, contents.rows, 0, skipped)
+            return BuildResult(env, newest, contents.batches, contents.rows, 0, skipped, left_out)
         folder = None if is_server(location) else Path(location) / STAGING / stable_hash(env)
         staged = StagedEmbedder(embedder, folder)
+        reasoner = reasoner_for(staged)
         builder = _GenerationBuilder(
             store,
             env,
             number + 1,
-            options or FormationOptions(),
+            options,
             staged,
-            reasoner_for(staged),
+            reasoner,
             on_progress,
             newest,
+            left_out,
         )
         result = builder.build(new)
         if folder is not None:
@@ -188,6 +198,7 @@ class _GenerationBuilder:
     reasoner: Reasoner
     on_progress: OnProgress
     base: Generation | None
+    left_out: int
     seconds: dict[str, float] = field(default_factory=dict)
 
     def build(self, new: Sequence[Trajectory]) -> BuildResult:
@@ -212,7 +223,9 @@ class _GenerationBuilder:
             generation = self._generation(rows)
             self.store.commit(generation)
         batches = tuple(b for b in self.store.batches(self.env) if b.generation <= self.number)
-        return BuildResult(self.env, generation, batches, rows, len(new), 0, self.seconds)
+        return BuildResult(
+            self.env, generation, batches, rows, len(new), 0, self.left_out, self.seconds
+        )
 
     def _resume(self, plans: Sequence[BatchPlan]) -> set[str]:
         """Return the ids of batches that an interrupted build completed; remove its other data."""
@@ -223,14 +236,29 @@ class _GenerationBuilder:
             for b in earlier
             if planned.get(b.id) == b.trajectories and b.reasoner == self.reasoner.name
         }
+        complete -= self._otherwise_warned([plan for plan in plans if plan.id in complete])
         self.store.drop_after(self.env, self.number - 1, keep=complete)
         return complete
+
+    def _otherwise_warned(self, plans: Sequence[BatchPlan]) -> set[str]:
+        """Return the ids of stored batches whose failures another option made (no) warnings."""
+        failures = {t.id: self.options.warns(t) for p in plans for t in p.trajectories if failed(t)}
+        if not failures:
+            return set()
+        rows, _ = self.store.rows(self.env, self.number, self.embedder.dimension)
+        return {
+            row.batch
+            for row in rows
+            if row.tuple.trajectory_id in failures
+            and failures[row.tuple.trajectory_id] != row.tuple.is_warning
+        }
 
     def _form(self, plans: Sequence[BatchPlan], on_trajectory: Callable[[], None]) -> None:
         """Form the batches, several at a time where the reasoner can, and store them in order."""
 
         def form(plan: BatchPlan) -> FormedBatch:
-            return form_batch(plan, self.reasoner, self.number, on_trajectory)
+            warns = self.options.warns
+            return form_batch(plan, self.reasoner, self.number, on_trajectory, warns)
 
         with closing(iterate_concurrently(form, plans, self.reasoner.concurrency)) as batches:
             for _ in plans:
@@ -255,10 +283,21 @@ class _GenerationBuilder:
                 "batching": self.options.batching,
                 "seed": str(self.options.seed),
                 "reasoner": self.reasoner.name,
+                **self._selection(rows),
             },
             hidden=self.base.hidden if self.base else (),
             utilities=self.base.utilities if self.base else {},
         )
+
+    def _selection(self, rows: Sequence[IndexedTuple]) -> dict[str, str]:
+        """Return the options that made a difference to which trajectories are remembered, how."""
+        warned = any(r.tuple.is_warning for r in rows if r.tuple.generation == self.number)
+        if not (self.left_out or warned):
+            return {}
+        settings: dict[str, str] = {"failures": self.options.failures}
+        if self.options.min_reward:
+            settings["min_reward"] = f"{self.options.min_reward:g}"
+        return settings | ({"left_out": str(self.left_out)} if self.left_out else {})
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -277,6 +316,28 @@ def _with_actions(trajectories: Sequence[Trajectory]) -> dict[str, Trajectory]:
             "A memory is made of actions; `ldm schema trajectory` shows where they belong.",
         )
     return distinct
+
+
+def _earning(
+    trajectories: dict[str, Trajectory], options: FormationOptions
+) -> dict[str, Trajectory]:
+    """Return the trajectories that the options take; raise LdmError where they take none."""
+    taken = {name: t for name, t in trajectories.items() if options.takes(t)}
+    if taken:
+        return taken
+    best = max(t.score for t in trajectories.values())
+    if best <= 0 and options.failures == "drop":
+        raise LdmError(
+            f"All {len(trajectories)} trajectories are failures (a score of 0), which are left"
+            " out.",
+            "Take them as they are with --failures keep (their scores may just be unknown), or"
+            " as warnings with --failures contrast; in Python, failures=….",
+        )
+    raise LdmError(
+        f"None of the {len(trajectories)} trajectories has a score of {options.min_reward:g} or"
+        f" more: the best is {best:g}.",
+        "Lower --min-reward; in Python, min_reward.",
+    )
 
 
 def _newest_generation(store: Store, env: str, embedder: str) -> Generation | None:

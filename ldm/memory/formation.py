@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, get_args
 
 from ldm.errors import LdmError
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
@@ -17,27 +17,56 @@ from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_see
 MIXED = "mixed"
 #: Rewards whose sum differs from the score by no more are complete.
 TOLERANCE = 1e-6
+#: `Outcome.value` of a failure that is remembered as a warning.
+WARNING = -1.0
+
+Failures = Literal["drop", "keep", "contrast"]
 
 
 @dataclass(frozen=True, slots=True)
 class FormationOptions:
-    """How trajectories are cut into batch memories.
+    """Which trajectories are remembered, and how they are cut into batch memories.
 
     batch_size: B, trajectories in a batch; environments for which the paper has another B than 50
     say so (`ldm.envs.metadata.batch_size`).
     batching: "kind" cuts within each task kind, "mixed" over all.
     seed: of the shuffle before cutting.
+    min_reward: trajectories with a lower score are left out, in [0, 1].
+    failures: what becomes of trajectories with a score of 0 or less. "drop" leaves them out, "keep"
+        takes them like all others (their score may just be unknown), "contrast" remembers them as
+        warnings, which vote against their actions, whatever `min_reward` says.
     """
 
     batch_size: int = 50
     batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
+    min_reward: float = 0.0
+    failures: Failures = "drop"
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise ValueError("batch_size is 1 or more")
         if self.batching not in ("kind", "mixed"):
             raise ValueError("batching is kind or mixed")
+        if not 0 <= self.min_reward <= 1:
+            raise ValueError("min_reward is a number from 0 to 1")
+        if self.failures not in get_args(Failures):
+            raise ValueError("failures is drop, keep or contrast")
+
+    def warns(self, trajectory: Trajectory) -> bool:
+        """Return whether a trajectory is remembered as a warning."""
+        return self.failures == "contrast" and failed(trajectory)
+
+    def takes(self, trajectory: Trajectory) -> bool:
+        """Return whether a trajectory is remembered."""
+        if failed(trajectory) and self.failures != "keep":
+            return self.failures == "contrast"
+        return trajectory.score >= self.min_reward
+
+
+def failed(trajectory: Trajectory) -> bool:
+    """Return whether a trajectory earned nothing."""
+    return trajectory.score <= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +121,8 @@ def tuples_of(
     generation: int,
     first: int = 0,
     advantage: float = 0.0,
+    *,
+    warning: bool = False,
 ) -> list[StateActionTuple]:
     """Turn a trajectory into tuples ⟨g, h_τ, o_τ → a_τ⟩, one for each action (LDM² Eq. 1).
 
@@ -101,10 +132,13 @@ def tuples_of(
     generation: the one that the tuples are made for.
     first: index of the first action that gives a tuple; its history covers the earlier ones.
     advantage: for `Outcome.advantage`.
+    warning: whether they are to vote against their actions.
     """
     task = trajectory.task
     states = list(trajectory.states())
     values = _values(trajectory.score, [step.reward for _, _, step in states])
+    if warning:
+        values = [WARNING] * len(values)
     steps = tuple((observation, step.action) for _, observation, step in states)
     notes_by_step = reasoner.annotate(task.goal, steps)
     return [
@@ -147,6 +181,7 @@ def form_batch(
     reasoner: Reasoner,
     generation: int,
     on_trajectory: Callable[[], None] = lambda: None,
+    is_warning: Callable[[Trajectory], bool] = lambda _: False,
 ) -> FormedBatch:
     """Form the batch memory of `plan`: tuples, goal types, and observation types within each.
 
@@ -154,12 +189,14 @@ def form_batch(
 
     generation: the one that the tuples are made for.
     on_trajectory: called, in any thread, whenever the histories of one more trajectory are written.
+    is_warning: tells the trajectories whose tuples are to vote against their actions.
 
     Raises LdmError where the reasoner's types are not a partition of the goals or observations.
     """
 
     def tuples_from(trajectory: Trajectory) -> list[StateActionTuple]:
-        tuples = tuples_of(trajectory, reasoner, generation)
+        warning = is_warning(trajectory)
+        tuples = tuples_of(trajectory, reasoner, generation, warning=warning)
         on_trajectory()
         return tuples
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -133,3 +134,24 @@ def type_sizes(
         below = [(name, members.count(o)) for o, name in enumerate(goal_type.observation_types)]
         sizes.append((goal_type.name, len(members), below))
     return sizes
+
+
+def outcome_counts(rows: Sequence[IndexedTuple]) -> dict[str, int]:
+    """Count the trajectories of `rows` by what they earned, in this order, without zeros.
+
+    Returns "full", "partial" (less than everything), "failed" (nothing), "warning" (nothing, and
+    their tuples vote against their actions) and "unknown" → number.
+    """
+    earned = Counter({row.tuple.trajectory_id: _earned(row.tuple) for row in rows}.values())
+    names = ("full", "partial", "failed", "warning", "unknown")
+    return {name: earned[name] for name in names if earned[name]}
+
+
+def _earned(source: StateActionTuple) -> str:
+    if source.outcome is None:
+        return "unknown"
+    if source.is_warning:
+        return "warning"
+    if not source.fell_short:
+        return "full"
+    return "partial" if source.outcome.score > 0 else "failed"

@@ -52,11 +52,15 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Precedent:
-    """A recalled situation, the action taken in it, and the similarity of its text."""
+    """A recalled situation, the action taken in it, and the similarity of its text.
+
+    voice: what its vote counts by what came of the action (`ldm.reasoner.voting.voice_of`).
+    """
 
     situation: Situation
     command: Command
     similarity: float
+    voice: float = 1.0
 
 
 def poll(
@@ -144,7 +148,7 @@ def _vote_weights(
     roles_in: Callable[[Situation], Roles],
     w: Weights,
 ) -> list[float]:
-    """Return the weight of each precedent's vote, in (0, 1]."""
+    """Return the weight of each precedent's vote, in [-1, 1] without 0."""
     # Progress must not drown in what is done all the time: a frame counts the less, the more often
     # it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
     uses: Counter[str] = Counter()
@@ -171,7 +175,7 @@ def _vote_weights(
             + w.progress * (1 - overlap(progress, p.situation.progress(theirs)))
             + w.scene * (1 - overlap(scene, p.situation.scene(theirs)))
         )
-        vote_weights.append(math.exp(-distance))
+        vote_weights.append(p.voice * math.exp(-distance))
     return vote_weights
 
 

@@ -29,7 +29,7 @@ from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situa
 from ldm.reasoner.entity_votes import Precedent, Weights
 from ldm.reasoner.page_votes import PagePrecedent, PageWeights
 from ldm.reasoner.pages import Page, read_call
-from ldm.reasoner.voting import Poll
+from ldm.reasoner.voting import Poll, voice_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
 #: Merged actions that a summary keeps, the latest ones.
@@ -61,6 +61,11 @@ class OfflineReasoner:
         self._page_weights = page_weights or PageWeights()
         self._precedents: dict[int, tuple[StateActionTuple, Precedent]] = {}
         self._pages: dict[int, tuple[StateActionTuple, PagePrecedent]] = {}
+        self._latest_poll: tuple[State | None, Sequence[Recall], Poll] = (
+            None,
+            (),
+            Poll((), (), ()),
+        )
 
     def counts(self) -> dict[str, int]:
         """Return nothing: no model is asked."""
@@ -129,23 +134,24 @@ class OfflineReasoner:
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Return the action with most votes; its confidence is its share of all votes.
 
-        Without any vote, it is the admissible action done least often so far, with confidence 0.
+        Without any vote for one, it is the admissible action done least often so far, with
+        confidence 0, and rather one that no vote is against.
         """
         poll = self._poll(state, recalls)
-        votes = poll.ranked() or [(_least_done(state), 0.0)]
+        votes = poll.ranked() or [(_least_done(state, poll.opposed()), 0.0)]
         action, most = votes[0]
         confidence = most / sum(share for _, share in votes) if most else 0.0
-        followed = self._followed(poll, recalls, action)
+        followed = self._followed(poll, state, recalls, action)
         return Answer((Proposal(action, confidence),), state.notes, followed)
 
     def followed(self, state: State, recalls: Sequence[Recall], action: str) -> tuple[int, ...]:
         """Return the places of the recalls that `action` follows, see `Answer.followed`."""
-        return self._followed(self._poll(state, recalls), recalls, action)
+        return self._followed(self._poll(state, recalls), state, recalls, action)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Return the `z` alternatives with most votes, with their shares of those votes."""
-        alternatives = self._poll(state, recalls).alternatives()
-        votes = (alternatives or [(_least_done(state), 0.0)])[:z]
+        poll = self._poll(state, recalls)
+        votes = (poll.alternatives() or [(_least_done(state, poll.opposed()), 0.0)])[:z]
         total = sum(share for _, share in votes) or 1.0
         proposals = tuple(Proposal(action, share / total) for action, share in votes)
         return Answer(proposals, state.notes)
@@ -171,6 +177,14 @@ class OfflineReasoner:
         return max(range(len(means)), key=lambda i: (round(means[i], 9), -i))
 
     def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
+        """Let the recalls vote, once for the questions that are asked about one state."""
+        asked, given, poll = self._latest_poll
+        if asked is not state or given is not recalls:
+            poll = self._vote(state, [recalls[i] for i in _voters(state, recalls)])
+            self._latest_poll = (state, recalls, poll)
+        return poll
+
+    def _vote(self, state: State, recalls: Sequence[Recall]) -> Poll:
         """Let the recalls vote: on labels where all their actions press one, else on entities."""
         if _on_pages(recalls):
             page = Page(state.goal, state.history.past, state.observation)
@@ -180,12 +194,14 @@ class OfflineReasoner:
         precedents = [self._precedent(recall) for recall in recalls]
         return entity_votes.poll(present, state.admissible, precedents, self._weights)
 
-    def _followed(self, poll: Poll, recalls: Sequence[Recall], action: str) -> tuple[int, ...]:
+    def _followed(
+        self, poll: Poll, state: State, recalls: Sequence[Recall], action: str
+    ) -> tuple[int, ...]:
         """Return the places of the recalls that `action` follows in their poll."""
         followers = poll.followers(action)
         if followers is None:
             return tuple(i for i, recall in enumerate(recalls) if recall.tuple.action == action)
-        voters: Sequence[int] = range(len(recalls))
+        voters = _voters(state, recalls)
         if _on_pages(recalls):  # a page without labels was not recorded, and casts no ballot
             voters = [i for i in voters if self._page(recalls[i]).page.labels]
         return tuple(voters[place] for place in followers)
@@ -199,8 +215,9 @@ class OfflineReasoner:
         # Known by its id(), and kept alive for that: a key of texts would cost more than a vote.
         cached = self._precedents.get(id(source))
         if cached is None:
+            voice = voice_of(source.outcome)
             situation = Situation(source.goal, source.history.past, source.observation)
-            cached = source, Precedent(situation, situation.read(source.action), 0.0)
+            cached = source, Precedent(situation, situation.read(source.action), 0.0, voice)
             if len(self._precedents) >= CACHE_SIZE:
                 self._precedents.clear()
             self._precedents[id(source)] = cached
@@ -214,7 +231,7 @@ class OfflineReasoner:
             call = read_call(source.action)
             assert call is not None  # noqa: S101 - `_poll` has checked it
             page = Page(source.goal, source.history.past, source.observation)
-            cached = source, PagePrecedent(page, call, 0.0)
+            cached = source, PagePrecedent(page, call, 0.0, voice_of(source.outcome))
             if len(self._pages) >= CACHE_SIZE:
                 self._pages.clear()
             self._pages[id(source)] = cached
@@ -226,9 +243,23 @@ def _on_pages(recalls: Sequence[Recall]) -> bool:
     return bool(recalls) and all(read_call(recall.tuple.action) for recall in recalls)
 
 
-def _least_done(state: State) -> str:
-    """Return the admissible action done least often, the first of equals; "" where none is."""
+def _voters(state: State, recalls: Sequence[Recall]) -> Sequence[int]:
+    """Return the places of the recalls that vote: those that saw something, where there is any.
+
+    Of some recorded steps only the action is known; what it was an answer to, nobody can tell.
+    """
+    everyone = range(len(recalls))
+    if not state.observation.strip():
+        return everyone
+    return [i for i in everyone if recalls[i].tuple.observation.strip()] or everyone
+
+
+def _least_done(state: State, opposed: frozenset[str]) -> str:
+    """Return the admissible action done least often, the first of equals; "" where none is.
+
+    opposed: those that come last.
+    """
     if not state.admissible:
         return ""
     done = state.history.actions
-    return min(state.admissible, key=done.count)
+    return min(state.admissible, key=lambda action: (action in opposed, done.count(action)))

@@ -46,11 +46,15 @@ class PageWeights:
 
 @dataclass(frozen=True, slots=True)
 class PagePrecedent:
-    """A recalled page, the call made on it, and the similarity of its text."""
+    """A recalled page, the call made on it, and the similarity of its text.
+
+    voice: what its vote counts by what came of the call (`ldm.reasoner.voting.voice_of`).
+    """
 
     page: Page
     call: Call
     similarity: float
+    voice: float = 1.0
 
 
 def poll(
@@ -125,7 +129,9 @@ class _Preference:
 def _preference(precedents: Sequence[PagePrecedent], weights: PageWeights) -> _Preference:
     """Return the preference that makes the recalled choices most likely, over FIT_WEIGHTS."""
     choices = [
-        choice for p in precedents if (choice := p.page.choice(p.call.label, weights.over_price))
+        choice
+        for p in precedents
+        if p.voice > 0 and (choice := p.page.choice(p.call.label, weights.over_price))
     ]
     counts = [1.0] * (LAST_RANK + 1)
     for chosen, _ in choices:
@@ -166,7 +172,7 @@ def _suitability(
 def _vote_weights(
     present: Page, precedents: Sequence[PagePrecedent], fixed: frozenset[str], weights: PageWeights
 ) -> list[float]:
-    """Return the weight of each precedent's vote, in (0, 1]."""
+    """Return the weight of each precedent's vote, in [-1, 1] without 0."""
     nearest = max(p.similarity for p in precedents)
     done, open_labels = present.done(fixed), present.open(fixed)
     vote_weights = []
@@ -178,7 +184,7 @@ def _vote_weights(
             + weights.done * (1 - len(done & theirs) / len(union) if union else 0.0)
             + weights.open * abs(open_labels - p.page.open(fixed))
         )
-        vote_weights.append(math.exp(-distance))
+        vote_weights.append(p.voice * math.exp(-distance))
     return vote_weights
 
 
@@ -187,7 +193,7 @@ def _candidates(
 ) -> dict[str, Call]:
     """Return what can be done, as text → call: admissible calls, and arguments made up anew."""
     verbs = list(dict.fromkeys(p.call.verb for p in precedents))
-    made_up = [p for p in precedents if p.call.label not in p.page.labels]
+    made_up = [p for p in precedents if p.voice > 0 and p.call.label not in p.page.labels]
     if admissible is None:
         pressed = {p.call.verb for p in precedents if p.call.label in p.page.labels}
         texts = [f"{v}[{label}]" for v in verbs if v in pressed for label in present.labels]

@@ -52,7 +52,7 @@ from ldm.reasoner.replies import (
     match_action,
     salvage_field,
 )
-from ldm.types import Card, Past, Proposal, Recall
+from ldm.types import Card, Past, Proposal, Recall, StateActionTuple
 
 Formation = Literal["trajectory", "paper"]
 Candidates = Literal["none", "vote"]
@@ -424,7 +424,18 @@ def _example(recall: Recall) -> dict[str, str]:
         "so_far": source.history.text.replace("\n", ". "),
         "observation": source.observation,
         "action": source.action,
+        "outcome": _outcome_text(source),
     }
+
+
+def _outcome_text(source: StateActionTuple) -> str:
+    """Say what came of a recalled action; "" where it was a full success or is unknown."""
+    outcome = source.outcome
+    if outcome is None or not source.fell_short:
+        return ""
+    if source.is_warning:
+        return "this was tried and failed; do otherwise"
+    return f"this was tried and earned {outcome.score:.2g} of 1"
 
 
 def _notes(form: Any, state: State) -> Notes:

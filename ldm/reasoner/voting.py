@@ -7,6 +7,23 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from ldm.reasoner import Agreement
+from ldm.types import Outcome
+
+#: What a recall counts that earned nothing more. With 0, hence votes in proportion to what was
+#: earned, training goals of WebShop scored less: such sessions know the way as well as others.
+LEAST_VOICE = 0.5
+
+
+def voice_of(outcome: Outcome | None) -> float:
+    """Return what a recall's vote counts by its outcome: from LEAST_VOICE to 1 by what was earned.
+
+    An unknown outcome counts 1, and so does a failure that is in the memory on request: where
+    nothing was rewarded, a score of 0 says nothing. A failure kept as a warning counts -1.
+    """
+    if outcome is None or outcome.score <= 0 <= outcome.value:
+        return 1.0
+    return -1.0 if outcome.value < 0 else LEAST_VOICE + (1 - LEAST_VOICE) * outcome.value
+
 
 #: An action follows a recalled one that it is at least so like; below, hardly a vote was cast.
 FOLLOWED = 0.5
@@ -16,7 +33,7 @@ FOLLOWED = 0.5
 class Ballot:
     """The vote of one recall.
 
-    weight: of this vote, in (0, 1].
+    weight: of this vote, in [-1, 1] without 0; below 0 it is a vote against.
     likeness: for each candidate how alike it is to the recalled action, in [0, 1].
     """
 
@@ -40,6 +57,12 @@ class Poll:
         """Return actions with their votes (> 0), most first; ties keep the candidates' order."""
         return _ranked(self.texts, self._votes())
 
+    def opposed(self) -> frozenset[str]:
+        """Return the actions with more votes against them than for them."""
+        return frozenset(
+            text for text, vote in zip(self.texts, self._votes(), strict=True) if vote < 0
+        )
+
     def alternatives(self) -> list[tuple[str, float]]:
         """Rank as `ranked` does, but count each group as one action, with all its votes.
 
@@ -55,10 +78,13 @@ class Poll:
     def support(self) -> tuple[Agreement, ...]:
         """Rank as `ranked` does, with each action's share of all votes and its supporters.
 
-        A recall supports the action that it fits best, and all of several that it fits equally.
+        A recall supports the action that it fits best, and all of several that it fits equally;
+        one that votes against its action supports none.
         """
         supporters: Counter[str] = Counter()
         for ballot in self.ballots:
+            if ballot.weight < 0:
+                continue
             best = round(max(ballot.likeness, default=0.0), 9)
             supporters.update(
                 text
@@ -89,7 +115,8 @@ class Poll:
         """Return the action that most recalls come to, each by the candidate most like its own.
 
         As in `alternatives`, a group counts as one action. A recall that fits several groups
-        equally well is divided among them, and one that fits none supports none.
+        equally well is divided among them, and one that fits none supports none. A vote against
+        lessens the share of the action that it fits, and supports none.
         """
         shares: dict[Hashable, float] = dict.fromkeys(self.groups, 0.0)
         supporters: Counter[Hashable] = Counter()
@@ -100,14 +127,17 @@ class Poll:
             }
             best = max(likeness.values(), default=0.0)
             nearest = [group for group, like in likeness.items() if like == best > 0]
-            supporters.update(nearest)
+            if ballot.weight > 0:
+                supporters.update(nearest)
             for group in nearest:
                 shares[group] += ballot.weight / len(nearest)
         if not supporters:
             return Agreement("", 0.0, 0)
         order = {group: place for place, group in enumerate(shares)}
         most = max(shares, key=lambda group: (round(shares[group], 9), -order[group]))
-        total = sum(ballot.weight for ballot in self.ballots)
+        if shares[most] <= 0:
+            return Agreement("", 0.0, 0)
+        total = sum(ballot.weight for ballot in self.ballots if ballot.weight > 0)
         return Agreement(self._firsts()[most], shares[most] / total, supporters[most])
 
     def _votes(self) -> list[float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm import build_memory, records
+from ldm import BuildOptions, build_memory, records
 from ldm.errors import LdmError
 from ldm.experiments import building
 from ldm.types import Trajectory
@@ -272,3 +272,63 @@ class TestLooking:
         assert "2 environments: other, toy" in outcome.err
         assert "--env" in outcome.err
         assert run("memory", "types", "--env", "toy").code == 0
+
+
+class TestOutcomes:
+    @pytest.fixture(autouse=True)
+    def mixed(self, place: Path) -> None:
+        """Of the twelve episodes the third failed and the sixth earned half."""
+        scored = []
+        for number, one in enumerate(expert_trajectories()):
+            score = {2: 0.0, 5: 0.5}.get(number, 1.0)
+            steps = (*one.steps[:-1], replace(one.steps[-1], reward=score))
+            scored.append(replace(one, score=score, success=score == 1, steps=steps))
+        records.write(place / "data" / "toy" / "train.jsonl", scored)
+
+    def test_failures_are_left_out_and_counted(self, run: Run) -> None:
+        outcome = run("build-memory", "data")
+        assert "1 of 12 trajectories left out" in outcome.out
+        assert "--failures keep" in outcome.out
+        report = json.loads(run("build-memory", "data", "--rebuild", "--json").out)
+        (counts,) = report["environments"]
+        assert (counts["new_trajectories"], counts["left_out"], counts["warnings"]) == (11, 1, 0)
+
+    def test_a_least_reward_and_warnings_are_options(self, run: Run, place: Path) -> None:
+        report = json.loads(run("build-memory", "data", "--min-reward", "0.6", "--json").out)
+        assert report["environments"][0]["left_out"] == 2
+        arguments = ("data", "--failures", "contrast", "--rebuild", "--json")
+        report = json.loads(run("build-memory", *arguments).out)
+        assert (report["environments"][0]["warnings"], report["environments"][0]["left_out"]) == (
+            1,
+            0,
+        )
+        options = BuildOptions(failures="contrast", rebuild=True)
+        (built,) = build_memory(place / "data", options=options)
+        assert len({r.tuple.trajectory_id for r in built.rows if r.tuple.is_warning}) == 1
+
+    def test_are_shown_where_any_is_not_full(self, run: Run) -> None:
+        run("build-memory", "data", "--failures", "contrast")
+        assert "10 full, 1 partial, 1 warning" in " ".join(run("memory", "show").out.split())
+        (shown,) = json.loads(run("memory", "show", "--json").out)
+        assert shown["outcomes"] == {"full": 10, "partial": 1, "warning": 1}
+        query = ("search", "wash the apple", "You see nothing.", "--k", "60")
+        assert "outcome" in (shown := run("memory", *query).out)
+        assert "warning" in shown
+        recalls = json.loads(run("memory", *query, "--json").out)
+        assert {recall["tuple"]["outcome"]["score"] for recall in recalls} == {0.0, 1.0}
+
+    def test_are_not_shown_where_all_are(self, run: Run, place: Path) -> None:
+        records.write(place / "data" / "toy" / "train.jsonl", expert_trajectories())
+        run("build-memory", "data")
+        assert "outcomes" not in run("memory", "show").out
+        (shown,) = json.loads(run("memory", "show", "--json").out)
+        assert shown["outcomes"] == {"full": 12}
+        assert "outcome" not in run("memory", "search", "wash the apple", "You see.").out
+
+    def test_where_nothing_is_left_the_remedy_is_said(self, run: Run, place: Path) -> None:
+        lost = [replace(one, score=0.0, success=False) for one in expert_trajectories()]
+        records.write(place / "data" / "toy" / "train.jsonl", lost)
+        outcome = run("build-memory", "data")
+        assert outcome.code == 1
+        assert "All 12 trajectories are failures" in outcome.err
+        assert "--failures keep" in outcome.err

@@ -48,7 +48,7 @@ def searched(
 ) -> tuple[TreeNode, ...]:
     positions = Positions(maze or Maze(doors), TASK)
     votes = Voted(doors, {})
-    nodes = search(positions, goal, votes, votes, TreeOptions(**options))
+    nodes = search(positions, goal, votes, TreeOptions(**options))
     positions.close()
     return nodes
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,9 +15,9 @@ from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.episode import run_episode
 from ldm.errors import BudgetSpent, MemoryStoreError
 from ldm.explore import ExplorationSetup, ExploredGoal, Explorer, RefineOptions, Tree, path_to
-from ldm.memory import FormationOptions, Memory, build, extend, generations, rollback
+from ldm.memory import FormationOptions, IndexedTuple, Memory, build, extend, generations, rollback
 from ldm.policy import Policy, PolicyOptions
-from ldm.reasoner import Agreement, Process
+from ldm.reasoner import Agreement, Process, TypeView
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Task
 from tests.embedder import BagOfWords
@@ -215,6 +216,46 @@ class Cautious(OfflineReasoner):
 
     def compare(self, best: Process, ground: Process) -> int:
         return 99
+
+
+class LastType(OfflineReasoner):
+    """Puts everything into the last type."""
+
+    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        return len(types) - 1
+
+    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        return len(types) - 1
+
+
+class TestPlacing:
+    def added(self, poor: Path, index: Literal["embedding", "llm"]) -> list[IndexedTuple]:
+        memory, reasoner = opened(poor), LastType(BagOfWords())
+        policy = Policy(memory, reasoner, PolicyOptions(index=index))
+        options = RefineOptions(depth=DEPTH)
+        work = Explorer(ExplorationSetup(ToyEnv(SHED), memory, reasoner, policy, options))
+        return [row for task in new_goals() for tree in work.explore(task) for row in tree.added]
+
+    def test_is_done_by_the_reasoner_where_it_classifies_states(self, poor: Path) -> None:
+        rows = self.added(poor, "llm")
+        assert rows
+        types = {batch.id: batch.goal_types for batch in opened(poor).batches}
+        for row in rows:
+            assert row.goal_type == len(types[row.batch]) - 1
+            below = types[row.batch][row.goal_type].observation_types
+            assert row.observation_type == len(below) - 1
+
+    def test_is_done_by_the_nearest_type_otherwise(self, poor: Path) -> None:
+        rows = self.added(poor, "embedding")
+        for row in rows:
+            (placed,) = opened(poor).place(row.batch, [row.tuple])
+            assert placed == row
+        types = {batch.id: batch.goal_types for batch in opened(poor).batches}
+        last = [
+            len(types[r.batch][r.goal_type].observation_types) - 1 == r.observation_type
+            for r in rows
+        ]
+        assert not all(last)
 
 
 class TestTheConcentrationTest:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import chromadb
 import numpy as np
@@ -20,8 +20,8 @@ from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import BuildResult, Memory, build, environments, generations, inspect
 from ldm.memory.exchange import export
-from ldm.memory.formation import FormationOptions
-from ldm.memory.store import STAGING, writing
+from ldm.memory.formation import Failures, FormationOptions
+from ldm.memory.store import STAGING, Store, writing
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -381,3 +381,94 @@ class TestAnInterruptedBuild:
         with pytest.raises(Stopped):
             make(place)
         patch.undo()
+
+
+class TestFailures:
+    """Trajectories that earned little or nothing are remembered as the options say."""
+
+    @staticmethod
+    def scored(scores: dict[int, float]) -> list[Trajectory]:
+        """The twelve episodes, some with another score (and that as the last step's reward)."""
+        result = []
+        for number, one in enumerate(TWELVE):
+            score = scores.get(number, one.score)
+            steps = (*one.steps[:-1], replace(one.steps[-1], reward=score))
+            result.append(replace(one, score=score, success=score == 1, steps=steps))
+        return result
+
+    def test_are_left_out_unless_asked_for(self, tmp_path: Path) -> None:
+        built = make(tmp_path / "a", self.scored({2: 0.0, 5: 0.0, 7: 0.5}))
+        assert (built.trajectories, built.left_out, built.skipped) == (10, 2, 0)
+        assert min(r.tuple.outcome.score for r in built.rows if r.tuple.outcome) == 0.5
+        settings = built.generation.settings
+        assert (settings["failures"], settings["left_out"]) == ("drop", "2")
+
+    def test_a_least_reward_leaves_out_what_earned_less(self, tmp_path: Path) -> None:
+        options = FormationOptions(min_reward=0.6)
+        built = make(tmp_path, self.scored({2: 0.0, 5: 0.6, 7: 0.5}), options=options)
+        assert (built.trajectories, built.left_out) == (10, 2)
+        assert built.generation.settings["min_reward"] == "0.6"
+
+    def test_kept_are_like_all_others(self, tmp_path: Path) -> None:
+        trajectories = self.scored({2: 0.0, 5: 0.0})
+        built = make(tmp_path, trajectories, options=FormationOptions(failures="keep"))
+        assert (built.trajectories, built.left_out) == (12, 0)
+        assert not {"failures", "left_out"} & set(built.generation.settings)
+        assert not any(row.tuple.is_warning for row in built.rows)
+
+    def test_as_contrast_are_warnings_whatever_the_least_reward(self, tmp_path: Path) -> None:
+        trajectories = self.scored({2: 0.0, 5: 0.3})
+        options = FormationOptions(failures="contrast", min_reward=0.5)
+        built = make(tmp_path, trajectories, options=options)
+        assert (built.trajectories, built.left_out) == (11, 1)
+        warned = {row.tuple.trajectory_id for row in built.rows if row.tuple.is_warning}
+        assert warned == {trajectories[2].id}
+        assert built.generation.settings["failures"] == "contrast"
+        assert built.rows == inspect(str(tmp_path), "toy").rows
+
+    def test_options_that_make_no_difference_change_nothing(self, tmp_path: Path) -> None:
+        make(tmp_path / "default")
+        for failures in get_args(Failures):
+            place = tmp_path / failures
+            make(place, options=FormationOptions(failures=failures, min_reward=1.0))
+            assert exported(place) == exported(tmp_path / "default")
+
+    def test_where_nothing_is_left_an_error_says_what_to_do(self, tmp_path: Path) -> None:
+        make(tmp_path)
+        before = exported(tmp_path)
+        lost = self.scored(dict.fromkeys(range(12), 0.0))
+        with pytest.raises(LdmError, match="All 12 trajectories are failures") as caught:
+            make(tmp_path, lost, rebuild=True)
+        assert "--failures keep" in caught.value.remedy
+        low = self.scored(dict.fromkeys(range(12), 0.25))
+        with pytest.raises(LdmError, match=r"None of the 12 .* 0\.5 or more: the best is 0.25"):
+            make(tmp_path, low, rebuild=True, options=FormationOptions(min_reward=0.5))
+        assert exported(tmp_path) == before
+
+    def test_only_such_a_memory_can_be_made_of_warnings(self, tmp_path: Path) -> None:
+        lost = self.scored(dict.fromkeys(range(12), 0.0))
+        built = make(tmp_path, lost, options=FormationOptions(failures="contrast"))
+        assert all(row.tuple.is_warning for row in built.rows)
+
+    def test_an_interrupted_build_goes_on_with_another_option(self, tmp_path: Path) -> None:
+        trajectories = self.scored(dict.fromkeys(range(0, 12, 2), 0.0))
+        keep, contrast = FormationOptions(failures="keep"), FormationOptions(failures="contrast")
+        for number, (first, second) in enumerate([(keep, contrast), (contrast, keep)]):
+            place = tmp_path / str(number)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Store, "commit", stop)
+                with pytest.raises(KeyboardInterrupt):
+                    make(place, trajectories, options=first)
+            make(place, trajectories, options=second)
+            make(tmp_path / "once", trajectories, options=second)
+            assert exported(place) == exported(tmp_path / "once")
+            shutil.rmtree(tmp_path / "once")
+
+    @pytest.mark.parametrize("options", [{"min_reward": 1.5}, {"failures": "no"}])
+    def test_options_that_make_no_sense_are_refused(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=r"min_reward is|failures is"):
+            FormationOptions(**options)
+
+
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt

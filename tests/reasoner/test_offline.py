@@ -14,11 +14,19 @@ import numpy as np
 import pytest
 
 import ldm.reasoner
-from ldm.reasoner import Process, State, TypeView
+from ldm.reasoner import Agreement, Process, State, TypeView
 from ldm.reasoner.clusters import cluster
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.voting import Ballot, Poll
-from ldm.types import History, Past, Recall, StateActionTuple
+from ldm.reasoner.voting import Ballot, Poll, voice_of
+from ldm.types import (
+    FULL_OUTCOME,
+    History,
+    Outcome,
+    Past,
+    Proposal,
+    Recall,
+    StateActionTuple,
+)
 from tests.embedder import BagOfWords
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -326,3 +334,91 @@ def test_weighing_tells_the_share_and_the_support_of_each_action() -> None:
     assert 1 <= sum(one.recalls for one in agreements) <= len(RECALLS)
     assert REASONER.weigh(state, RECALLS, 1) == agreements[:1]
     assert REASONER.weigh(state, (), 3) == ()
+
+
+def with_outcome(recall: Recall, outcome: Outcome | None) -> Recall:
+    return replace(recall, tuple=replace(recall.tuple, outcome=outcome))
+
+
+class TestOutcomes:
+    """What came of the recalled actions decides how much they count."""
+
+    STATE = State(SPOON, History(), START, PLACES)
+    TO_BOX = recalled(KNIFE, (), START, "go to box 1")
+    TO_TABLE = recalled(KNIFE, (), START, "go to table 1")
+
+    def actions(self, *recalls: Recall) -> list[str]:
+        return [p.action for p in REASONER.propose(self.STATE, recalls, 4).proposals]
+
+    def test_full_and_unknown_ones_change_nothing(self) -> None:
+        full = [with_outcome(recall, FULL_OUTCOME) for recall in RECALLS]
+        assert REASONER.act(self.STATE, full) == REASONER.act(self.STATE, RECALLS)
+        assert REASONER.propose(self.STATE, full, 4) == REASONER.propose(self.STATE, RECALLS, 4)
+        assert REASONER.agree(self.STATE, full) == REASONER.agree(self.STATE, RECALLS)
+        assert REASONER.weigh(self.STATE, full, 4) == REASONER.weigh(self.STATE, RECALLS, 4)
+
+    def test_a_voice_grows_with_what_was_earned_from_half_a_voice(self) -> None:
+        voices = [voice_of(Outcome(1.0, value)) for value in (0.0, 0.3, 1.0)]
+        assert voices == [0.5, pytest.approx(0.65), 1.0]
+
+    def test_a_recall_counts_the_less_the_less_it_earned(self) -> None:
+        half = with_outcome(self.TO_TABLE, Outcome(0.5, 0.5))
+        little = with_outcome(self.TO_TABLE, Outcome(0.5, 0.2))
+        alone = REASONER.weigh(self.STATE, (self.TO_BOX, self.TO_TABLE), 4)
+        shares = {a.action: a.share for a in alone}
+        for recall, voice in ((half, 0.75), (little, 0.6)):
+            weighed = REASONER.weigh(self.STATE, (self.TO_BOX, recall), 4)
+            got = {a.action: a.share for a in weighed}
+            ratio = got["go to table 1"] / got["go to box 1"]
+            before = shares["go to table 1"] / shares["go to box 1"]
+            assert ratio < before
+            assert voice * before <= ratio
+
+    def test_the_worse_outcome_loses(self) -> None:
+        for better, worse, first in (
+            (self.TO_BOX, self.TO_TABLE, "go to box 1"),
+            (self.TO_TABLE, self.TO_BOX, "go to table 1"),
+        ):
+            recalls = (better, with_outcome(worse, Outcome(0.3, 0.3)))
+            assert REASONER.act(self.STATE, recalls).action == first
+            assert REASONER.agree(self.STATE, recalls).action == first
+
+    def test_what_earned_nothing_more_still_decides_where_it_is_alone(self) -> None:
+        late = with_outcome(self.TO_TABLE, Outcome(1.0, 0.0))
+        assert self.actions(late)[0] == "go to table 1"
+
+    def test_a_failure_that_was_kept_votes_like_all_others(self) -> None:
+        kept = with_outcome(self.TO_TABLE, Outcome(0.0, 0.0))
+        recalls, usual = (self.TO_BOX, kept), (self.TO_BOX, self.TO_TABLE)
+        assert REASONER.act(self.STATE, recalls) == REASONER.act(self.STATE, usual)
+
+    def test_a_warning_votes_against_its_action(self) -> None:
+        warning = with_outcome(self.TO_TABLE, Outcome(0.0, -1.0))
+        assert self.actions(warning, warning, self.TO_BOX)[0].startswith("go to box")
+        assert "go to table 1" not in self.actions(warning, warning, self.TO_BOX)
+        agreed = REASONER.agree(self.STATE, (warning, self.TO_BOX, self.TO_BOX))
+        assert (agreed.recalls, agreed.share <= 1) == (2, True)
+
+    def test_warnings_alone_lead_to_what_they_do_not_warn_of(self) -> None:
+        warning = with_outcome(self.TO_BOX, Outcome(0.0, -1.0))
+        assert REASONER.agree(self.STATE, (warning,)) == Agreement("", 0.0, 0)
+        assert REASONER.weigh(self.STATE, (warning,), 4) == ()
+        state = replace(self.STATE, admissible=("go to box 1", "look"))
+        assert REASONER.act(state, (warning,)).action == "look"
+        assert REASONER.propose(state, (warning,), 2).proposals == (Proposal("look", 0.0),)
+
+
+class TestStepsThatSawNothing:
+    STATE = State(SPOON, History(), START, PLACES)
+    SEEN = recalled(KNIFE, (), START, "go to box 1")
+    BLIND = recalled(KNIFE, AT_1, " ", "go to table 1", similarity=1.0)
+
+    def test_do_not_vote_beside_others_where_there_is_something_to_see(self) -> None:
+        alone = REASONER.weigh(self.STATE, (self.SEEN,), 4)
+        assert REASONER.weigh(self.STATE, (self.SEEN, *[self.BLIND] * 5), 4) == alone
+
+    def test_vote_where_there_are_no_others_or_nothing_is_to_be_seen(self) -> None:
+        assert REASONER.act(self.STATE, (self.BLIND,)).proposals[0].confidence > 0
+        blind = replace(self.STATE, history=History(past=AT_1), observation="")
+        many = REASONER.weigh(blind, (self.SEEN, *[self.BLIND] * 5), 4)
+        assert many != REASONER.weigh(blind, (self.SEEN,), 4)

@@ -127,6 +127,35 @@ class TestImitation:
         assert poll(Page(WISH, SEARCHED, PAGE), None, [], WEIGHTS).ranked() == []
 
 
+class TestOutcomes:
+    """What came of a press decides how much it counts (`PagePrecedent.voice`)."""
+
+    def test_full_voices_change_nothing(self) -> None:
+        usual = poll(Page(WISH, OPENED, LEOPARD), None, MEMORY, WEIGHTS)
+        assert usual == poll(
+            Page(WISH, OPENED, LEOPARD), None, [replace(p, voice=1.0) for p in MEMORY], WEIGHTS
+        )
+
+    def test_a_vote_counts_what_was_earned(self) -> None:
+        page = Page(WISH, OPENED, LEOPARD)
+        usual = poll(page, None, MEMORY, WEIGHTS)
+        softer = poll(page, None, [replace(p, voice=0.3) for p in MEMORY], WEIGHTS)
+        weights = [ballot.weight for ballot in softer.ballots]
+        assert weights == [0.3 * ballot.weight for ballot in usual.ballots]
+        assert [b.likeness for b in softer.ballots] == [b.likeness for b in usual.ballots]
+
+    def test_a_warning_votes_against_its_label_and_is_no_model_of_arguments(self) -> None:
+        page = Page(WISH, TAPPED, "[Up] \n[Take It] ")
+        up = replace(recalled(GOALS[0][0], TAPPED, thing("A rat", "grey"), "tap[Up]"), voice=-1.0)
+        votes = dict(poll(page, None, [up, *MEMORY], WEIGHTS).ranked())
+        usual = dict(poll(page, None, MEMORY, WEIGHTS).ranked())
+        assert votes.get("tap[up]", 0.0) < usual["tap[up]"]
+        alone = poll(page, None, [up], WEIGHTS)
+        assert (alone.ranked(), "tap[up]" in alone.opposed()) == ([], True)
+        warned = [replace(p, voice=-1.0) for p in MEMORY]
+        assert poll(Page(WISH, (), START), (f"ask[{WISH}]",), warned, WEIGHTS).ranked() == []
+
+
 class TestBounds:
     GOAL = "a red lamp, and price lower than 30.00 dollars"
 

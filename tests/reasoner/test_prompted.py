@@ -32,7 +32,7 @@ from ldm.reasoner.indexing import CHUNK, SAMPLE
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 from ldm.reasoner.replies import match_action
-from ldm.types import Card, History, Past, Recall, StateActionTuple
+from ldm.types import FULL_OUTCOME, Card, History, Outcome, Past, Recall, StateActionTuple
 from tests.conftest import Golden
 from tests.embedder import BagOfWords
 from tests.reasoner.scripted import Reply, Scripted, in_turn, items_in, step_notes, steps_wanted
@@ -133,6 +133,25 @@ class TestPrompts:
         reasoner.annotate(GOAL, STEPS * 3)
         golden(GOLDEN / "recount.txt", model(reasoner).asked[1])
         golden(GOLDEN / "recount_later.txt", model(reasoner).asked[2])
+
+    def test_with_outcomes_tell_them_where_less_than_everything_was_earned(
+        self, golden: Golden
+    ) -> None:
+        def earned(recall: Recall, outcome: Outcome) -> Recall:
+            return replace(recall, tuple=replace(recall.tuple, outcome=outcome))
+
+        outcomes = (Outcome(0.5, 0.5), Outcome(0.0, -1.0), Outcome(1.0, 0.25), Outcome(0.0, 0.0))
+        reasoner = prompted(lambda _: {})
+        reasoner.act(STATE, [earned(r, o) for r, o in zip(RECALLS, outcomes, strict=False)])
+        golden(GOLDEN / "act_outcomes.txt", model(reasoner).asked[0])
+
+    def test_with_full_or_unknown_outcomes_are_the_same(self) -> None:
+        reasoner = prompted(lambda _: {})
+        full = [replace(r, tuple=replace(r.tuple, outcome=FULL_OUTCOME)) for r in RECALLS]
+        reasoner.act(STATE, RECALLS)
+        reasoner.act(STATE, full)
+        unknown, known = model(reasoner).asked
+        assert unknown == known
 
     @pytest.mark.parametrize(("name", "z"), [("act_vote", 1), ("propose_vote", 3)])
     def test_with_candidates_is_this(self, name: str, z: int, golden: Golden) -> None:
