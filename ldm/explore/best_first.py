@@ -26,6 +26,7 @@ from ldm.explore.tree import (
     TreeOptions,
     child,
     decided,
+    ended,
     opening,
     reached,
 )
@@ -106,7 +107,7 @@ class _Search:
                 self._expand(best.node, best.cost)
             elif best.action not in self._children[best.node]:
                 self._deviate(best)
-        return self._ended()
+        return ended(self._nodes)
 
     def _over(self) -> bool:
         return self._solved or self._positions.steps >= self._options.budget
@@ -182,13 +183,6 @@ class _Search:
     def _push(self, entry: _Open) -> None:
         self._pushed += 1
         heapq.heappush(self._queue, replace(entry, order=self._pushed))
-
-    def _ended(self) -> tuple[TreeNode, ...]:
-        """Return the nodes; those that nothing follows are the ends of their processes."""
-        return tuple(
-            replace(node, fate="over") if node.fate == "grown" and not children else node
-            for node, children in zip(self._nodes, self._children, strict=True)
-        )
 
 
 def _against(votes: Mapping[str, float], action: str) -> float:

@@ -14,6 +14,7 @@ from ldm.explore.tree import (
     TreeOptions,
     child,
     decided,
+    ended,
     opening,
     reached,
 )
@@ -64,10 +65,7 @@ class _Rollouts:
             if end.fate == "done" and end.score >= FULL_SCORE:
                 break
             repeated = repeated + 1 if self._positions.steps == steps else 0
-        return tuple(
-            replace(node, fate="over") if node.fate == "grown" and not children else node
-            for node, children in zip(self._nodes, self._children, strict=True)
-        )
+        return ended(self._nodes)
 
     def _roll_out(self) -> int:
         """Draw one process; return the number of its last node."""

@@ -212,6 +212,15 @@ def reached(node: TreeNode, position: Position) -> TreeNode:
     )
 
 
+def ended(nodes: Sequence[TreeNode]) -> tuple[TreeNode, ...]:
+    """Return the nodes of a search that is over: a process ends where no valid action follows."""
+    followed = {node.parent for node in nodes if node.fate not in ("invalid", "merged")}
+    return tuple(
+        replace(node, fate="over") if node.fate == "grown" and node.number not in followed else node
+        for node in nodes
+    )
+
+
 def leaves(nodes: Sequence[TreeNode]) -> list[TreeNode]:
     """Return the ends of the decision processes in a tree, by number."""
     return [node for node in nodes if node.fate in LEAVES]

@@ -170,15 +170,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         staged = StagedEmbedder(embedder, folder)
         reasoner = reasoner_for(staged)
         builder = _GenerationBuilder(
-            store,
-            env,
-            number + 1,
-            options,
-            staged,
-            reasoner,
-            on_progress,
-            newest,
-            left_out,
+            store, env, number + 1, options, staged, reasoner, on_progress, newest, left_out
         )
         result = builder.build(new)
         if folder is not None:

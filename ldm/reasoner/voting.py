@@ -98,17 +98,17 @@ class Poll:
     def followers(self, action: str) -> tuple[int, ...] | None:
         """Return the places of the ballots to whose recalled action `action` is the most alike.
 
-        Other candidates may be as much alike. None where it is no candidate, so that no ballot says
-        anything of it.
+        Other candidates may be as much alike. A ballot against it is none. None where it is no
+        candidate, so that no ballot says anything of it.
         """
         if action not in self.texts:
             return None
         mine = self.texts.index(action)
-        likeness = [ballot.likeness for ballot in self.ballots]
         return tuple(
             place
-            for place, alike in enumerate(likeness)
-            if round(alike[mine], 9) == round(max(alike), 9) >= FOLLOWED
+            for place, ballot in enumerate(self.ballots)
+            if ballot.weight > 0
+            and round(ballot.likeness[mine], 9) == round(max(ballot.likeness), 9) >= FOLLOWED
         )
 
     def agreement(self) -> Agreement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,6 +112,21 @@ class TestBestFirst:
         assert [node.fate for node in nodes if node.action == "up"] == ["merged"]
         assert all(node.fate != "merged" for node in leaves(nodes))
 
+    def test_where_the_memory_knows_no_possible_action_ends_at_once(self) -> None:
+        class Wrong(Voted):
+            def __call__(self, position: Position) -> Decision:
+                return Decision((Proposal("wall", 1.0),), ())
+
+        class Silent(Maze):
+            def _answer(self, reward: float, *, valid: bool = True) -> Any:
+                return replace(super()._answer(reward, valid=valid), admissible=None)
+
+        positions = Positions(Silent(UNLIKELY), TASK)
+        nodes = search(positions, TASK.goal, Wrong(UNLIKELY, {}), TreeOptions())
+        positions.close()
+        assert [node.fate for node in nodes] == ["over", "invalid"]
+        assert leaves(nodes)
+
     def test_ends_where_nothing_new_is_left(self) -> None:
         nodes = searched(CIRCLE)
         # The way there and back is taken twice: the second time, more has been seen.
@@ -142,8 +158,6 @@ class TestBestFirst:
     def test_works_where_the_possible_actions_are_unknown(self) -> None:
         class Silent(Maze):
             def _answer(self, reward: float, *, valid: bool = True) -> Any:
-                from dataclasses import replace
-
                 now = super()._answer(reward, valid=valid)
                 return replace(now, admissible=None)
 
