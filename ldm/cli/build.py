@@ -53,7 +53,12 @@ class Forming:
     batching: Annotated[
         Literal["kind", "mixed"], typer.Option(help="Within each kind, or over all.")
     ] = "kind"
-    seed: Annotated[int, typer.Option(help="Of the shuffle before cutting.")] = 0
+    per_kind: Annotated[
+        int, typer.Option(min=0, help="Only so many of each task kind, drawn by --seed; 0: all.")
+    ] = 0
+    seed: Annotated[
+        int, typer.Option(help="Of what is drawn, and of the shuffle before cutting.")
+    ] = 0
     min_reward: Annotated[
         float, typer.Option(min=0, max=1, help="Leave out trajectories that scored less.")
     ] = 0.0
@@ -119,6 +124,7 @@ def build_memory(
         batch_size=forming.batch_size,
         batching=forming.batching,
         seed=forming.seed,
+        per_kind=forming.per_kind,
         min_reward=forming.min_reward,
         failures=forming.failures,
         embedder=forming.embedder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ldm.experiments.builders import card_of
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import ModelOptions, serving
+from ldm.types import stable_seed
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
@@ -28,9 +30,11 @@ class BuildOptions:
 
     env: only trajectories of this environment, "" for all. batch_size: trajectories a batch, 0 for
     the environment's published size. batching: within each task kind, or over all ("mixed").
-    seed: of the shuffle before cutting. embedder: None for the bundled one. rebuild: drop what the
-    memory holds first. formation: with a model, a call every 8 steps ("trajectory"), or two a step
-    as in the paper. record: the folder of the calls, None for the memory's own.
+    seed: of what is drawn, and of the shuffle before cutting. embedder: None for the bundled one.
+    rebuild: drop what the memory holds first. formation: with a model, a call every 8 steps
+    ("trajectory"), or two a step as in the paper. record: the folder of the calls, None for the
+    memory's own.
+    per_kind: only so many trajectories of each task kind, drawn by `seed`; 0 for all.
     min_reward, failures: which trajectories are remembered, see `ldm.memory.FormationOptions`.
     format: of the files, "" where their lines tell. strict: stop at the first bad record.
     """
@@ -39,6 +43,7 @@ class BuildOptions:
     batch_size: int = 0
     batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
+    per_kind: int = 0
     min_reward: float = 0.0
     failures: Failures = "drop"
     embedder: str | None = None
@@ -110,6 +115,8 @@ def build_each(
             f"There is no trajectory{of}{where}.",
             "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
         )
+    if options.per_kind:
+        chosen = drawn_per_kind(chosen, options.per_kind, options.seed)
     embedder = load_embedder(options.embedder)
     record = None
     if models.configured:
@@ -127,6 +134,21 @@ def build_each(
                     on_progress=on_progress,
                 )
             yield built
+
+
+def drawn_per_kind(
+    trajectories: Iterable[Trajectory], count: int, seed: int = 0
+) -> list[Trajectory]:
+    """Draw up to `count` trajectories of each task kind of each environment, by `seed`."""
+    kinds: dict[tuple[str, str], list[Trajectory]] = {}
+    for trajectory in trajectories:
+        kinds.setdefault((trajectory.task.env, trajectory.task.kind), []).append(trajectory)
+    drawn = []
+    for kind in sorted(kinds):
+        members = sorted(kinds[kind], key=lambda t: t.id)
+        generator = random.Random(stable_seed(seed, "per kind", *kind))
+        drawn += generator.sample(members, min(count, len(members)))
+    return drawn
 
 
 def shipped_trajectories() -> Path | None:

@@ -45,6 +45,7 @@ from ldm.reasoner import Notes
 from ldm.runs import Run, run_items, writing
 from ldm.types import StateActionTuple, Task, Trajectory
 
+PRACTICE = "gate_practice.jsonl"
 ALONE = "gate_alone.jsonl"
 TOGETHER = "gate_together.jsonl"
 #: Differences of scores below this are none.
@@ -290,11 +291,9 @@ class _Gate:
         count = len(self._tasks)
         trials = self._trials((), 0.0)
         if self._practice:
-            trials += self._trials(_all(self._practice), 0.0, len(trials))
-        start = len(trials)
-        trials += self._trials_alone(start)
-        played = self._stages.play(ALONE, trials)
-        base, practised = played[:count], played[count:start] or played[:count]
+            trials += self._trials(_all(self._practice), 0.0, count)
+        played = self._stages.play(PRACTICE, trials)
+        base, practised = played[:count], played[count:] or played[:count]
         tested = self._practice_by_kind(base, practised)
         kinds = {one.kind for one in tested if one.chosen}
         now = [
@@ -303,7 +302,7 @@ class _Gate:
         ]
         judgements = self._judged_practice(tested)
         kept = {one.task: one.trajectories for one in judgements if not one.refused}
-        alone = [one for one in self._judged_alone(base, played[start:]) if one.task not in kept]
+        alone = self._judged_alone(base, [t for t in self._improvements if t not in kept])
         improved, compared, end = self._together(alone, now, _all(kept))
         chosen = {one.id for one in self._learnt.batches if one.kind in kinds}
         practice = tuple(row for row in self._learnt.practice if row.batch in chosen)
@@ -380,30 +379,30 @@ class _Gate:
         trajectories = tuple(shown)
         return [Trial(first + i, task, trajectories, reach) for i, task in enumerate(self._tasks)]
 
-    def _trials_alone(self, first: int) -> list[Trial]:
-        """Return the trials of each goal's improvements alone, on the goals most like it."""
-        trials: list[Trial] = []
-        for task, trajectories in self._improvements.items():
-            for near in self._neighbours(task):
-                trials.append(
-                    Trial(first + len(trials), near, trajectories, self._options.reaches[0])
-                )
-        return trials
-
-    def _judged_alone(self, base: Sequence[Played], alone: Sequence[Played]) -> list[Judgement]:
-        scores = {played.task: played.score for played in base}
+    def _judged_alone(self, base: Sequence[Played], goals: Sequence[str]) -> list[Judgement]:
+        """Judge the improvements of each of `goals` alone, on the goals most like it."""
+        trials = [
+            (near, self._improvements[goal]) for goal in goals for near in self._neighbours(goal)
+        ]
+        reach = self._options.reaches[0]
+        played = iter(
+            self._stages.play(
+                ALONE, [Trial(i, near, shown, reach) for i, (near, shown) in enumerate(trials)]
+            )
+        )
+        scores = {one.task: one.score for one in base}
         sizes = Counter(row.tuple.task_id for row in self._learnt.improvements)
-        judgements, start = [], 0
-        for task, trajectories in self._improvements.items():
-            count = len(self._neighbours(task))
-            gains = [p.score - scores[p.task] for p in alone[start : start + count]]
-            start += count
+        judgements = []
+        for goal in goals:
+            near = [next(played) for _ in self._neighbours(goal)]
+            gains = [one.score - scores[one.task] for one in near]
             wins = sum(gain > TOLERANCE for gain in gains)
             losses = sum(gain < -TOLERANCE for gain in gains)
             lost = -fmean(gains) if gains else 0.0
-            refused = f"{count} goals like it lose {lost:.3f}" if lost > TOLERANCE else ""
+            refused = f"{len(near)} goals like it lose {lost:.3f}" if lost > TOLERANCE else ""
+            shown = self._improvements[goal]
             judgements.append(
-                Judgement(task, "improvement", trajectories, sizes[task], wins, losses, refused)
+                Judgement(goal, "improvement", shown, sizes[goal], wins, losses, refused)
             )
         return judgements
 
@@ -499,6 +498,8 @@ class _Stages:
 
     def play(self, name: str, trials: Sequence[Trial]) -> list[Played]:
         """Return what came of the trials, in their order, now or as recorded in file `name`."""
+        if not trials:
+            return []
         path = self.run.directory / name
         stage = name.removesuffix(".jsonl").replace("_", " ")
         with self.run.lock():
@@ -591,13 +592,17 @@ class _Player:
         return Played(trial.index, task.id, score, steps, tuple(sorted(recalled.items())))
 
     def _memory(self, trial: Trial) -> Memory:
-        """Return the memory with what the trial may recall."""
-        learnt = self._learnt
+        """Return the memory with what the trial may recall.
+
+        The kind of a goal is told from what is left, too.
+        """
+        learnt, own = self._learnt, self._own.get(trial.task.leak_key, set())
+        if not trial.shown:
+            return self._setup.memory.without(trajectories=own)
         if trial.reach not in self._memories:
             improvements = [replace(row, reach=trial.reach) for row in learnt.improvements]
             self._memories[trial.reach] = self._setup.memory.with_rows(
                 [*learnt.practice, *improvements], learnt.batches
             )
-        own = self._own.get(trial.task.leak_key, set())
         hidden = (self._candidates - set(trial.shown)) | own
         return self._memories[trial.reach].without(trajectories=hidden)

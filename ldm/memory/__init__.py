@@ -110,7 +110,10 @@ class Memory:
 
     @cached_property
     def _kinds(self) -> KindClassifier:
-        tuples = [row.tuple for row in self.rows]
+        hidden = self._hidden
+        if hidden is None or hidden.all():
+            hidden = np.zeros(len(self.rows), np.bool_)
+        tuples = [row.tuple for row, out in zip(self.rows, hidden, strict=True) if not out]
         return KindClassifier([t.goal for t in tuples], [t.kind for t in tuples])
 
     def __len__(self) -> int:
@@ -128,6 +131,7 @@ class Memory:
             [row.tuple.trajectory_id in sources or row.tuple.id in ids for row in self.rows]
         )
         view._hidden = hidden if self._hidden is None else self._hidden | hidden
+        view.__dict__.pop("_kinds", None)
         return view
 
     def with_rows(self, rows: Sequence[IndexedTuple], batches: Sequence[BatchIndex] = ()) -> Memory:

@@ -23,7 +23,7 @@ from ldm.explore import (
     Verdict,
     judge,
 )
-from ldm.explore.gate import ALONE, Played, learn
+from ldm.explore.gate import PRACTICE, Played, learn
 from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.policy import Policy, PolicyOptions
 from ldm.reasoner.offline import OfflineReasoner
@@ -251,7 +251,7 @@ class TestAGoal:
             }
             for one in explored
         }
-        played = records.read(run.directory / ALONE, Played)
+        played = records.read(run.directory / PRACTICE, Played)
         assert any(one.recalled for one in played)
         for one in played:
             assert not {trajectory for trajectory, _ in one.recalled} & own[one.task]
@@ -260,7 +260,7 @@ class TestAGoal:
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
         judged(run, place, explored, broken=explored[0].task.id)
-        played = records.read(run.directory / ALONE, Played)
+        played = records.read(run.directory / PRACTICE, Played)
         failed = [one for one in played if one.error]
         assert {one.task for one in failed} == {explored[0].task.id}
         assert "the shed has collapsed" in failed[0].error
