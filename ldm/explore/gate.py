@@ -351,29 +351,37 @@ class _Gate:
     ) -> tuple[list[Judgement], list[Comparison], Sequence[Played]]:
         """Try the improvements that passed alone together, at each reach.
 
+        Goals of kinds without any are not played: nothing changes for them.
         base: what came of the goals without them. practice: the trajectories of kept practice.
         Return the judgements, the comparisons, and what came of the goals with all that is kept.
         """
-        passed = [t for j in alone if not j.refused for t in j.trajectories]
-        if not passed:
+        passed = [one for one in alone if not one.refused]
+        kinds = {self._kinds[one.task] for one in passed}
+        places = [i for i, task in enumerate(self._tasks) if task.kind in kinds]
+        if not places:
             return list(alone), [], base
-        count, reaches = len(self._tasks), self._options.reaches
-        trials: list[Trial] = []
-        for reach in reaches:
-            trials += self._trials([*practice, *passed], reach, len(trials))
-        played = self._stages.play(TOGETHER, trials)
-        parts = [played[i * count : (i + 1) * count] for i in range(len(reaches))]
+        shown = (*practice, *(t for one in passed for t in one.trajectories))
+        reaches = self._options.reaches
+        trials = [(self._tasks[i], reach) for reach in reaches for i in places]
+        played = self._stages.play(
+            TOGETHER, [Trial(n, task, shown, reach) for n, (task, reach) in enumerate(trials)]
+        )
+        count = len(places)
+        parts = [played[n * count : (n + 1) * count] for n in range(len(reaches))]
+        without = [base[i] for i in places]
         compared = [
-            _comparison("improvement", "", reach, base, part)
+            _comparison("improvement", "", reach, without, part)
             for reach, part in zip(reaches, parts, strict=True)
         ]
         best = max(compared, key=lambda c: (round(c.difference, 9), -round(c.steps, 9), c.reach))
         if best.difference < -TOLERANCE:
             why = "the goals lose at every reach with all improvements together"
             return [replace(j, refused=j.refused or why) for j in alone], compared, base
-        end = parts[compared.index(best)]
+        end, part = list(base), parts[compared.index(best)]
+        for i, one in zip(places, part, strict=True):
+            end[i] = one
         compared = [replace(one, chosen=one is best) for one in compared]
-        return _without_frequent(alone, end, self._options.share), compared, end
+        return _without_frequent(alone, part, self._options.share), compared, end
 
     def _trials(self, shown: Iterable[str], reach: float, first: int = 0) -> list[Trial]:
         trajectories = tuple(shown)
