@@ -57,8 +57,8 @@ class BuildResult:
 
     env: str
     generation: Generation
-    batches: tuple[BatchIndex, ...]
-    rows: tuple[IndexedTuple, ...]
+    batches: tuple[BatchIndex, ...] = field(repr=False)
+    rows: tuple[IndexedTuple, ...] = field(repr=False)
     trajectories: int
     skipped: int
     left_out: int = 0
