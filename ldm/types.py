@@ -230,10 +230,13 @@ class StateActionTuple:
         )
 
 
-@lru_cache(maxsize=50_000)
-def _tuple_id(*parts: str | int) -> str:
-    """Return a tuple's id; it is asked for at every decision that the tuple has a part in."""
+def tuple_id(*parts: str | int) -> str:
+    """Return the id of a tuple with these parts, in the order of `StateActionTuple.id`."""
     return stable_hash(*parts)
+
+
+#: An id is asked for at every decision that its tuple has a part in.
+_tuple_id = lru_cache(maxsize=50_000)(tuple_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def diff(
     low, high = sorted((first, second))
     inspect(memory, name, low)  # that it exists
     contents = inspect(memory, name, high)
-    added = [row for row in contents.rows if row.tuple.generation > low]
+    added = contents.rows.after(low)
     if as_json:
         output.print_json([plain(row) for row in added])
         return

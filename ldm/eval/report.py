@@ -285,7 +285,7 @@ def refined_lines(
 ) -> list[str]:
     """Return how often a run with a memory's `generation` recalled what came after `oldest`."""
     rows = inspect(memory, env, generation).rows
-    added = {row.tuple.id: row.tuple for row in rows if row.tuple.generation > oldest}
+    added = {row.tuple.id: row.tuple for row in rows.after(oldest)}
     recalls = refined_recalls(run, frozenset(added))
     lines = [
         f"Of the {len(added)} tuples that came after generation {oldest}, {len(recalls.counts)} "

@@ -22,12 +22,13 @@ import numpy as np
 
 from ldm.embed import Embedder, load_embedder
 from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
+from ldm.memory.columns import Contents, Rows, extended, type_sizes
 from ldm.memory.formation import FormationOptions, form_batch, plan_batches, tuples_of
 from ldm.memory.generations import extend, generations, rollback
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, type_sizes
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
+from ldm.memory.opening import known_generations, load
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
-from ldm.memory.store import Contents, reading, sort_key
 from ldm.reasoner import Reasoner
 from ldm.types import Recall, StateActionTuple, stable_seed
 
@@ -81,8 +82,7 @@ class Memory:
         Raises MemoryStoreError where there is no such memory or generation, it is damaged, or it
         was built with another embedder.
         """
-        with reading(location) as store:
-            contents = store.load(env, generation)
+        contents = load(location, env, generation)
         return cls(contents, embedder or load_embedder(contents.generation.embedder))
 
     @property
@@ -101,8 +101,10 @@ class Memory:
 
     @cached_property
     def _kinds(self) -> KindClassifier:
-        tuples = [row.tuple for row in self.rows]
-        return KindClassifier([t.goal for t in tuples], [t.kind for t in tuples])
+        columns = self.rows.columns
+        pairs = np.unique(np.stack([columns["goal"], columns["kind"]]), axis=1).tolist()
+        goals, kinds = ([columns.texts[i] for i in numbers] for numbers in pairs)
+        return KindClassifier(goals, kinds)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -114,10 +116,7 @@ class Memory:
         """
         view = copy(self)
         view.__dict__["_retriever"] = self._retriever  # the same rows: read once for all views
-        ids, sources = frozenset(tuples), frozenset(trajectories)
-        hidden = np.array(
-            [row.tuple.trajectory_id in sources or row.tuple.id in ids for row in self.rows]
-        )
+        hidden = self.rows.columns.hidden(tuples, trajectories)
         view._hidden = hidden if self._hidden is None else self._hidden | hidden
         return view
 
@@ -127,17 +126,12 @@ class Memory:
         rows: tuples of a generation after this one, in cells of batches that exist (`place`) or of
             the new `batches`, which must be complete.
         """
-        known = {row.tuple.id for row in self.rows}
-        new = [row for row in rows if row.tuple.id not in known]
-        added = StagedEmbedder(self._embedder, None).embed_rows(new) if new else self._vectors[:0]
-        everything = [*self.rows, *new]
-        order = sorted(range(len(everything)), key=lambda i: sort_key(everything[i]))
-        contents = Contents(
-            self.record,
-            tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id)),
-            tuple(everything[i] for i in order),
-            np.concatenate([self._vectors, added])[order],
-        )
+        present = self.rows.columns.ids
+        new = [row for row in rows if row.tuple.id not in present]
+        added = StagedEmbedder(self._embedder, None).embed_rows(new)
+        columns, vectors = extended(self.rows.columns, self._vectors, new, added)
+        together = tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id))
+        contents = Contents(self.record, together, Rows(columns), vectors)
         return Memory(contents, self._embedder)
 
     def kind_of(self, goal: str) -> str:
@@ -236,7 +230,7 @@ class Memory:
         visible = (
             range(len(self.rows))
             if self._hidden is None
-            else [i for i, hidden in enumerate(self._hidden) if not hidden]
+            else np.flatnonzero(~self._hidden).tolist()
         )
         rows = generator.sample(visible, min(k, len(visible)))
         return [self._retriever.recall(row, 0.0) for row in rows]
@@ -257,8 +251,7 @@ def inspect(location: str, env: str, generation: int | None = None) -> Contents:
 
     Raises MemoryStoreError where there is no such memory or generation, or it is damaged.
     """
-    with reading(location) as store:
-        return store.load(env, generation)
+    return load(location, env, generation)
 
 
 def environments(location: str) -> tuple[str, ...]:
@@ -266,8 +259,7 @@ def environments(location: str) -> tuple[str, ...]:
 
     Raises MemoryStoreError where `location` is not a memory.
     """
-    with reading(location) as store:
-        return store.environments()
+    return tuple(sorted(known_generations(location)))
 
 
 __all__ = [

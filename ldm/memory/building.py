@@ -18,6 +18,8 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError
+from ldm.memory import snapshot
+from ldm.memory.columns import Contents, Rows
 from ldm.memory.formation import (
     BatchPlan,
     FormationOptions,
@@ -27,7 +29,7 @@ from ldm.memory.formation import (
     texts_of,
 )
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.store import STAGING, Store, digest, is_server, store_errors, writing
+from ldm.memory.store import STAGING, Store, is_server, store_errors, writing
 from ldm.parallel import iterate_concurrently
 from ldm.reasoner import Reasoner
 from ldm.types import Trajectory, stable_hash
@@ -56,7 +58,7 @@ class BuildResult:
     env: str
     generation: Generation
     batches: tuple[BatchIndex, ...]
-    rows: tuple[IndexedTuple, ...]
+    rows: Rows
     trajectories: int
     skipped: int
     seconds: dict[str, float] = field(default_factory=dict)
@@ -156,7 +158,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         new = [distinct[i] for i in sorted(distinct) if i not in known]
         skipped = len(trajectories) - len(new)
         if newest and not new:
-            contents = store.load(env)
+            contents = snapshot.read(location, newest) or store.load(env)
             return BuildResult(env, newest, contents.batches, contents.rows, 0, skipped)
         folder = None if is_server(location) else Path(location) / STAGING / stable_hash(env)
         staged = StagedEmbedder(embedder, folder)
@@ -206,10 +208,12 @@ class _GenerationBuilder:
         advance(sum(len(plan.trajectories) for plan in plans if plan.id in complete))
         self._form([plan for plan in plans if plan.id not in complete], advance)
         with self._timed("check"):
-            rows, _ = self.store.rows(self.env, self.number, self.embedder.dimension)
+            rows, vectors = self.store.rows(self.env, self.number, self.embedder.dimension)
             generation = self._generation(rows)
             self.store.commit(generation)
         batches = tuple(b for b in self.store.batches(self.env) if b.generation <= self.number)
+        with self._timed("check"):
+            snapshot.write(self.store.location, Contents(generation, batches, rows, vectors))
         return BuildResult(self.env, generation, batches, rows, len(new), 0, self.seconds)
 
     def _resume(self, plans: Sequence[BatchPlan]) -> set[str]:
@@ -239,7 +243,7 @@ class _GenerationBuilder:
                     self.store.add_tuples(batch.rows, vectors, self.embedder.name)
                     self.store.add_batch(self.env, batch.index)
 
-    def _generation(self, rows: Sequence[IndexedTuple]) -> Generation:
+    def _generation(self, rows: Rows) -> Generation:
         return Generation(
             number=self.number,
             origin="formed",
@@ -247,7 +251,7 @@ class _GenerationBuilder:
             embedder=self.embedder.name,
             dimension=self.embedder.dimension,
             tuples=len(rows),
-            digest=digest(rows),
+            digest=rows.columns.digest(),
             settings={
                 "batch_size": str(self.options.batch_size),
                 "batching": self.options.batching,

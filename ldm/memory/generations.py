@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
+from ldm.memory import snapshot
 from ldm.memory.building import OnProgress, StagedEmbedder
+from ldm.memory.columns import Columns, Contents, Rows, Vectors, collected, extended
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.store import Store, digest, reading, writing
+from ldm.memory.opening import known_generations
+from ldm.memory.store import Store, writing
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def generations(location: str, env: str) -> tuple[Generation, ...]:
@@ -24,8 +33,7 @@ def generations(location: str, env: str) -> tuple[Generation, ...]:
     Returns an empty tuple where `location` is a memory, but has none of `env`.
     Raises MemoryStoreError where there is no memory at `location`.
     """
-    with reading(location) as store:
-        return store.generations(env)
+    return known_generations(location).get(env, ())
 
 
 def extend(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -61,15 +69,17 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
     base.check_embedder(embedder.name)
     with writing(location) as store:
         present = store.generations(env)
-        before = store.load(env, base.number).rows if base in present else ()
-        known = {row.tuple.id for row in before}
-        new = {row.tuple.id: row for row in rows if row.tuple.id not in known}
+        columns, of_rows = _before(store, base, present)
+        known = columns.ids
+        new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
+        # The digest covers no vectors: it is known before anything is embedded.
+        whole, _ = extended(columns, of_rows, new, np.zeros((len(new), 2 * base.dimension)))
         generation = replace(
             base,
             number=number,
             origin="refined",
-            tuples=len(before) + len(new),
-            digest=digest([*before, *new.values()]),
+            tuples=len(whole),
+            digest=whole.digest(),
             settings=dict(settings),
             tasks=tuple(sorted(tasks)),
         )
@@ -82,8 +92,20 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
                 f"explored, and the newest is {newest} now.",
                 f"Go back with `ldm memory rollback {base.number}`, or explore again.",
             )
-        _write(store, generation, tuple(new.values()), batches, embedder, on_progress)
+        vectors = _write(store, generation, new, batches, embedder, on_progress)
+        whole, of_rows = extended(columns, of_rows, new, vectors)
+        snapshot.write(location, Contents(generation, store.batches(env), Rows(whole), of_rows))
         return generation
+
+
+def _before(
+    store: Store, base: Generation, present: Sequence[Generation]
+) -> tuple[Columns, Vectors]:
+    """Return the tuples of `base` and their vectors; none where it is not present."""
+    if base not in present:
+        return collected(base.env, base.dimension, (), ())
+    before = snapshot.read(store.location, base) or store.load(base.env, base.number)
+    return before.rows.columns, before.vectors
 
 
 def _write(
@@ -93,16 +115,18 @@ def _write(
     batches: Sequence[BatchIndex],
     embedder: Embedder,
     on_progress: OnProgress,
-) -> None:
-    """Write all that is new in `generation`, and then the generation itself."""
+) -> NDArray[np.float32]:
+    """Write all that is new in `generation`, and then it itself; return the rows' vectors."""
     store.drop_after(generation.env, generation.number - 1)  # what an interrupted call left behind
     staged = StagedEmbedder(embedder, None)
     texts = {text for row in rows for text in (row.tuple.goal, row.tuple.observation)}
     staged.prepare(sorted(texts), on_progress)
-    store.add_tuples(list(rows), staged.embed_rows(list(rows)), embedder.name)
+    vectors = staged.embed_rows(rows)
+    store.add_tuples(rows, vectors, embedder.name)
     for batch in batches:
         store.add_batch(generation.env, batch)
     store.commit(generation)
+    return vectors
 
 
 def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -101,18 +101,17 @@ class Generation:
             )
 
 
-def type_sizes(
-    batch: BatchIndex, rows: Sequence[IndexedTuple]
+def named_sizes(
+    batch: BatchIndex, counts: Mapping[tuple[int, int], int]
 ) -> list[tuple[str, int, list[tuple[str, int]]]]:
-    """Count the tuples of a batch by type.
+    """Return (goal type, tuples, [(observation type, tuples), …]) of each goal type, in order.
 
-    rows: those of the batch; rows of other batches are ignored.
-
-    Returns (goal type, tuples, [(observation type, tuples), …]) for each goal type, in index order.
+    counts: the number of tuples of each cell (goal type, observation type).
     """
     sizes = []
     for g, goal_type in enumerate(batch.goal_types):
-        members = [r.observation_type for r in rows if r.batch == batch.id and r.goal_type == g]
-        below = [(name, members.count(o)) for o, name in enumerate(goal_type.observation_types)]
-        sizes.append((goal_type.name, len(members), below))
+        below = [
+            (name, counts.get((g, o), 0)) for o, name in enumerate(goal_type.observation_types)
+        ]
+        sizes.append((goal_type.name, sum(count for _, count in below), below))
     return sizes

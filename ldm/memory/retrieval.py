@@ -6,16 +6,18 @@ queries give equal recalls, which an approximate index does not guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
-from ldm.memory.index import BatchIndex, IndexedTuple
+from ldm.memory.columns import AssembledVectors, Columns, Rows, Vectors
+from ldm.memory.index import BatchIndex
 from ldm.parallel import map_concurrently
-from ldm.reasoner import Reasoner, TypeView
+from ldm.reasoner import EXAMPLES, Reasoner, TypeView
 from ldm.types import Recall
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
 DECIMALS = 6
+#: Ranked rows whose numbers are looked up at a time.
+RANKED = 128
 
 K = TypeVar("K")
 Fallback = Literal["", "goal type", "batch"]
@@ -61,43 +65,54 @@ class _Batch:
     def __init__(
         self,
         index: BatchIndex,
-        rows: Sequence[IndexedTuple],
-        vectors: NDArray[np.float32],
+        columns: Columns,
+        vectors: Vectors,
         span: slice,
     ) -> None:
         self.index = index
         self.span = span
-        dimension = vectors.shape[1] // 2
-        members = range(span.start, span.stop)
-        # Refinement adds tuples to the present types; centroids stay those of the formed batch.
-        formed = [i for i in members if rows[i].tuple.generation == index.generation]
-        self.goal_spans = _spans(members, lambda i: rows[i].goal_type)
-        self.cells = _spans(members, lambda i: (rows[i].goal_type, rows[i].observation_type))
-        by_goal = _grouped(formed, lambda i: rows[i].goal_type)
-        by_cell = _grouped(formed, lambda i: (rows[i].goal_type, rows[i].observation_type))
-        self.goal_types = _Types(
+        self._columns = columns
+        self._vectors = vectors
+        goals, observations = (
+            columns[name][span].tolist() for name in ("goal_type", "observation_type")
+        )
+        self.goal_spans = _spans(span.start, goals)
+        self.cells = _spans(span.start, list(zip(goals, observations, strict=True)))
+
+    @cached_property
+    def goal_types(self) -> _Types:
+        """The goal types."""
+        return _Types(
             [
-                TypeView.of(
-                    goal_type.name,
-                    [rows[i].tuple.goal for i in by_goal[g]],
-                    vectors[by_goal[g], :dimension],
-                )
-                for g, goal_type in enumerate(index.goal_types)
+                self._view(goal_type.name, "goal", self.goal_spans[g])
+                for g, goal_type in enumerate(self.index.goal_types)
             ]
         )
-        self.observation_types = [
+
+    @cached_property
+    def observation_types(self) -> list[_Types]:
+        """The observation types of each goal type."""
+        return [
             _Types(
                 [
-                    TypeView.of(
-                        name,
-                        [rows[i].tuple.observation for i in by_cell[g, o]],
-                        vectors[by_cell[g, o], dimension:],
-                    )
+                    self._view(name, "observation", self.cells[g, o])
                     for o, name in enumerate(goal_type.observation_types)
                 ]
             )
-            for g, goal_type in enumerate(index.goal_types)
+            for g, goal_type in enumerate(self.index.goal_types)
         ]
+
+    def _view(self, name: str, column: str, span: slice) -> TypeView:
+        """Return the type with the members in `span`.
+
+        Refinement adds tuples to the present types; centroids stay those of the formed batch.
+        """
+        columns = self._columns
+        formed = columns["generation"][span] == self.index.generation
+        numbers = np.flatnonzero(formed) + span.start
+        of = self._vectors.of_goals if column == "goal" else self._vectors.of_observations
+        texts = list(dict.fromkeys(columns[column][numbers].tolist()))[:EXAMPLES]
+        return TypeView.of(name, [columns.texts[i] for i in texts], of(numbers))
 
     def classify(self, query: Query) -> tuple[int, int]:
         """Return the indices of the query's goal type and of its observation type within that."""
@@ -115,20 +130,29 @@ class Retriever:
     def __init__(
         self,
         batches: Sequence[BatchIndex],
-        rows: Sequence[IndexedTuple],
-        vectors: NDArray[np.float32],
+        rows: Rows,
+        vectors: Vectors,
     ) -> None:
         """Take n rows, sorted by cell, and their vectors, (n, 2 · dimension)."""
         self._rows = rows
         self._vectors = vectors
+        self._assembled = AssembledVectors(vectors)
+        columns = rows.columns
         # Numbers instead of texts, because a widened search looks at thousands of rows.
-        self._by_id = np.argsort(np.argsort([row.tuple.id for row in rows]))
-        self._trajectories = _numbered(row.tuple.trajectory_id for row in rows)
-        self._texts = _numbered((t.goal, t.observation, t.action) for t in (r.tuple for r in rows))
-        self._reaches = np.array([row.reach for row in rows], np.float32)
+        self._ids = columns["id"]
+        self._trajectories = columns["trajectory_id"]
+        self._texts = columns.same_texts()
+        self._reaches = columns["reach"].astype(np.float32)
         self._scoped = bool(self._reaches.any())
-        spans = _spans(range(len(rows)), lambda i: rows[i].batch)
-        self.batches = {b.id: _Batch(b, rows, vectors, spans[b.id]) for b in batches}
+        of_batch = columns["batch"]
+        borders = [0, *(np.flatnonzero(np.diff(of_batch)) + 1).tolist(), len(rows)]
+        names = columns.distinct("batch")
+        spans = {
+            names[int(of_batch[start])]: slice(start, stop)
+            for start, stop in zip(borders, borders[1:], strict=False)
+            if start < stop
+        }
+        self.batches = {b.id: _Batch(b, columns, vectors, spans[b.id]) for b in batches}
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the batches of task kind `kind` and of mixed ones, in their order."""
@@ -153,17 +177,19 @@ class Retriever:
         concurrency = query.classifier.concurrency if query.classifier else 1
         cells = map_concurrently(lambda b: self.batches[b].classify(query), batches, concurrency)
         classified = [(self.batches[b], *cell) for b, cell in zip(batches, cells, strict=True)]
+        groups = [batch.span for batch, _, _ in classified]
         scopes: list[tuple[Fallback, list[slice]]] = [
             ("", [batch.cells[g, o] for batch, g, o in classified]),
             ("goal type", [batch.goal_spans[g] for batch, g, _ in classified]),
-            ("batch", [batch.span for batch, _, _ in classified]),
+            ("batch", groups),
         ]
         recalls: list[Recall] = []
         trajectories: set[int] = set()
         texts: set[int] = set()
         for spread, (fallback, spans) in product((True, False), scopes):
-            for i, similarity in self._ranked(spans, query, hidden, own_cell=not fallback):
-                trajectory, text = self._trajectories[i], self._texts[i]
+            located = list(zip(spans, groups, strict=True))
+            ranked = self._ranked(located, query, hidden, own_cell=not fallback)
+            for i, similarity, trajectory, text in ranked:
                 if text in texts or (spread and trajectory in trajectories):
                     continue
                 trajectories.add(trajectory)
@@ -188,24 +214,38 @@ class Retriever:
 
     def _ranked(
         self,
-        spans: Sequence[slice],
+        spans: Sequence[tuple[slice, slice]],
         query: Query,
         hidden: NDArray[np.bool_] | None,
         *,
         own_cell: bool,
-    ) -> Iterator[tuple[int, float]]:
-        """Yield (row, similarity) of the rows in `spans`, most similar first, ties by tuple id."""
+    ) -> Iterator[tuple[int, float, int, int]]:
+        """Yield row, similarity, and numbers of trajectory and texts of the rows in `spans`.
+
+        The most similar come first, equal ones by tuple id.
+        spans: each with that of its batch.
+        """
         query_vector = np.concatenate([query.goal_vector, query.observation_vector])
-        numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-        products = np.concatenate([self._vectors[span] @ query_vector for span in spans])
+        numbers = np.concatenate([np.arange(span.start, span.stop) for span, _ in spans])
+        # Span by span: the last bits of a product depend on the rows that it is computed with.
+        products = np.concatenate([self._assembled.block(*s) @ query_vector for s in spans])
         if hidden is not None or self._scoped:
             recalled = self._recalled(numbers, query, own_cell=own_cell)
             if hidden is not None:
                 recalled &= ~hidden[numbers]
             numbers, products = numbers[recalled], products[recalled]
         similar = np.round(products.astype(np.float64) / 2, DECIMALS)
-        order = np.lexsort((self._by_id[numbers], -similar))
-        return zip(numbers[order].tolist(), similar[order].tolist(), strict=True)
+        order = np.lexsort((self._ids[numbers], -similar))
+        for start in range(0, len(order), RANKED):
+            some = order[start : start + RANKED]
+            rows = numbers[some]
+            yield from zip(
+                rows.tolist(),
+                similar[some].tolist(),
+                self._trajectories[rows].tolist(),
+                self._texts[rows].tolist(),
+                strict=True,
+            )
 
     def _recalled(
         self, numbers: NDArray[np.int64], query: Query, *, own_cell: bool
@@ -218,28 +258,14 @@ class Retriever:
         near: NDArray[np.bool_] = everywhere.copy()
         for i in np.flatnonzero(~everywhere):
             row = numbers[i]
-            cosine = round(float(self._vectors[row, :dimension] @ query.goal_vector), DECIMALS)
+            cosine = round(float(self._vectors[row][:dimension] @ query.goal_vector), DECIMALS)
             near[i] = cosine >= round(float(self._reaches[row]), DECIMALS)
         return near
 
 
-def _numbered(items: Iterable[Hashable]) -> list[int]:
-    """Return a number for each item: equal items have equal numbers."""
-    numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(item, len(numbers)) for item in items]
-
-
-def _spans(members: range, key: Callable[[int], K]) -> dict[K, slice]:
-    """Return the span of each key; equal keys stand side by side, as rows are sorted."""
+def _spans(start: int, keys: Sequence[K]) -> dict[K, slice]:
+    """Return the span of each key, from `start` on; equal keys stand side by side."""
     spans: dict[K, slice] = {}
-    for i in members:
-        value = key(i)
-        spans[value] = slice(spans[value].start if value in spans else i, i + 1)
+    for i, key in enumerate(keys, start):
+        spans[key] = slice(spans[key].start if key in spans else i, i + 1)
     return spans
-
-
-def _grouped(members: Sequence[int], key: Callable[[int], K]) -> dict[K, list[int]]:
-    groups: dict[K, list[int]] = {}
-    for i in members:
-        groups.setdefault(key(i), []).append(i)
-    return groups

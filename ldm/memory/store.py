@@ -1,21 +1,23 @@
 """The store of a memory in Chroma: an embedded directory or a server. Only here is chromadb used.
 
-Each environment has two collections: tuples, each with the vector [goal; observation], and records,
-which hold the batches' indices and the generations. A generation exists once its record does;
-tuples and batches beyond the last one were left by an interrupted writer and are invisible to
-readers.
+Each environment has three collections: trajectories, each with its tuples of one generation and
+batch, its steps written once; the distinct vectors of goals and observations, by their content; and
+records, which hold the batches' indices and the generations. A generation exists once its record
+does; tuples and batches beyond the last one were left by an interrupted writer and are invisible to
+readers. Until version 0.3 there was a collection of tuples, each with its whole past: such memories
+are read and added to, and `ldm.memory.migration` makes them compact.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from sys import intern
@@ -26,8 +28,11 @@ import numpy as np
 
 from ldm import records
 from ldm.errors import MemoryStoreError
+from ldm.memory import snapshot
+from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Vectors, collected
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.types import FULL_OUTCOME, History, Outcome, StateActionTuple, stable_hash
+from ldm.memory.passages import add_passage, passages, vectors_of
+from ldm.types import History, Outcome, StateActionTuple, stable_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +43,10 @@ R = TypeVar("R")
 #: Chroma refuses larger writes (5,461 rows); smaller ones keep the progress bar moving.
 WRITE_ROWS = 2_000
 READ_ROWS = 5_000
+#: Passages are some thousand characters each.
+PASSAGES = 500
+#: Of what this version writes; memories of later ones are refused.
+FORMAT = 2
 #: How often a memory is read before it counts as damaged, and the seconds between.
 READS = 3
 PAUSE = 0.1
@@ -49,29 +58,11 @@ LOCK = ".lock"
 STAGING = "staging"
 #: Folder inside a memory for the model calls of formation; it belongs to the caller.
 CALLS = "calls"
+#: Hexadecimal digits of a vector's id.
+VECTOR_ID = 24
 _PREFIX = "ldm"
 #: Records carry no meaning in their vector, but Chroma wants one.
 _NO_VECTOR = [1.0]
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """All that a memory holds of one environment up to a generation.
-
-    batches: sorted by id.
-    rows: the n tuples, sorted by cell, trajectory and step; equal memories are equal values.
-    vectors: (n, 2 · dimension) float32, row i = [goal; observation] of rows[i], each half of unit
-        length.
-    """
-
-    generation: Generation
-    batches: tuple[BatchIndex, ...]
-    rows: tuple[IndexedTuple, ...]
-    vectors: NDArray[np.float32]
-
-    def sources(self) -> frozenset[str]:
-        """Return the sources that no evaluated task may share (compared with `Task.leak_key`)."""
-        return frozenset(row.tuple.source for row in self.rows)
 
 
 @contextmanager
@@ -124,6 +115,7 @@ class Store:
         """Wrap an open Chroma client; callers use `reading` or `writing` instead."""
         self.location = location
         self._client = client
+        self._vector_ids: dict[str, set[str]] = {}
 
     @_with_store_errors
     def environments(self) -> tuple[str, ...]:
@@ -168,23 +160,16 @@ class Store:
 
     def _read(self, env: str, generation: int | None) -> Contents | None:
         """Read as `load` does; return None where what is read is incomplete."""
-        present = self.generations(env)
-        if not present:
-            raise MemoryStoreError(
-                f"{self.location} holds no memory of {env}.",
-                "Make one with `ldm build-memory DATA`.",
-            )
-        number = present[-1].number if generation is None else generation
-        chosen = next((g for g in present if g.number == number), None)
-        if chosen is None:
-            raise MemoryStoreError(
-                f"The memory of {env} has no generation {number}.",
-                f"It has {', '.join(str(g.number) for g in present)}.",
-            )
+        chosen = chosen_of(self.generations(env), self.location, env, generation)
+        number = chosen.number
         batches = tuple(b for b in self.batches(env) if b.generation <= number)
-        rows, vectors = self.rows(env, number, chosen.dimension)
-        complete = len(rows) == chosen.tuples and digest(rows) == chosen.digest
-        if not complete or {row.batch for row in rows} != {batch.id for batch in batches}:
+        try:
+            rows, vectors = self.rows(env, number, chosen.dimension)
+        except KeyError:  # a vector is missing
+            return None
+        columns = rows.columns
+        complete = len(rows) == chosen.tuples and columns.digest() == chosen.digest
+        if not complete or {*columns.distinct("batch").values()} != {b.id for b in batches}:
             return None
         return Contents(chosen, batches, rows, vectors)
 
@@ -205,12 +190,12 @@ class Store:
 
         Vectors of an incomplete generation count, too.
         """
-        collection = self._collection(env, "tuples")
-        return str(collection.metadata["embedder"]) if collection else ""
+        found = [self._collection(env, content) for content in ("vectors", "tuples")]
+        return next((str(one.metadata["embedder"]) for one in found if one), "")
 
     @_with_store_errors
     def add_tuples(
-        self, rows: Sequence[IndexedTuple], vectors: NDArray[np.float32], embedder: str
+        self, rows: Sequence[IndexedTuple], vectors: NDArray[np.float32] | Vectors, embedder: str
     ) -> None:
         """Write n tuples of one environment; writing one again changes nothing.
 
@@ -218,15 +203,36 @@ class Store:
         """
         if not rows:
             return
-        collection = self._collection(rows[0].tuple.env, "tuples", embedder)
-        for start in range(0, len(rows), WRITE_ROWS):
-            part = rows[start : start + WRITE_ROWS]
+        env = rows[0].tuple.env
+        halves = np.asarray(vectors, np.float32).reshape(2 * len(rows), -1)
+        ids = [hashlib.sha256(half.tobytes()).hexdigest()[:VECTOR_ID] for half in halves]
+        self._add_vectors(env, dict(zip(ids, halves, strict=True)), embedder)
+        collection = self._collection(env, "trajectories", embedder)
+        new = list(passages(rows, list(zip(ids[::2], ids[1::2], strict=True))))
+        for start in range(0, len(new), PASSAGES):
+            part = new[start : start + PASSAGES]
             collection.upsert(
-                ids=[row.tuple.id for row in part],
-                embeddings=vectors[start : start + WRITE_ROWS],
-                documents=[row.tuple.observation for row in part],
-                metadatas=[_metadata(row) for row in part],
+                ids=[one.id for one in part],
+                embeddings=[_NO_VECTOR] * len(part),
+                # In the metadata, because Chroma indexes all trigrams of documents.
+                metadatas=[
+                    {"generation": one.generation, "batch": one.batch, "content": one.content}
+                    for one in part
+                ],
             )
+
+    def _add_vectors(
+        self, env: str, vectors: dict[str, NDArray[np.float32]], embedder: str
+    ) -> None:
+        collection = self._collection(env, "vectors", embedder)
+        known = self._vector_ids.get(env)
+        if known is None:
+            known = self._vector_ids[env] = set(collection.get(include=[])["ids"])
+        new = [name for name in vectors if name not in known]
+        for start in range(0, len(new), WRITE_ROWS):
+            part = new[start : start + WRITE_ROWS]
+            collection.upsert(ids=part, embeddings=np.stack([vectors[name] for name in part]))
+            known.update(part)
 
     @_with_store_errors
     def add_batch(self, env: str, batch: BatchIndex) -> None:
@@ -242,11 +248,12 @@ class Store:
     @_with_store_errors
     def drop_after(self, env: str, generation: int, keep: Iterable[str] = ()) -> None:
         """Remove all data of later generations, except batches with ids in `keep`."""
-        log, tuples = self._collection(env, "records"), self._collection(env, "tuples")
+        log = self._collection(env, "records")
         if log is None:  # nothing was finished, or `drop` was interrupted
             self.drop(env)
             return
         kept_ids = set(keep)
+        snapshot.remove(self.location, env, generation)
         if later := [g.number for g in self._generations(log) if g.number > generation]:
             log.delete(ids=[f"generation:{number:06d}" for number in later])
         stale_batches = [
@@ -254,46 +261,124 @@ class Store:
         ]
         if stale_batches:
             log.delete(ids=[f"batch:{batch}" for batch in stale_batches])
-        if tuples is None:
-            return
-        later_rows = tuples.get(where={"generation": {"$gt": generation}}, include=["metadatas"])
+        for content in ("trajectories", "tuples"):
+            if collection := self._collection(env, content):
+                self._drop_rows(env, collection, generation, kept_ids)
+
+    def _drop_rows(self, env: str, collection: Any, generation: int, keep: set[str]) -> None:
+        later = collection.get(where={"generation": {"$gt": generation}}, include=["metadatas"])
         stale = [
             row_id
-            for row_id, values in zip(later_rows["ids"], later_rows["metadatas"], strict=True)
-            if values["batch"] not in kept_ids
+            for row_id, values in zip(later["ids"], later["metadatas"], strict=True)
+            if values["batch"] not in keep
         ]
         for start in range(0, len(stale), WRITE_ROWS):
-            tuples.delete(ids=stale[start : start + WRITE_ROWS])
+            collection.delete(ids=stale[start : start + WRITE_ROWS])
+        if stale:
+            self._drop_unused_vectors(env)
+
+    def _drop_unused_vectors(self, env: str) -> None:
+        collection = self._collection(env, "vectors")
+        if collection is None:
+            return
+        used = {name for values in self._passages(env) for name in vectors_of(values["content"])}
+        unused = [name for name in collection.get(include=[])["ids"] if name not in used]
+        for start in range(0, len(unused), WRITE_ROWS):
+            collection.delete(ids=unused[start : start + WRITE_ROWS])
+        self._vector_ids.pop(env, None)
 
     @_with_store_errors
     def drop(self, env: str) -> None:
         """Remove everything of `env`."""
-        for content in ("records", "tuples"):
+        snapshot.remove(self.location, env)
+        self._vector_ids.pop(env, None)
+        for content in ("records", "trajectories", "tuples", "vectors"):
             if self._collection(env, content) is not None:
                 self._client.delete_collection(_collection_name(env, content))
 
     @_with_store_errors
-    def rows(
-        self, env: str, generation: int, dimension: int
-    ) -> tuple[tuple[IndexedTuple, ...], NDArray[np.float32]]:
+    def rows(self, env: str, generation: int, dimension: int) -> tuple[Rows, Vectors]:
         """Read the n tuples up to `generation`, complete or not, and vectors (n, 2 · dimension).
 
-        Both are ordered as in `Contents`.
+        Both are ordered as in `Contents`. Raises KeyError where a vector is missing.
         """
+        builder = ColumnsBuilder(env, dimension)
+        vectors = self._vectors(env)
+        stored = [v for v in self._passages(env) if v["generation"] <= generation]
+        for values in sorted(stored, key=lambda values: int(values["generation"])):
+            add_passage(builder, values["generation"], values["content"], vectors)
+        for row, vector in self._old_rows(env):
+            if row.tuple.generation <= generation:
+                goal, observation = np.split(vector, 2)
+                builder.add_row(row, goal.tobytes(), observation.tobytes())
+        columns, of_rows = builder.collected()
+        return Rows(columns), of_rows
+
+    def _passages(self, env: str) -> Iterator[dict[str, Any]]:
+        collection = self._collection(env, "trajectories")
+        for page in self._pages(collection, PASSAGES, ["metadatas"]):
+            yield from page["metadatas"]
+
+    def _vectors(self, env: str) -> dict[str, bytes]:
+        vectors: dict[str, bytes] = {}
+        collection = self._collection(env, "vectors")
+        for page in self._pages(collection, READ_ROWS, ["embeddings"]):
+            for name, vector in zip(page["ids"], page["embeddings"], strict=True):
+                vectors[name] = np.asarray(vector, np.float32).tobytes()
+        return vectors
+
+    def _old_rows(self, env: str) -> Iterator[tuple[IndexedTuple, NDArray[np.float32]]]:
+        """Yield the tuples, and their vectors, that versions before 0.3 wrote."""
         collection = self._collection(env, "tuples")
-        pairs: list[tuple[IndexedTuple, NDArray[np.float32]]] = []
-        include = ["documents", "metadatas", "embeddings"]
-        for start in range(0, collection.count() if collection else 0, READ_ROWS):
-            page = collection.get(limit=READ_ROWS, offset=start, include=include)
+        for page in self._pages(collection, READ_ROWS, ["documents", "metadatas", "embeddings"]):
             columns = page["documents"], page["metadatas"], page["embeddings"]
             for text, values, vector in zip(*columns, strict=True):
-                if values["generation"] <= generation:
-                    pairs.append((_row(env, text, values), np.asarray(vector, np.float32)))
-        pairs.sort(key=lambda pair: sort_key(pair[0]))
-        vectors = np.empty((len(pairs), 2 * dimension), np.float32)
-        for i, (_, vector) in enumerate(pairs):
-            vectors[i] = vector
-        return tuple(row for row, _ in pairs), vectors
+                yield _row(env, text, values), np.asarray(vector, np.float32)
+
+    def _pages(self, collection: Any, size: int, include: list[str]) -> Iterator[Any]:
+        for start in range(0, collection.count() if collection else 0, size):
+            yield collection.get(limit=size, offset=start, include=include)
+
+    @_with_store_errors
+    def migrate(self, env: str) -> int:
+        """Write the tuples of `env` that an earlier version wrote anew; return their number.
+
+        What was written before is removed once the new is found to hold every generation; until
+        then, and after an interruption, both are there and count once.
+        Raises MemoryStoreError where the memory is damaged; then nothing is removed.
+        """
+        old = list(self._old_rows(env))
+        if self._collection(env, "tuples") is None:
+            return 0
+        before = [self.load(env, g.number) for g in self.generations(env)]
+        rows = [row for row, _ in old]
+        if rows:
+            self.add_tuples(rows, np.stack([vector for _, vector in old]), self.embedder(env))
+        for contents in before:
+            self._check_migrated(contents)
+        name = _collection_name(env, "tuples")
+        ids = [row.tuple.id for row in rows]
+        collection = self._collection(env, "tuples")
+        for start in range(0, len(ids), WRITE_ROWS):  # or Chroma leaves their texts behind
+            collection.delete(ids=ids[start : start + WRITE_ROWS])
+        self._client.delete_collection(name)
+        return len(rows)
+
+    def _check_migrated(self, contents: Contents) -> None:
+        generation = contents.generation
+        builder = ColumnsBuilder(generation.env, generation.dimension)
+        vectors = self._vectors(generation.env)
+        stored = self._passages(generation.env)
+        for values in sorted(stored, key=lambda values: int(values["generation"])):
+            if values["generation"] <= generation.number:
+                add_passage(builder, values["generation"], values["content"], vectors)
+        columns, of_rows = builder.collected()
+        same = Rows(columns) == contents.rows
+        if not same or not np.array_equal(of_rows[:], contents.vectors[:]):
+            raise MemoryStoreError(
+                f"Generation {generation.number} of {generation.env} could not be migrated.",
+                "The memory is as it was; make a copy and report this.",
+            )
 
     def _generations(self, collection: Any) -> tuple[Generation, ...]:
         texts = collection.get(where={"record": "generation"}, include=["documents"])["documents"]
@@ -313,16 +398,24 @@ class Store:
         if embedder:
             return self._client.get_or_create_collection(
                 name,
-                metadata={"ldm": content, "env": env, "embedder": embedder},
-                configuration={"hnsw": {"space": "ip"}},
+                metadata={"ldm": content, "env": env, "embedder": embedder, "format": FORMAT},
+                # Retrieval ranks by itself: a sparse graph takes less space and time to make.
+                configuration={"hnsw": {"space": "ip", "max_neighbors": 4, "ef_construction": 10}},
                 embedding_function=None,
             )
         from chromadb.errors import NotFoundError
 
         try:
-            return self._client.get_collection(name, embedding_function=None)
+            found = self._client.get_collection(name, embedding_function=None)
         except (NotFoundError, ValueError):
             return None
+        if (made := int((found.metadata or {}).get("format", 1))) > FORMAT:
+            raise MemoryStoreError(
+                f"The memory of {env} at {self.location} has format {made}, and this version knows"
+                f" formats up to {FORMAT}.",
+                "Use a newer version of ldm.",
+            )
+        return found
 
 
 @contextmanager
@@ -332,19 +425,44 @@ def reading(location: str) -> Iterator[Store]:
     Raises MemoryStoreError where there is none.
     """
     if not is_server(location):
-        path = Path(location)
-        if not path.exists():
-            raise MemoryStoreError(
-                f"There is no memory at {location}.",
-                "Make one with `ldm build-memory DATA`, or name another with --memory.",
-            )
-        if not (path / DATABASE).is_file():
-            raise MemoryStoreError(
-                f"{location} is not a memory: it has no {DATABASE}.",
-                "Name the directory that `ldm build-memory` wrote with --memory.",
-            )
+        check_directory(location)
     with _open(location) as store:
         yield store
+
+
+def check_directory(location: str) -> Path:
+    """Return the database of a memory in a directory; raise MemoryStoreError if there is none."""
+    path = Path(location)
+    if not path.exists():
+        raise MemoryStoreError(
+            f"There is no memory at {location}.",
+            "Make one with `ldm build-memory DATA`, or name another with --memory.",
+        )
+    if not (path / DATABASE).is_file():
+        raise MemoryStoreError(
+            f"{location} is not a memory: it has no {DATABASE}.",
+            "Name the directory that `ldm build-memory` wrote with --memory.",
+        )
+    return path / DATABASE
+
+
+def chosen_of(
+    present: Sequence[Generation], location: str, env: str, number: int | None
+) -> Generation:
+    """Return the generation called `number` (None: the newest), or raise MemoryStoreError."""
+    if not present:
+        raise MemoryStoreError(
+            f"{location} holds no memory of {env}.", "Make one with `ldm build-memory DATA`."
+        )
+    if number is None:
+        return present[-1]
+    for generation in present:
+        if generation.number == number:
+            return generation
+    raise MemoryStoreError(
+        f"The memory of {env} has no generation {number}.",
+        f"It has {', '.join(str(g.number) for g in present)}.",
+    )
 
 
 @contextmanager
@@ -376,6 +494,8 @@ def writing(location: str) -> Iterator[Store]:
             ) from error
         with _open(location) as store:
             yield store  # the system releases the lock with the process, however that ends
+            known = {env: store.generations(env) for env in store.environments()}
+        snapshot.publish(location, known, snapshot.stamp(path / DATABASE))
 
 
 def is_server(location: str) -> bool:
@@ -383,24 +503,13 @@ def is_server(location: str) -> bool:
     return location.startswith(("http://", "https://"))
 
 
-def sort_key(row: IndexedTuple) -> tuple[str, int, int, str, int]:
-    """Return what a snapshot's rows are sorted by: cell, trajectory and step."""
-    return (*row.cell, row.tuple.trajectory_id, row.tuple.step)
-
-
-def digest(rows: Iterable[IndexedTuple]) -> str:
-    """Return the hash of the tuples' ids, histories, cells and outcomes, whatever their order.
-
-    What is not recorded or as usual adds nothing: digests of older memories stay as they are.
-    """
-    return stable_hash(sorted(_digested(row) for row in rows), length=32)
-
-
-def _digested(row: IndexedTuple) -> list[Any]:
-    parts: list[Any] = [row.tuple.id, *row.cell, row.tuple.history.text]
-    if row.tuple.outcome not in (None, FULL_OUTCOME):
-        parts.append(records.dumps(row.tuple.outcome))
-    return [*parts, f"reach {row.reach}"] if row.reach else parts
+def digest(rows: Sequence[IndexedTuple]) -> str:
+    """Return the hash of tuples of one environment: see `Columns.digest`."""
+    if isinstance(rows, Rows):
+        return rows.columns.digest()
+    env = rows[0].tuple.env if rows else ""
+    nothing = np.zeros((len(rows), 2), np.float32)
+    return collected(env, 1, rows, nothing)[0].digest()
 
 
 @contextmanager
@@ -444,32 +553,6 @@ def _collection_name(env: str, content: str) -> str:
     """Return the name of a collection; an `env` with characters that Chroma refuses is hashed."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_") for c in env)
     return f"{_PREFIX}.{env if plain else stable_hash(env)}.{content}"
-
-
-def _metadata(row: IndexedTuple) -> dict[str, str | int | float]:
-    t = row.tuple
-    recorded: dict[str, str | int | float] = {"reach": row.reach} if row.reach else {}
-    if t.outcome is not None:
-        recorded["outcome"] = records.dumps(t.outcome)
-    return {
-        **recorded,
-        "goal": t.goal,
-        "action": t.action,
-        "assessment": t.history.assessment,
-        "summary": t.history.summary,
-        "past": json.dumps(t.history.past, ensure_ascii=False),
-        "kind": t.kind,
-        "split": t.split,
-        "task_id": t.task_id,
-        "source": t.source,
-        "trajectory_id": t.trajectory_id,
-        "step": t.step,
-        "origin": t.origin,
-        "generation": t.generation,
-        "batch": row.batch,
-        "goal_type": row.goal_type,
-        "observation_type": row.observation_type,
-    }
 
 
 def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:
