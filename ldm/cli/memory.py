@@ -250,5 +250,20 @@ def import_(
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
 
 
+@memory_app.command("migrate")
+def migrate(memory: MemoryAt = DEFAULT_MEMORY) -> None:
+    """Make a memory of an earlier version compact; it is read as before if that is interrupted.
+
+    \b
+    Examples:
+      ldm memory migrate
+    """
+    from ldm.memory.migration import migrate as make_compact
+
+    for env, count in make_compact(memory).items():
+        done = f"{count} tuples of {env} are compact now" if count else f"{env} is compact already"
+        output.say(f"{done}.", error=False)
+
+
 def _settings(generation: Any) -> str:
     return ", ".join(f"{name} {value}" for name, value in generation.settings.items())

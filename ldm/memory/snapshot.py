@@ -4,7 +4,8 @@ Beside a memory in a directory, in the user's cache for one on a server. A snaps
 
 - `texts.arrow`: the distinct texts; `tuples.arrow`: the columns of `Columns`; `pasts.arrow`;
 - `vectors.npy`: the distinct vectors, float32, that the tuples refer to by number;
-- `manifest.json`: the format, the generation, its batches, a checksum of each other file.
+- `manifest.json`: the format, the generation, its batches, a checksum of each other file, and its
+  own in a line below.
 
 It is written beside its place and renamed, so that there is a whole one or none. One that is
 damaged or missing is made again from Chroma, the store of record. `catalog.json` lists the
@@ -99,7 +100,10 @@ def read(location: str, generation: Generation) -> Contents | None:
 
     place = _place(location, generation)
     try:
-        manifest = records.loads((place / MANIFEST).read_bytes(), Manifest)
+        text, _, checksum = (place / MANIFEST).read_bytes().rpartition(b"\n")
+        if int(checksum) != zlib.crc32(text):
+            return None
+        manifest = records.loads(text, Manifest)
         sums = {name: _checksum(place / name) for name in manifest.files}
         if (manifest.format, manifest.generation, manifest.files) != (FORMAT, generation, sums):
             return None
@@ -185,7 +189,8 @@ def _write_files(place: Path, contents: Contents) -> None:
     np.save(place / VECTORS, np.asarray(vectors.distinct))
     files = {name: _checksum(place / name) for name in (*TABLES, VECTORS)}
     manifest = Manifest(FORMAT, contents.generation, contents.batches, files)
-    (place / MANIFEST).write_text(records.dumps(manifest), encoding="utf-8")
+    text = records.dumps(manifest).encode()
+    (place / MANIFEST).write_bytes(text + f"\n{zlib.crc32(text)}".encode())
     for name in (*files, MANIFEST):
         _synced(place / name)
 

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -68,13 +69,13 @@ _NO_VECTOR = [1.0]
 @contextmanager
 def store_errors(location: str) -> Iterator[None]:
     """Turn errors of Chroma, SQLite and the file system into MemoryStoreError with a remedy."""
-    import sqlite3
-
-    from chromadb.errors import ChromaError
-
     try:
         yield
-    except (ChromaError, sqlite3.Error, OSError, ValueError) as error:
+    except Exception as error:
+        # Known by its module: Chroma is not loaded where a snapshot answers.
+        ours = isinstance(error, (sqlite3.Error, OSError, ValueError))
+        if not ours and not type(error).__module__.startswith("chromadb"):
+            raise
         text = " ".join(str(error).split()).lower()
         if "readonly" in text or "permission" in text or "read-only" in text:
             problem, remedy = "cannot be written", "Check its permissions, or use another --memory."
@@ -466,8 +467,10 @@ def chosen_of(
 
 
 @contextmanager
-def writing(location: str) -> Iterator[Store]:
+def writing(location: str, then: Callable[[Path], None] = lambda _: None) -> Iterator[Store]:
     """Open the store at `location`, to write; a directory is created where it is absent.
+
+    then: called with a directory once Chroma is closed, while nobody else may write.
 
     Raises MemoryStoreError where another process is writing to the directory, or it holds something
     other than a memory, or cannot be written.
@@ -495,6 +498,8 @@ def writing(location: str) -> Iterator[Store]:
         with _open(location) as store:
             yield store  # the system releases the lock with the process, however that ends
             known = {env: store.generations(env) for env in store.environments()}
+        with store_errors(location):
+            then(path)
         snapshot.publish(location, known, snapshot.stamp(path / DATABASE))
 
 
