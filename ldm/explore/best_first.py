@@ -21,14 +21,13 @@ from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
 from ldm.explore.tree import (
     Decide,
-    Fate,
     TreeNode,
     TreeOptions,
     child,
     decided,
     ended,
+    entered,
     opening,
-    reached,
 )
 from ldm.types import stable_hash
 
@@ -162,22 +161,15 @@ class _Search:
 
     def _enter(self, node: TreeNode, position: Position) -> int:
         """Record a node that was reached, and whether the search goes on from there."""
-        state = _state(position)
-        fate: Fate = "grown"
-        if position.now.done:
-            fate = "done"
-        elif not position.now.valid:
-            fate = "invalid"
-        elif state in self._states:
-            fate = "merged"
-        elif node.depth >= self._options.depth:
-            fate = "depth"
+        state, node = _state(position), entered(node, position, self._options.depth)
+        if node.fate in ("grown", "depth") and state in self._states:
+            node = replace(node, fate="merged")
         self._states.add(state)
         self._observations.add(position.now.observation)
-        self._nodes.append(reached(replace(node, fate=fate), position))
+        self._nodes.append(node)
         self._at.append(position)
         self._children.append(set())
-        self._solved |= fate == "done" and self._nodes[-1].score >= FULL_SCORE
+        self._solved |= node.fate == "done" and node.score >= FULL_SCORE
         return node.number
 
     def _push(self, entry: _Open) -> None:

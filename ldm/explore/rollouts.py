@@ -9,14 +9,13 @@ from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
 from ldm.explore.tree import (
     Decide,
-    Fate,
     TreeNode,
     TreeOptions,
     child,
     decided,
     ended,
+    entered,
     opening,
-    reached,
 )
 from ldm.types import Proposal
 
@@ -108,14 +107,7 @@ class _Rollouts:
         return self._enter(node, position)
 
     def _enter(self, node: TreeNode, position: Position) -> int:
-        fate: Fate = "grown"
-        if position.now.done:
-            fate = "done"
-        elif not position.now.valid:
-            fate = "invalid"
-        elif node.depth >= self._options.depth:
-            fate = "depth"
-        self._nodes.append(reached(replace(node, fate=fate), position))
+        self._nodes.append(entered(node, position, self._options.depth))
         self._at.append(position)
         self._children.append({})
         return node.number

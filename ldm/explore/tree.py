@@ -202,6 +202,21 @@ def decided(node: TreeNode, decision: Decision) -> TreeNode:
     )
 
 
+def entered(node: TreeNode, position: Position, depth: int) -> TreeNode:
+    """Return a node with the state that its action led to, and whether it can go on from there.
+
+    depth: the maximum steps of a path.
+    """
+    fate: Fate = "grown"
+    if position.now.done:
+        fate = "done"
+    elif not position.now.valid:
+        fate = "invalid"
+    elif node.depth >= depth:
+        fate = "depth"
+    return reached(replace(node, fate=fate), position)
+
+
 def reached(node: TreeNode, position: Position) -> TreeNode:
     """Return a node with the state that its action led to."""
     return replace(
