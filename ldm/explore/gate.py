@@ -389,9 +389,8 @@ class _Gate:
 
     def _judged_alone(self, base: Sequence[Played], goals: Sequence[str]) -> list[Judgement]:
         """Judge the improvements of each of `goals` alone, on the goals most like it."""
-        trials = [
-            (near, self._improvements[goal]) for goal in goals for near in self._neighbours(goal)
-        ]
+        neighbours = {goal: self._neighbours(goal) for goal in goals}
+        trials = [(near, self._improvements[goal]) for goal in goals for near in neighbours[goal]]
         reach = self._options.reaches[0]
         played = iter(
             self._stages.play(
@@ -402,7 +401,7 @@ class _Gate:
         sizes = Counter(row.tuple.task_id for row in self._learnt.improvements)
         judgements = []
         for goal in goals:
-            near = [next(played) for _ in self._neighbours(goal)]
+            near = [next(played) for _ in neighbours[goal]]
             gains = [one.score - scores[one.task] for one in near]
             wins = sum(gain > TOLERANCE for gain in gains)
             losses = sum(gain < -TOLERANCE for gain in gains)
