@@ -164,8 +164,8 @@ def credit(
     shown = credited.tuples[:limit]
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
     if as_json:
-        found = [one.as_data() for one in shown]
-        output.print_json({"attempts": credited.attempts, "tuples": found})
+        entries = [one.as_data() for one in shown]
+        output.print_json({"attempts": credited.attempts, "tuples": entries})
         return
     output.print_table(title, COLUMNS, [one.as_row() for one in shown])
     if len(shown) < len(credited.tuples):
@@ -203,8 +203,8 @@ def prune(
     pruned = prune_memory(names, options, folder=runs, dry_run=dry_run)
     added = pruned.generation
     if as_json:
-        found = [one.as_data() for one in pruned.dropped]
-        output.print_json({"generation": added.number if added else None, "dropped": found})
+        entries = [one.as_data() for one in pruned.dropped]
+        output.print_json({"generation": added.number if added else None, "dropped": entries})
         return
     if pruned.dropped:
         output.print_table("Dropped", COLUMNS, [one.as_row() for one in pruned.dropped])

@@ -104,7 +104,7 @@ def tuple_credits(attempts: Sequence[Trajectory]) -> list[Credit]:
         followed += followed_here
         for tuple_id in followed_here:
             scores[tuple_id][kind].append(attempt.score)
-    found = [
+    credited = [
         Credit(
             tuple_id,
             recalled[tuple_id],
@@ -115,7 +115,7 @@ def tuple_credits(attempts: Sequence[Trajectory]) -> list[Credit]:
         )
         for tuple_id in recalled
     ]
-    return sorted(found, key=lambda c: (-c.harm, -c.followed_in, -c.recalled, c.tuple_id))
+    return sorted(credited, key=lambda c: (-c.harm, -c.followed_in, -c.recalled, c.tuple_id))
 
 
 def utilities(attempts: Sequence[Trajectory]) -> dict[str, float]:

@@ -3,8 +3,7 @@
 `build` forms a memory from trajectories or adds to it. `Memory.open` reads it, and
 `Memory.retrieve` recalls the tuples that fit a state. `extend` adds the tuples of a refinement as
 the next generation, `hide` makes one that no longer recalls some tuples, and `rollback` goes back
-to an earlier one. `environments`, `generations` and
-`inspect` say what a memory holds.
+to an earlier one. `environments`, `generations` and `inspect` say what a memory holds.
 
 A memory lies in a directory or on a Chroma server (its http(s) address), and holds one part per
 environment. Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says what to do.
