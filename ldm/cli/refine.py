@@ -65,7 +65,7 @@ class Exploration:
     ] = None
     budget: Annotated[
         int | None,
-        typer.Option(help="Steps a goal, of rollouts and best-first. Default: 1000."),
+        typer.Option(help="Steps a goal, of rollouts and best-first. Default: 3000."),
     ] = None
     width: Annotated[int | None, typer.Option(help="n, paths kept a level. Default: 4.")] = None
     concentration: Annotated[

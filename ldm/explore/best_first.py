@@ -3,22 +3,29 @@
 Every decision process is the memory's own but for some deviations, each of which is followed by
 the memory's greedy decisions. The cheapest deviation that is left is tried next (limited
 discrepancy search: Harvey and Ginsberg, IJCAI 1995). What the votes favour and what names the
-goal's words is cheap; actions without any vote are possible, too, as a memory of few episodes has
-none for much that is needed. States that look the same, with the same observed before, are searched
-once, and a process that sees nothing new for a while has to wait.
+goal's words is cheap. States that look the same, with the same observed before, are searched once,
+and a process that sees nothing new for a while has to wait.
+
+A memory of few episodes has no votes for much that is needed, and decisions cost far more than
+steps. So half of the steps look round without deciding: in each *stage* (`ldm.explore.stages`) every
+possible action is tried once, from where it was possible first, and after each advance the memory's
+decisions are followed again. Where the memory itself came to an advance by a long way, the last few
+steps of this way are tried from the beginning of the stage, which leaves more steps for the rest
+(to return first and explore from there: Ecoffet et al., Nature 2021).
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
+from ldm.explore.stages import Experience, Stage
 from ldm.explore.tree import (
     Decide,
     TreeNode,
@@ -41,6 +48,18 @@ GOAL_WORD = 1.5
 TRIED_AGAIN = 1.0
 #: Steps without a new observation after which a process waits, and what it costs to go on.
 PATIENCE, GOING_ON = 5, 2.0
+#: What looking round in a stage costs, and each step away from where the stage begins.
+SURVEY, AWAY = 0.25, 0.05
+#: What it costs less to try what names a word of the goal.
+GOAL_WORD_NEARBY = 0.3
+#: What an advance costs that nobody was asked about.
+UNASKED = 2.0
+#: What an action costs more whose verb reveals little, or an advance whose verb was often tried.
+BARREN = 0.5
+#: A stage is entered anew by a way that is shorter by more steps than this.
+SHORTER = 5
+#: How many of the last steps before an advance are tried from the beginning of its stage.
+LAST_STEPS = 4
 
 
 def search(
@@ -59,17 +78,26 @@ def search(
 class _Open:
     """Something left to do, cheapest first.
 
-    order: breaks ties. node: where. action: the deviation to try; "" to find the deviations, or
-    with `follow` to go on greedily. base: the cost, but for repetitions of the same action.
+    order: breaks ties. node: where. what: "follow" the memory's decisions; queue the "deviations"
+    from them, or "deviate" by `action`; "survey" queues all that is possible, "try" does the
+    `action`; "shorten" the way to the advance `action`. base: the cost, but for what the search has
+    seen since.
     """
 
     cost: float
     order: int
     node: int = field(compare=False)
+    what: Literal["follow", "deviations", "deviate", "survey", "try", "shorten"] = field(
+        compare=False
+    )
     action: str = field(compare=False, default="")
     confidence: float = field(compare=False, default=0.0)
     base: float = field(compare=False, default=0.0)
-    follow: bool = field(compare=False, default=False)
+
+
+#: What looks round; all else are deviations. The two take turns, as it depends on how much the memory
+#: knows which finds more.
+SURVEYS = frozenset({"survey", "try", "shorten"})
 
 
 class _Search:
@@ -79,102 +107,234 @@ class _Search:
         self, positions: Positions, goal: str, decide: Decide, options: TreeOptions
     ) -> None:
         self._positions = positions
-        self._goal = _words(goal)
         self._decide = decide
         self._options = options
+        self._start = positions.start()
+        self._experience = Experience(goal, self._start.now.admissible or ())
         self._nodes: list[TreeNode] = []
         self._at: list[Position] = []
-        self._children: list[set[str]] = []
+        self._children: list[dict[str, int]] = []
         self._votes: dict[int, dict[str, float]] = {}
-        self._queue: list[_Open] = []
+        # Of deviations and of surveys, with the steps spent on each.
+        self._queues: tuple[list[_Open], list[_Open]] = ([], [])
+        self._spent = [0, 0]
         self._states: set[str] = set()
         self._observations: set[str] = set()
         self._tried: Counter[str] = Counter()
+        self._stages: dict[frozenset[str], Stage] = {}
+        self._stage: list[Stage] = []
+        self._shortened: set[tuple[frozenset[str], str]] = set()
         self._pushed = 0
         self._solved = False
 
     def run(self) -> tuple[TreeNode, ...]:
         """Search until it is solved or the budget is spent."""
-        start = self._positions.start()
-        self._enter(opening(start), start)
+        do: Mapping[str, Callable[[_Open], None]] = {
+            "follow": lambda entry: self._follow(entry.node, entry.cost),
+            "deviations": self._queue_deviations,
+            "deviate": self._deviate,
+            "survey": self._queue_survey,
+            "try": self._try,
+            "shorten": self._shorten,
+        }
+        self._enter(opening(self._start), self._start, 0.0)
         self._follow(0, 0.0)
-        while self._queue and not self._over():
-            best = heapq.heappop(self._queue)
-            if best.follow:
-                self._follow(best.node, best.cost)
-            elif not best.action:
-                self._expand(best.node, best.cost)
-            elif best.action not in self._children[best.node]:
-                self._deviate(best)
+        while any(self._queues) and not self._over():
+            behind = int(self._spent[1] < self._spent[0])
+            turn = behind if self._queues[behind] else 1 - behind
+            entry, before = heapq.heappop(self._queues[turn]), self._positions.steps
+            do[entry.what](entry)
+            self._spent[turn] += self._positions.steps - before
         return ended(self._nodes)
 
     def _over(self) -> bool:
         return self._solved or self._positions.steps >= self._options.budget
-
-    def _deviate(self, best: _Open) -> None:
-        """Try a deviation, unless it has become dearer meanwhile."""
-        cost = round(best.base + TRIED_AGAIN * self._tried[best.action], 9)
-        if cost > best.cost:
-            self._push(replace(best, cost=cost))
-            return
-        self._tried[best.action] += 1
-        self._follow(self._take(best.node, best.action, best.confidence), best.base)
 
     def _follow(self, number: int, cost: float) -> None:
         """Go on greedily from a node, until the process ends or sees nothing new for a while."""
         patience = PATIENCE
         while self._nodes[number].fate == "grown" and not self._over():
             if not patience:
-                self._push(_Open(cost + GOING_ON, 0, number, follow=True))
+                self._push(_Open(cost + GOING_ON, 0, number, "follow"))
                 return
             decision = self._decide(self._at[number])
             self._nodes[number] = decided(self._nodes[number], decision)
             if number not in self._votes:
-                self._push(_Open(cost, 0, number))
+                self._push(_Open(cost, 0, number, "deviations"))
             self._votes[number] = {p.action: p.confidence for p in decision.proposals}
             best = decision.proposals[0]
-            if best.action in self._children[number]:
+            after = self._children[number].get(best.action)
+            if after is None:
+                self._plan_shortening(number, best.action)
+                known = len(self._observations)
+                number = self._take(number, best.action, best.confidence, cost)
+                patience = PATIENCE if len(self._observations) > known else patience - 1
+            elif after in self._votes:
                 return
-            known = len(self._observations)
-            number = self._take(number, best.action, best.confidence)
-            patience = PATIENCE if len(self._observations) > known else patience - 1
+            else:
+                number = after
 
-    def _expand(self, number: int, cost: float) -> None:
-        """Add the deviations that are possible at a node to the queue."""
-        votes = self._votes[number]
-        actions = list(dict.fromkeys([*votes, *(self._at[number].now.admissible or ())]))
-        named = _named(self._goal, actions)
-        for action, words in zip(actions, named, strict=True):
-            if action not in self._children[number]:
-                price = DEVIATION + _against(votes, action) - GOAL_WORD * words
-                base = round(cost + max(LEAST, price), 9)
-                first = round(base + TRIED_AGAIN * self._tried[action], 9)
-                self._push(_Open(first, 0, number, action, votes.get(action, 0.0), base))
+    def _queue_deviations(self, entry: _Open) -> None:
+        """Queue the deviations that are possible at a node."""
+        votes = self._votes[entry.node]
+        actions = list(dict.fromkeys([*votes, *(self._at[entry.node].now.admissible or ())]))
+        for action, named in zip(actions, self._experience.named(actions), strict=True):
+            if self._children[entry.node].get(action) not in self._votes:
+                price = DEVIATION + _against(votes, action) - GOAL_WORD * named
+                base = entry.cost + max(LEAST, price)
+                first = base + TRIED_AGAIN * self._tried[action]
+                confidence = votes.get(action, 0.0)
+                self._push(_Open(first, 0, entry.node, "deviate", action, confidence, base))
 
-    def _take(self, parent: int, action: str, confidence: float) -> int:
+    def _deviate(self, entry: _Open) -> None:
+        """Try a deviation, unless it has become dearer meanwhile."""
+        number = self._children[entry.node].get(entry.action)
+        if number in self._votes:
+            return
+        if self._postponed(entry, entry.base + TRIED_AGAIN * self._tried[entry.action]):
+            return
+        self._tried[entry.action] += 1
+        if number is None:
+            number = self._take(entry.node, entry.action, entry.confidence, entry.base)
+        self._follow(number, entry.base)
+
+    def _queue_survey(self, entry: _Open) -> None:
+        """Queue what is possible at a node and was not yet in its stage."""
+        stage = self._stage[entry.node]
+        if self._stages[stage.advances] is not stage:
+            return  # it was entered anew, by a shorter way
+        actions = [
+            action
+            for action in self._at[entry.node].now.admissible or ()
+            if action not in stage.queued
+        ]
+        stage.queued.update(actions)
+        for action, named in zip(actions, self._experience.named(actions), strict=True):
+            if self._experience.advances(action):
+                base = stage.cost + max(LEAST, UNASKED - GOAL_WORD * named)
+            else:
+                away = AWAY * (self._nodes[entry.node].depth - stage.depth)
+                base = stage.cost + SURVEY + away - GOAL_WORD_NEARBY * named
+            new = _Open(base, 0, entry.node, "try", action, 0.0, base)
+            new.cost = self._price(new)
+            self._push(new)
+
+    def _price(self, entry: _Open) -> float:
+        """Return what it costs now to try an action in a survey."""
+        if self._experience.advances(entry.action):
+            again = TRIED_AGAIN * self._tried[entry.action]
+            return entry.base + again + BARREN * self._experience.repeated(entry.action)
+        return entry.base + BARREN * self._experience.barren(entry.action)
+
+    def _try(self, entry: _Open) -> None:
+        """Try an action of a survey, unless it has become dearer; follow the memory's decisions
+        after an advance, and otherwise look further round.
+        """
+        stage = self._stage[entry.node]
+        if (
+            self._stages[stage.advances] is not stage
+            or entry.action in self._children[entry.node]
+            or self._postponed(entry, self._price(entry))
+        ):
+            return
+        if self._experience.advances(entry.action):
+            self._tried[entry.action] += 1
+            self._experience.advanced(entry.action)
+            number = self._take(entry.node, entry.action, 0.0, entry.base)
+            self._follow(number, entry.base)
+            return
+        number = self._take(entry.node, entry.action, 0.0, entry.base)
+        state = self._at[number].state
+        if self._nodes[number].fate == "grown" and state not in stage.seen:
+            stage.seen.add(state)
+            self._queue_survey(_Open(stage.cost, 0, number, "survey"))
+
+    def _plan_shortening(self, number: int, action: str) -> None:
+        """Queue the way to an advance to be shortened, where a stage took long to come to it."""
+        stage = self._stage[number]
+        if (
+            self._nodes[number].depth > stage.depth + SHORTER
+            and self._experience.advances(action)
+            and (stage.advances, action) not in self._shortened
+        ):
+            self._shortened.add((stage.advances, action))
+            self._push(_Open(stage.cost, 0, number, "shorten", action))
+
+    def _shorten(self, entry: _Open) -> None:
+        """Make an advance after the last few steps that led to it, taken from the stage's start."""
+        stage, number = self._stage[entry.node], entry.node
+        way: list[str] = []
+        while number != stage.node and number and len(way) < LAST_STEPS:
+            way.insert(0, self._nodes[number].action)
+            number = self._nodes[number].parent
+        for length in range(1, len(way) + 1):
+            number = self._walk(stage.node, way[-length:], entry.cost)
+            if self._over():
+                return
+            possible = self._at[number].now.admissible or ()
+            if self._nodes[number].fate == "grown" and entry.action in possible:
+                if entry.action not in self._children[number]:
+                    cost = stage.cost + SURVEY
+                    self._follow(self._take(number, entry.action, 0.0, cost), cost)
+                return
+
+    def _walk(self, number: int, way: list[str], cost: float) -> int:
+        """Take some steps from a node, as far as they are possible; return the last node."""
+        for action in way:
+            if self._nodes[number].fate != "grown" or self._over():
+                break
+            known = self._children[number].get(action)
+            number = self._take(number, action, 0.0, cost) if known is None else known
+        return number
+
+    def _take(self, parent: int, action: str, confidence: float, cost: float) -> int:
         """Execute an action in the state of a node; return the number of the new node."""
         position = self._positions.after(self._at[parent], action)
-        self._children[parent].add(action)
-        return self._enter(
-            child(self._nodes[parent], len(self._nodes), action, confidence), position
-        )
+        number = self._children[parent][action] = len(self._nodes)
+        return self._enter(child(self._nodes[parent], number, action, confidence), position, cost)
 
-    def _enter(self, node: TreeNode, position: Position) -> int:
+    def _enter(self, node: TreeNode, position: Position, cost: float) -> int:
         """Record a node that was reached, and whether the search goes on from there."""
         state, node = _state(position), entered(node, position, self._options.depth)
         if node.fate in ("grown", "depth") and state in self._states:
             node = replace(node, fate="merged")
         self._states.add(state)
         self._observations.add(position.now.observation)
+        self._experience.add(node.action, position.now)
         self._nodes.append(node)
         self._at.append(position)
-        self._children.append(set())
+        self._children.append({})
+        self._stage.append(self._stage_of(node, position, cost))
         self._solved |= node.fate == "done" and node.score >= FULL_SCORE
         return node.number
 
+    def _stage_of(self, node: TreeNode, position: Position, cost: float) -> Stage:
+        """Return the stage that a node is in; a new one, or one entered sooner, is surveyed."""
+        advances = frozenset[str]()
+        if node.parent >= 0:
+            advances = self._stage[node.parent].advances
+            if position.now.valid and self._experience.advances(node.action):
+                advances |= {node.action}
+        stage = self._stages.get(advances)
+        if stage is None or stage.depth > node.depth + SHORTER:
+            stage = self._stages[advances] = Stage(advances, node.number, node.depth, cost)
+            stage.seen.add(position.state)
+            self._push(_Open(cost + SURVEY, 0, node.number, "survey"))
+        return stage
+
+    def _postponed(self, entry: _Open, cost: float) -> bool:
+        """Queue an entry again if it has become dearer; return whether it has."""
+        cost = round(cost, 9)
+        if cost <= entry.cost:
+            return False
+        entry.cost = cost
+        self._push(entry)
+        return True
+
     def _push(self, entry: _Open) -> None:
         self._pushed += 1
-        heapq.heappush(self._queue, replace(entry, order=self._pushed))
+        entry.cost, entry.order = round(entry.cost, 9), self._pushed
+        heapq.heappush(self._queues[entry.what in SURVEYS], entry)
 
 
 def _against(votes: Mapping[str, float], action: str) -> float:
@@ -182,21 +342,6 @@ def _against(votes: Mapping[str, float], action: str) -> float:
     if not votes.get(action):
         return AGAINST
     return min(AGAINST, math.log(max(votes.values()) / votes[action]))
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text.lower()))
-
-
-def _named(goal: frozenset[str], actions: Sequence[str]) -> list[float]:
-    """Return how much of the goal each of n actions names, in words.
-
-    A word that one action alone has counts 1, and one that all have counts nothing.
-    """
-    words = [_words(action) & goal for action in actions]
-    counts = Counter(word for some in words for word in some)
-    most = math.log(len(actions)) or 1.0 if actions else 1.0
-    return [math.fsum(math.log(len(actions) / counts[w]) / most for w in some) for some in words]
 
 
 def _state(position: Position) -> str:

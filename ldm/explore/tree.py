@@ -37,7 +37,7 @@ class TreeOptions:
     concentration: float = 0.8
     proposals: int = 5
     depth: int = 50
-    budget: int = 1_000
+    budget: int = 3_000
 
     def __post_init__(self) -> None:
         counts = (self.width, self.proposals, self.depth, self.budget)

@@ -1,0 +1,118 @@
+"""Stages of a search: what a process has done so far with the things that its goal is about.
+
+Some actions are possible from the start, such as going somewhere; others have to be made possible.
+An *advance* is one of these that names a word of the goal: taking, heating or putting down what it
+asks for. The advances that a process has made are its *stage*. Whatever else it did has only led
+there, so that a stage needs to be looked at once, from the place where it was entered first, and
+each action to be tried once in it: the novelty that iterated width prunes by (Lipovetzky and
+Geffner, ECAI 2012), started anew after every advance.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ldm.reasoner.entities import FUNCTION_WORDS
+from ldm.types import TimeStep
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(slots=True, eq=False)
+class Stage:
+    """A stage, and what was done in it.
+
+    advances: see above. node, depth: where it was entered, and after how many actions. cost: of
+    entering it. queued: actions that the survey of this stage has tried or will. seen: hashes of
+    the states that it came to.
+    """
+
+    advances: frozenset[str]
+    node: int
+    depth: int
+    cost: float
+    queued: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
+
+
+class Experience:
+    """What the steps of one search have shown about actions: of what they speak, what they reveal.
+
+    A verb is the first word of an action.
+    """
+
+    def __init__(self, goal: str, opening: Iterable[str]) -> None:
+        """Take the goal and the actions that are possible at the start."""
+        self._goal = words(goal)
+        self._opening = frozenset(opening)
+        self._actions: set[str] = set()
+        self._naming: Counter[str] = Counter()
+        self._pairs: set[tuple[str, str]] = set()
+        self._steps: Counter[str] = Counter()
+        self._revealing: Counter[str] = Counter()
+        self._advances: Counter[str] = Counter()
+
+    def add(self, action: str, now: TimeStep) -> None:
+        """Take in what an action led to; "" for the opening.
+
+        It was revealing if it made an action possible that never was, and said something that was
+        never said, in pairs of words that follow each other.
+        """
+        new = [a for a in now.admissible or () if a not in self._actions]
+        for each in new:
+            self._naming.update(words(each) & self._goal)
+        self._actions.update(new)
+        tokens = _WORD.findall(now.observation.lower())
+        pairs = {pair for pair in zip(tokens, tokens[1:], strict=False) if pair not in self._pairs}
+        self._pairs |= pairs
+        self._steps[_verb(action)] += 1
+        self._revealing[_verb(action)] += bool(new and pairs)
+
+    def advances(self, action: str) -> bool:
+        """Return whether an action is an advance, by the words after its verb."""
+        return action not in self._opening and not self._goal.isdisjoint(
+            words(action.partition(" ")[2])
+        )
+
+    def advanced(self, action: str) -> None:
+        """Count an advance that is tried."""
+        self._advances[_verb(action)] += 1
+
+    def named(self, actions: Sequence[str]) -> list[float]:
+        """Return how much of the goal each of n actions names, in words.
+
+        A word that one action alone has, of all that were ever possible, counts 1; one that all
+        have counts nothing.
+        """
+        count = len(self._actions)
+        most = math.log(count) if count > 1 else 1.0
+        return [
+            math.fsum(
+                math.log(count / self._naming[word]) / most
+                for word in words(action) & self._goal
+                if self._naming[word]
+            )
+            for action in actions
+        ]
+
+    def barren(self, action: str) -> float:
+        """Return how little the steps with this verb reveal: 0 if all did, log₂ n if 1 of n."""
+        verb = _verb(action)
+        return math.log2((1 + self._steps[verb]) / (1 + self._revealing[verb]))
+
+    def repeated(self, action: str) -> float:
+        """Return log₂ (1 + n) for an advance whose verb n advances before it had."""
+        return math.log2(1 + self._advances[_verb(action)])
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text, in lower case, without those that only join others."""
+    return frozenset(_WORD.findall(text.lower())) - FUNCTION_WORDS
+
+
+def _verb(action: str) -> str:
+    return action.partition(" ")[0]
