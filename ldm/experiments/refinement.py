@@ -25,7 +25,7 @@ from ldm.options import Settings, normalise, override, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
-    from ldm.explore import ExplorationFactory, ExploredGoal, Verdict
+    from ldm.explore import Comparison, ExplorationFactory, ExploredGoal, Verdict
     from ldm.memory import Contents, Generation
     from ldm.runs import Run
     from ldm.types import Task
@@ -315,9 +315,10 @@ def _gate_settings(spec: RefinementSpec, verdict: Verdict) -> dict[str, str]:
         settings["round"] = f"{spec.round}/{spec.rounds}"
     if gain := gain_of(verdict, spec.seed):
         chosen = [one for one in verdict.comparisons if one.chosen]
+        chosen_practice = [one for one in chosen if one.learnt == "practice"]
         refused = sum(bool(judgement.refused) for judgement in verdict.judgements)
         settings |= {
-            "practice": ",".join(one.kind for one in chosen if one.learnt == "practice") or "none",
+            "practice": ",".join(map(_practised, chosen_practice)) or "none",
             "kept": str(len(verdict.judgements) - refused),
             "refused": str(refused),
             "gain": "{:+.3f} ({:+.3f} to {:+.3f})".format(*gain),
@@ -326,6 +327,11 @@ def _gate_settings(spec: RefinementSpec, verdict: Verdict) -> dict[str, str]:
             if one.learnt == "improvement":
                 settings["reach"] = f"{one.reach:g}"
     return settings
+
+
+def _practised(one: Comparison) -> str:
+    """Return a kind whose practice is remembered, with its reach where it has one."""
+    return f"{one.kind} (reach {one.reach:g})" if one.reach else one.kind
 
 
 def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:

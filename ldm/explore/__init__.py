@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from ldm.explore.best_first import search
-from ldm.explore.gate import GateOptions, Judgement, Verdict, judge
+from ldm.explore.gate import Comparison, GateOptions, Judgement, Verdict, judge
 from ldm.explore.goals import evaluated_leak_keys, new_goals, rejected_goal
 from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import (
@@ -27,6 +27,7 @@ from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, pat
 
 __all__ = [
     "TREES",
+    "Comparison",
     "ExplorationFactory",
     "ExplorationSetup",
     "ExploredGoal",

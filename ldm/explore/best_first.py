@@ -7,11 +7,11 @@ goal's words is cheap. States that look the same, with the same observed before,
 and a process that sees nothing new for a while has to wait.
 
 A memory of few episodes has no votes for much that is needed, and decisions cost far more than
-steps. So half of the steps look round without deciding: in each *stage* (`ldm.explore.stages`) every
-possible action is tried once, from where it was possible first, and after each advance the memory's
-decisions are followed again. Where the memory itself came to an advance by a long way, the last few
-steps of this way are tried from the beginning of the stage, which leaves more steps for the rest
-(to return first and explore from there: Ecoffet et al., Nature 2021).
+steps. So half of the steps look round without deciding: in each *stage* (`ldm.explore.stages`)
+every possible action is tried once, from where it was possible first, and after each advance the
+memory's decisions are followed again. Where the memory itself came to an advance by a long way, the
+last few steps of this way are tried from the beginning of the stage, which leaves more steps for
+the rest (to return first and explore from there: Ecoffet et al., Nature 2021).
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class _Open:
     base: float = field(compare=False, default=0.0)
 
 
-#: What looks round; all else are deviations. The two take turns, as it depends on how much the memory
-#: knows which finds more.
+#: What looks round; all else are deviations. The two take turns, as it depends on how much the
+#: memory knows which finds more.
 SURVEYS = frozenset({"survey", "try", "shorten"})
 
 

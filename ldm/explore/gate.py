@@ -5,47 +5,33 @@ exploration came to them, are remembered whole, in batch memories of their own. 
 tuples that exploration adds to present batches where it earned more, but not everything (LDM²
 §3.3).
 
-Practice is tried by task kind. The improvements of a goal, unless its episode is kept whole, are
-first tried alone, on the goals most like it; those that do no harm are tried together on all goals,
-once for each `reach` (how near a goal must be to recall them). No goal judges tuples of its own: it
-is played without them, as it is without anything else that the memory holds of its source.
+Practice is tried by task kind; where it does not help, it may still be recalled for goals that are
+hardly any but the same, unless that does harm. The improvements of a goal, unless its practice is
+recalled everywhere, are first tried alone, on the goals most like it; those that do no harm are
+tried together on all goals, once for each `reach` (how near a goal must be to recall them). No goal
+judges tuples of its own: it is played without them, as it is without anything else that the memory
+holds of its source.
 
 The paper adds what exploration improved, and nothing else; `gate="off"` does that.
 """
 
 from __future__ import annotations
 
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import ClassVar, Literal
 
-from ldm import records
 from ldm.episode import FULL_SCORE
-from ldm.errors import RunStopped
-from ldm.explore.positions import Positions
-from ldm.explore.refine import (
-    ExplorationFactory,
-    ExplorationSetup,
-    ExploredGoal,
-    best_trajectory,
-)
-from ldm.memory import (
-    BatchIndex,
-    FormationOptions,
-    IndexedTuple,
-    Memory,
-    form_batch,
-    plan_batches,
-)
-from ldm.policy import Observed
-from ldm.reasoner import Notes
-from ldm.runs import Run, run_items, writing
+from ldm.explore.refine import ExplorationFactory, ExploredGoal, best_trajectory
+from ldm.explore.trials import Learnt, Played, Stages, Trial
+from ldm.memory import BatchIndex, FormationOptions, IndexedTuple, form_batch, plan_batches
+from ldm.runs import Run
 from ldm.types import Outcome, Task, Trajectory
 
 PRACTICE = "gate_practice.jsonl"
+NEARBY = "gate_nearby.jsonl"
 ALONE = "gate_alone.jsonl"
 TOGETHER = "gate_together.jsonl"
 #: Differences of scores below this are none.
@@ -57,7 +43,8 @@ class GateOptions:
     """How the gate judges.
 
     gate: "off" adds every improvement and no practice, as the paper does. practice: whether solved
-    episodes are remembered whole. reach: of improvements, see `IndexedTuple`; -1 tries REACHES.
+    episodes are remembered whole. reach: of improvements, see `IndexedTuple`; -1 tries REACHES, and
+    the last of them for practice that does not help every goal of its kind.
     neighbours: on how many goals the improvements of each goal are tried alone; 0 tries them
     together only. share: an improvement that has a part in more of all steps than this is refused,
     as it says the same everywhere.
@@ -87,38 +74,6 @@ REACHES = (0.0, 0.5, 0.7, 0.8, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """A goal to be played with some of the candidates.
-
-    shown: the trajectories among the candidates that it may recall, but for its own. reach: of
-    improvements.
-    """
-
-    index: int
-    task: Task
-    shown: tuple[str, ...]
-    reach: float
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What came of a trial.
-
-    score, steps: of the episode. recalled: candidate trajectory → in how many steps it was
-    recalled. error: the traceback of an episode that failed; it counts with the score 0.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    index: int
-    task: str
-    score: float
-    steps: int
-    recalled: tuple[tuple[str, int], ...] = ()
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
     """What the gate found about what was learnt from one goal.
 
@@ -140,7 +95,7 @@ class Judgement:
 class Comparison:
     """The scores of some goals with a part of what was learnt, and without it.
 
-    learnt: which part. kind: of the goals, "" for all kinds. reach: of improvements. before, after:
+    learnt: which part. kind: of the goals, "" for all kinds. reach: of that part. before, after:
     a score a goal. steps: the mean number, with it. chosen: whether it joins the memory.
     """
 
@@ -219,25 +174,8 @@ def judge(  # noqa: PLR0913 - passed by name in every call
     learnt = learn(factory, explored, formation, practice=options.practice)
     if not learnt.rows:
         return Verdict(())
-    stages = _Stages(run, factory, learnt, workers, threads, on_progress)
+    stages = Stages(run, factory, learnt, workers, threads, on_progress)
     return _Gate([one.task for one in explored if not one.error], learnt, options, stages).verdict()
-
-
-@dataclass(frozen=True, slots=True)
-class Learnt:
-    """What a refinement may add.
-
-    practice, batches: the tuples of solved episodes, in batches of their own. improvements: tuples
-    in cells of batches that exist.
-    """
-
-    practice: tuple[IndexedTuple, ...]
-    batches: tuple[BatchIndex, ...]
-    improvements: tuple[IndexedTuple, ...]
-
-    @property
-    def rows(self) -> tuple[IndexedTuple, ...]:
-        return self.practice + self.improvements
 
 
 def learn(
@@ -292,7 +230,7 @@ class _Gate:
     """Judges what was learnt: practice first, then improvements beside practice that is kept."""
 
     def __init__(
-        self, tasks: Sequence[Task], learnt: Learnt, options: GateOptions, stages: _Stages
+        self, tasks: Sequence[Task], learnt: Learnt, options: GateOptions, stages: Stages
     ) -> None:
         self._tasks = tasks
         self._learnt = learnt
@@ -311,17 +249,23 @@ class _Gate:
         played = self._stages.play(PRACTICE, trials)
         base, practised = played[:count], played[count:] or played[:count]
         tested = self._practice_by_kind(base, practised)
-        kinds = {one.kind for one in tested if one.chosen}
+        nearby, tested = self._practice_nearby(base, tested)
+        reaches = {one.kind: one.reach for one in tested if one.chosen}
         now = [
-            with_it if task.kind in kinds else without
-            for task, without, with_it in zip(self._tasks, base, practised, strict=True)
+            base[i] if task.kind not in reaches else nearby.get(i, practised[i])
+            for i, task in enumerate(self._tasks)
         ]
         judgements = self._judged_practice(tested)
         kept = {one.task: one.trajectories for one in judgements if not one.refused}
-        alone = self._judged_alone(base, [t for t in self._improvements if t not in kept])
-        improved, compared, end = self._together(alone, now, _all(kept))
-        chosen = {one.id for one in self._learnt.batches if one.kind in kinds}
-        practice = tuple(row for row in self._learnt.practice if row.batch in chosen)
+        everywhere = {task for task in kept if not reaches[self._kinds[task]]}
+        alone = self._judged_alone(base, [t for t in self._improvements if t not in everywhere])
+        improved, compared, end = self._together(alone, now, _all(kept), reaches)
+        chosen = {one.id: reaches[one.kind] for one in self._learnt.batches if one.kind in reaches}
+        practice = tuple(
+            replace(row, reach=chosen[row.batch])
+            for row in self._learnt.practice
+            if row.batch in chosen
+        )
         rows = practice + self._kept_rows(improved, compared)
         return Verdict(
             rows,
@@ -348,11 +292,35 @@ class _Gate:
             comparisons.append(replace(one, chosen=one.holds))
         return comparisons
 
+    def _practice_nearby(
+        self, base: Sequence[Played], tested: Sequence[Comparison]
+    ) -> tuple[dict[int, Played], list[Comparison]]:
+        """Try the practice of kinds that it does not help with the narrowest reach.
+
+        Return what came of their goals, by number, and all comparisons.
+        """
+        reach = self._options.reaches[-1]
+        kinds = [one.kind for one in tested if not one.chosen]
+        places = [i for i, task in enumerate(self._tasks) if task.kind in kinds]
+        if not places or not reach:
+            return {}, list(tested)
+        shown = _all(self._practice)
+        trials = [Trial(n, self._tasks[i], shown, 0.0, reach) for n, i in enumerate(places)]
+        played = dict(zip(places, self._stages.play(NEARBY, trials), strict=True))
+        compared = list(tested)
+        for kind in kinds:
+            of_kind = [i for i in places if self._tasks[i].kind == kind]
+            pair = [base[i] for i in of_kind], [played[i] for i in of_kind]
+            one = _comparison("practice", kind, reach, *pair)
+            compared.append(replace(one, chosen=one.holds))
+        return played, compared
+
     def _judged_practice(self, tested: Sequence[Comparison]) -> list[Judgement]:
+        chosen = {one.kind for one in tested if one.chosen}
         refused = {
             one.kind: f"goals of kind {one.kind} {_unproven(one)} with its practice"
             for one in tested
-            if not one.chosen
+            if one.kind not in chosen
         }
         sizes = Counter(row.tuple.task_id for row in self._learnt.practice)
         return [
@@ -363,12 +331,17 @@ class _Gate:
         ]
 
     def _together(
-        self, alone: Sequence[Judgement], base: Sequence[Played], practice: Sequence[str]
+        self,
+        alone: Sequence[Judgement],
+        base: Sequence[Played],
+        practice: Sequence[str],
+        practice_reaches: Mapping[str, float],
     ) -> tuple[list[Judgement], list[Comparison], Sequence[Played]]:
         """Try the improvements that passed alone together, at each reach.
 
         Goals of kinds without any are not played: nothing changes for them.
         base: what came of the goals without them. practice: the trajectories of kept practice.
+        practice_reaches: of each kind whose practice is kept.
         Return the judgements, the comparisons, and what came of the goals with all that is kept.
         """
         passed = [one for one in alone if not one.refused]
@@ -380,7 +353,11 @@ class _Gate:
         reaches = self._options.reaches
         trials = [(self._tasks[i], reach) for reach in reaches for i in places]
         played = self._stages.play(
-            TOGETHER, [Trial(n, task, shown, reach) for n, (task, reach) in enumerate(trials)]
+            TOGETHER,
+            [
+                Trial(n, task, shown, reach, practice_reaches.get(task.kind, 0.0))
+                for n, (task, reach) in enumerate(trials)
+            ],
         )
         count = len(places)
         parts = [played[n * count : (n + 1) * count] for n in range(len(reaches))]
@@ -513,128 +490,3 @@ def _without_frequent(
         else j
         for j in judgements
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Stages:
-    """Plays trials, several at a time, and records them in the run."""
-
-    run: Run
-    factory: ExplorationFactory
-    learnt: Learnt
-    workers: int
-    threads: bool
-    on_progress: Callable[[str, int, int], None]
-
-    def play(self, name: str, trials: Sequence[Trial]) -> list[Played]:
-        """Return what came of the trials, in their order, now or as recorded in file `name`."""
-        if not trials:
-            return []
-        path = self.run.directory / name
-        stage = name.removesuffix(".jsonl").replace("_", " ")
-        with self.run.lock():
-            if path.is_file():
-                played = records.read(path, Played)
-            else:
-                done = Counter[str]()
-
-                def advance(_: Played) -> None:
-                    done[stage] += 1
-                    self.on_progress(stage, done[stage], len(trials))
-
-                played = run_items(
-                    self.run,
-                    _PlayerFactory(self.factory, self.learnt),
-                    trials,
-                    Played,
-                    workers=self.workers,
-                    threads=self.threads,
-                    on_result=advance,
-                )
-                with writing(path):
-                    records.write(path, played)
-            self.run.discard_parts()
-        return played
-
-
-@dataclass(frozen=True, slots=True)
-class _PlayerFactory:
-    factory: ExplorationFactory
-    learnt: Learnt = field(repr=False)
-
-    def __call__(self) -> _Player:
-        return _Player(self.factory(), self.learnt)
-
-
-class _Player:
-    """Plays goals greedily with some of the candidates; the worker of the gate."""
-
-    def __init__(self, setup: ExplorationSetup, learnt: Learnt) -> None:
-        self._setup = setup
-        self._learnt = learnt
-        self._by_tuple = {row.tuple.id: row.tuple.trajectory_id for row in learnt.rows}
-        self._candidates = frozenset(self._by_tuple.values())
-        self._own: dict[str, set[str]] = {}
-        sources = {(row.tuple.source, row.tuple.trajectory_id) for row in learnt.rows}
-        known = setup.memory.rows.columns.pairs("source", "trajectory_id")
-        for source, trajectory in sources.union(known):
-            self._own.setdefault(source, set()).add(trajectory)
-        self._memories: dict[float, Memory] = {}
-
-    def __call__(self, trial: Trial) -> Played:
-        """Play a trial; a failure is data, as in an evaluation."""
-        try:
-            return self._play(trial)
-        except RunStopped:
-            raise
-        except Exception:  # one failed episode must not lose the others
-            return Played(trial.index, trial.task.id, 0.0, 0, error=traceback.format_exc())
-
-    def close(self) -> None:
-        self._setup.env.close()
-
-    def _play(self, trial: Trial) -> Played:
-        policy = self._setup.policy.with_memory(self._memory(trial))
-        task, batches = trial.task, policy.batches(trial.task.goal)
-        recalled: Counter[str] = Counter()
-        positions = Positions(self._setup.env, task)
-        notes, steps = Notes(), 0
-        try:
-            position = positions.start()
-            while not position.now.done and steps < self._setup.options.depth:
-                now = Observed(
-                    goal=task.goal,
-                    past=position.past,
-                    observation=position.now.observation,
-                    admissible=position.now.admissible,
-                    previous_notes=notes,
-                    key=task.id,
-                    localize=self._setup.env.localize,
-                )
-                decision = policy.decide(now, batches)
-                recalled.update(
-                    {self._by_tuple[i] for i, _ in decision.used if i in self._by_tuple}
-                )
-                notes, steps, before = decision.notes, steps + 1, position
-                position = positions.after(before, decision.action)
-                positions.drop(before)
-        finally:
-            positions.close()
-        score = min(1.0, max(0.0, position.score))
-        return Played(trial.index, task.id, score, steps, tuple(sorted(recalled.items())))
-
-    def _memory(self, trial: Trial) -> Memory:
-        """Return the memory with what the trial may recall.
-
-        The kind of a goal is told from what is left, too.
-        """
-        learnt, own = self._learnt, self._own.get(trial.task.leak_key, set())
-        if not trial.shown:
-            return self._setup.memory.without(trajectories=own)
-        if trial.reach not in self._memories:
-            improvements = [replace(row, reach=trial.reach) for row in learnt.improvements]
-            self._memories[trial.reach] = self._setup.memory.with_rows(
-                [*learnt.practice, *improvements], learnt.batches
-            )
-        hidden = (self._candidates - set(trial.shown)) | own
-        return self._memories[trial.reach].without(trajectories=hidden)

@@ -23,7 +23,8 @@ from ldm.explore import (
     Verdict,
     judge,
 )
-from ldm.explore.gate import PRACTICE, Comparison, Played, learn
+from ldm.explore.gate import PRACTICE, Comparison, learn
+from ldm.explore.trials import Played
 from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.policy import Policy, PolicyOptions
 from ldm.reasoner.offline import OfflineReasoner
@@ -173,6 +174,29 @@ class TestPractice:
         refused = [one for one in verdict.judgements if one.refused]
         assert {one.task for one in refused} >= {one.task.id for one in lies}
         assert "goals of kind fetch lose" in refused[0].refused
+
+    def test_that_helps_no_other_goal_is_recalled_for_hardly_any_but_its_own(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        by_goal = {one.task.goal: one for one in explored if one.task.kind == "fetch"}
+        goals = sorted(by_goal)
+
+        def claimed(goal: str, score: float) -> ExploredGoal:
+            task = by_goal[goal].task
+            ground = replace(misleading(task), score=score, success=score == 1)
+            return ExploredGoal(0, task, (Tree(("",), ground),))
+
+        lies = [claimed(goal, 1.0) for goal in goals[::2]]
+        unsolved = [claimed(goal, 0.0) for goal in goals[1::2]]
+        nearest = 0.97  # more than any two of these goals have in common
+        verdict = judged(run, place, [*lies, *unsolved], reach=nearest)
+        everywhere, nearby = (c for c in verdict.comparisons if c.learnt == "practice")
+        assert everywhere.difference < 0
+        assert not everywhere.chosen
+        assert (nearby.reach, nearby.difference, nearby.chosen) == (nearest, 0.0, True)
+        assert {row.tuple.task_id for row in verdict.rows} == {one.task.id for one in lies}
+        assert {row.reach for row in verdict.rows} == {nearest}
+        assert not any(one.refused for one in verdict.judgements)
 
 
 class TestImprovements:
