@@ -110,9 +110,7 @@ def reduced(contents: Contents, size: int) -> Contents:
     mask = np.zeros(len(contents.rows), np.bool_)
     mask[kept] = True
     columns = contents.rows.columns.take(mask)
-    vectors = type(contents.vectors)(
-        contents.vectors.distinct, columns["goal_vector"], columns["observation_vector"]
-    )
+    vectors = type(contents.vectors).of(contents.vectors.distinct, columns)
     batches = tuple(b for b in contents.batches if b.id in chosen)
     return replace(empty, batches=batches, rows=type(contents.rows)(columns), vectors=vectors)
 

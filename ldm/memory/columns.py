@@ -216,6 +216,11 @@ class Vectors:
         self.goals = goals
         self.observations = observations
 
+    @classmethod
+    def of(cls, distinct: NDArray[np.float32], columns: Columns) -> Vectors:
+        """Return the vectors that the tuples of `columns` refer to."""
+        return cls(distinct, columns["goal_vector"], columns["observation_vector"])
+
     @property
     def dimension(self) -> int:
         """The embedder's."""
@@ -447,7 +452,7 @@ class ColumnsBuilder:
         pasts = np.array(list(self._pasts), np.int32).reshape(-1, 3)
         columns = Columns(self._env, tuple(self._texts), values, pasts)
         columns = columns.take(columns.order())
-        return columns, Vectors(distinct, columns["goal_vector"], columns["observation_vector"])
+        return columns, Vectors.of(distinct, columns)
 
 
 @lru_cache(maxsize=10_000)
@@ -544,11 +549,17 @@ class Contents:
         earlier = columns["generation"] <= generation.number
         if not earlier.all():
             columns = columns.take(earlier)
-        of_rows = Vectors(
-            self.vectors.distinct, columns["goal_vector"], columns["observation_vector"]
-        )
+        of_rows = Vectors.of(self.vectors.distinct, columns)
         batches = tuple(b for b in self.batches if b.generation <= generation.number)
         return Contents(generation, batches, Rows(columns), of_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The memory of one environment with its generations, oldest first; contents: of the newest."""
+
+    contents: Contents
+    generations: tuple[Generation, ...]
 
 
 def kinds_of(columns: Columns, hidden: NDArray[np.bool_] | None) -> KindWeights:

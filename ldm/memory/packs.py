@@ -32,7 +32,7 @@ from ldm.memory.columns import ColumnsBuilder, Contents, Rows
 from ldm.memory.index import BatchIndex, Generation
 from ldm.memory.opening import known_generations, load
 from ldm.memory.passages import OWN_NUMBERS, OWN_TEXTS, SHARED, add_passage, passages
-from ldm.memory.store import vector_id, writing
+from ldm.memory.store import creating, vector_id
 from ldm.types import Origin, Outcome
 
 FORMAT = 1
@@ -128,13 +128,7 @@ def import_pack(location: str, path: Path) -> Generation:
     location has a memory of its environment already; then nothing was written.
     """
     contents, generations = read_pack(path)
-    env = contents.generation.env
-    with writing(location) as store:
-        if store.generations(env):
-            raise MemoryStoreError(
-                f"{location} has a memory of {env} already.", "Name another with --memory."
-            )
-        store.drop(env)  # what an interrupted import or build left behind
+    with creating(location, contents.generation.env) as store:
         for _ in store.add_memory(contents, generations):
             pass
         snapshot.write(location, contents)

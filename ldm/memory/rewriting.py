@@ -23,8 +23,8 @@ import numpy as np
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import snapshot
-from ldm.memory.columns import ColumnsBuilder, Contents, Rows
-from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Whole
+from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
 from ldm.memory.store import (
     CALLS,
     DATABASE,
@@ -51,14 +51,6 @@ class Rewritten:
     before: int
     after: int
     tuples: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The memory of one environment. contents: of the newest generation."""
-
-    contents: Contents
-    generations: tuple[Generation, ...]
 
 
 def compact(location: str, on_progress: OnProgress = lambda *_: None) -> Rewritten:
@@ -100,7 +92,7 @@ def purge(
     """
     purged = frozenset(tuples)
 
-    def without(part: _Part) -> _Part:
+    def without(part: Whole) -> Whole:
         return _without(part, purged) if part.contents.generation.env == env else part
 
     return _rewrite(location, without, on_progress, calls=True)
@@ -108,7 +100,7 @@ def purge(
 
 def _rewrite(
     location: str,
-    change: Callable[[_Part], _Part],
+    change: Callable[[Whole], Whole],
     on_progress: OnProgress,
     *,
     calls: bool = False,
@@ -145,9 +137,9 @@ def size_of(place: Path) -> int:
     return sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
 
 
-def _parts(location: str) -> list[_Part]:
+def _parts(location: str) -> list[Whole]:
     with open_store(location) as store:
-        return [_Part(store.load(env), present) for env, present in store.complete().items()]
+        return [Whole(store.load(env), present) for env, present in store.complete().items()]
 
 
 def _write(location: str, new: Path, on_progress: OnProgress) -> None:
@@ -236,7 +228,7 @@ def _is_segment(name: str) -> bool:
         return False
 
 
-def _without(part: _Part, purged: frozenset[str]) -> _Part:
+def _without(part: Whole, purged: frozenset[str]) -> Whole:
     """Return a part as if some tuples had never been there."""
     contents = part.contents
     columns = contents.rows.columns
@@ -249,18 +241,20 @@ def _without(part: _Part, purged: frozenset[str]) -> _Part:
     rows = [contents.rows[i] for i in kept.tolist()]
     words = _words_of(rows)
     batches = {batch.id: batch for batch in contents.batches}
-    touched = {row.batch for row in contents.rows.with_ids(purged)}
-    changed = {name: _Shrunk.of(batches[name], rows, words) for name in touched}
-    indices = [changed[name].index if name in changed else batch for name, batch in batches.items()]
+    places: dict[str, TypePlaces] = {}
+    for name in {row.batch for row in contents.rows.with_ids(purged)}:
+        members = [row for row in rows if row.batch == name]
+        reduced, places[name] = batches[name].reduced(members)
+        batches[name] = _reworded(reduced, words)
     builder = ColumnsBuilder(columns.env, contents.vectors.dimension)
     builder.add_rows(
-        (changed[row.batch].moved(row) if row.batch in changed else row for row in rows),
+        (row.moved(places[row.batch]) if row.batch in places else row for row in rows),
         (contents.vectors[i] for i in kept.tolist()),
     )
     new_columns, vectors = builder.collected()
     left = Contents(
         contents.generation,
-        tuple(batch for batch in indices if batch.goal_types),
+        tuple(batch for batch in batches.values() if batch.goal_types),
         Rows(new_columns),
         vectors,
     )
@@ -268,7 +262,7 @@ def _without(part: _Part, purged: frozenset[str]) -> _Part:
         *new_columns.distinct("task_id").values()
     }
     generations = tuple(_shrunk(left, g, purged, tasks) for g in part.generations)
-    return _Part(left.at(generations[-1]), generations)
+    return Whole(left.at(generations[-1]), generations)
 
 
 def _shrunk(
@@ -292,38 +286,14 @@ def _shrunk(
     return replace(shrunk, digest=columns.digest(shrunk))
 
 
-@dataclass(frozen=True, slots=True)
-class _Shrunk:
-    """A batch without the types that have become empty.
-
-    places: for each old (goal type, observation type) that is left the new one.
-    """
-
-    index: BatchIndex
-    places: Mapping[tuple[int, int], tuple[int, int]]
-
-    @classmethod
-    def of(cls, batch: BatchIndex, rows: Sequence[IndexedTuple], words: frozenset[str]) -> _Shrunk:
-        """Return what is left of a batch. rows: all that are left; words: all of theirs."""
-        members = [row for row in rows if row.batch == batch.id]
-        filled = sorted({(row.goal_type, row.observation_type) for row in members})
-        goal_types: list[GoalType] = []
-        places: dict[tuple[int, int], tuple[int, int]] = {}
-        for g in sorted({g for g, _ in filled}):
-            old = batch.goal_types[g]
-            names: list[str] = []
-            for o in (o for of, o in filled if of == g):
-                places[g, o] = len(goal_types), len(names)
-                names.append(_name(old.observation_types[o], words, len(names)))
-            goal_types.append(GoalType(_name(old.name, words, len(goal_types)), tuple(names)))
-        present = {row.tuple.trajectory_id for row in members}
-        trajectories = tuple(name for name in batch.trajectories if name in present)
-        return cls(replace(batch, goal_types=tuple(goal_types), trajectories=trajectories), places)
-
-    def moved(self, row: IndexedTuple) -> IndexedTuple:
-        """Return a tuple of the batch in its new cell."""
-        g, o = self.places[row.goal_type, row.observation_type]
-        return replace(row, goal_type=g, observation_type=o)
+def _reworded(batch: BatchIndex, words: frozenset[str]) -> BatchIndex:
+    """Return a batch whose types are named with `words` alone."""
+    goal_types = []
+    for g, goal_type in enumerate(batch.goal_types):
+        names = enumerate(goal_type.observation_types)
+        below = tuple(_name(name, words, o) for o, name in names)
+        goal_types.append(GoalType(_name(goal_type.name, words, g), below))
+    return replace(batch, goal_types=tuple(goal_types))
 
 
 def _name(name: str, words: frozenset[str], number: int) -> str:

@@ -136,7 +136,7 @@ def _read(place: Path, generation: Generation) -> Contents | None:
         distinct = np.load(place / VECTORS, mmap_mode="r").view(np.ndarray)  # indexed faster
     except (*DAMAGE, pl.exceptions.PolarsError):
         return None
-    vectors = Vectors(distinct, columns["goal_vector"], columns["observation_vector"])
+    vectors = Vectors.of(distinct, columns)
     return Contents(generation, manifest.batches, Rows(columns), vectors, kinds)
 
 
