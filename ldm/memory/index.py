@@ -50,7 +50,7 @@ class BatchIndex:
     reasoner: str = ""
 
     def cells(self) -> frozenset[Cell]:
-        """Return its cells, each of which holds at least one tuple."""
+        """Return its cells, each of which holds at least one tuple of the newest generation."""
         return frozenset(
             (self.id, g, o)
             for g, goal_type in enumerate(self.goal_types)
@@ -60,7 +60,7 @@ class BatchIndex:
     def reduced(self, members: Iterable[IndexedTuple]) -> tuple[BatchIndex, TypePlaces]:
         """Return the batch without trajectories and types of which no member is left.
 
-        members: the tuples of the batch that are left.
+        members: the tuples of the batch that are left; it is of the generation of the first.
 
         Also returns where the other types are now.
         """
@@ -75,8 +75,13 @@ class BatchIndex:
                 names.append(old.observation_types[o])
             goal_types.append(GoalType(old.name, tuple(names)))
         present = {row.tuple.trajectory_id for row in left}
-        trajectories = tuple(name for name in self.trajectories if name in present)
-        return replace(self, goal_types=tuple(goal_types), trajectories=trajectories), places
+        reduced = replace(
+            self,
+            generation=min((row.tuple.generation for row in left), default=self.generation),
+            trajectories=tuple(name for name in self.trajectories if name in present),
+            goal_types=tuple(goal_types),
+        )
+        return reduced, places
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,10 @@ def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     if not manifest.generations or {*manifest.files} != {*MEMBERS} - {MANIFEST}:
         raise _Refused("its manifest is incomplete")
     newest = manifest.generations[-1]
+    made = {(one.env, one.embedder, one.dimension) for one in manifest.generations}
+    numbers = [one.number for one in manifest.generations]
+    if len(made) > 1 or numbers != [*range(len(numbers))]:
+        raise _Refused("its generations are not those of one memory, numbered from 0")
     for name, member in manifest.files.items():
         _check_sum(pack, name, member)
     batches = tuple(

@@ -80,18 +80,29 @@ class _Candidates:
 
 
 class _Batch:
-    """One batch memory: its rows, the spans of its types, and the types' centroids."""
+    """One batch memory: its rows, the spans of its types, and the types' centroids.
+
+    Types without any tuple are left out, and the others numbered from 0: what was formed in a type
+    may have been removed for good, and what is in it been added by a later generation.
+    """
 
     def __init__(self, index: BatchIndex, columns: Columns, vectors: Vectors, span: slice) -> None:
         self.index = index
         self.span = span
         self._columns = columns
         self._vectors = vectors
-        widths = [len(goal_type.observation_types) for goal_type in index.goal_types]
+        firsts = np.cumsum([0, *(len(one.observation_types) for one in index.goal_types)])
+        cells = firsts[columns["goal_type"][span]] + columns["observation_type"][span]
+        starts = np.flatnonzero(np.diff(cells, prepend=-1))  # the rows are in order
+        filled = cells[starts]
+        of_goal = np.searchsorted(firsts, filled, side="right") - 1
+        #: The numbers that the index has for each cell and goal type.
+        self._observation_numbers = (filled - firsts[of_goal]).tolist()
+        numbers, first_cells = np.unique(of_goal, return_index=True)
+        self._goal_numbers = numbers.tolist()
         # The number of the first observation type of each goal type, over the batch.
-        self.first_cells = np.cumsum([0, *widths])
-        cells = self.first_cells[columns["goal_type"][span]] + columns["observation_type"][span]
-        self.borders = span.start + np.searchsorted(cells, np.arange(self.first_cells[-1] + 1))
+        self.first_cells = np.append(first_cells, len(filled))
+        self.borders = np.append(span.start + starts, span.stop)
 
     def cell_span(self, goal_type: int, observation_type: int) -> slice:
         """Return the rows of a cell."""
@@ -107,8 +118,8 @@ class _Batch:
     def goal_types(self) -> tuple[TypeView, ...]:
         """The goal types."""
         return tuple(
-            self._view(goal_type.name, "goal", self.goal_span(g))
-            for g, goal_type in enumerate(self.index.goal_types)
+            self._view(self.index.goal_types[number].name, "goal", self.goal_span(g))
+            for g, number in enumerate(self._goal_numbers)
         )
 
     @cached_property
@@ -116,11 +127,21 @@ class _Batch:
         """The observation types of each goal type."""
         return tuple(
             tuple(
-                self._view(name, "observation", self.cell_span(g, o))
-                for o, name in enumerate(goal_type.observation_types)
+                self._view(
+                    self.index.goal_types[number].observation_types[of_index],
+                    "observation",
+                    self.cell_span(g, o),
+                )
+                for o, of_index in enumerate(self._below(g))
             )
-            for g, goal_type in enumerate(self.index.goal_types)
+            for g, number in enumerate(self._goal_numbers)
         )
+
+    def _below(self, goal_type: int) -> list[int]:
+        """Return the index's numbers of a goal type's observation types."""
+        first, last = self.first_cells[goal_type], self.first_cells[goal_type + 1]
+        numbers: list[int] = self._observation_numbers[first:last]
+        return numbers
 
     @cached_property
     def centroids(self) -> tuple[NDArray[np.float32], tuple[NDArray[np.float32], ...]]:
@@ -145,7 +166,12 @@ class _Batch:
         return TypeView.of(name, examples, vectors.distinct[numbers[rows]])
 
     def classify(self, query: Query) -> tuple[int, int]:
-        """Return the indices of the query's goal type and of its observation type within that."""
+        """Return the index's numbers of the query's goal type and observation type within that."""
+        goal_type, observation_type = self.nearest_cell(query)
+        return self._goal_numbers[goal_type], self._below(goal_type)[observation_type]
+
+    def nearest_cell(self, query: Query) -> tuple[int, int]:
+        """Return the query's goal type and its observation type within that."""
         if query.classifier is None:
             goals, below = self.centroids
             g = _nearest(goals, query.goal_vector)
@@ -281,7 +307,7 @@ class Retriever:
             return
         batches = [self.batches[name] for name in names]
         cells = map_concurrently(
-            lambda batch: batch.classify(query), batches, query.classifier.concurrency
+            lambda batch: batch.nearest_cell(query), batches, query.classifier.concurrency
         )
         classified = list(zip(batches, cells, strict=True))
         for spans in (

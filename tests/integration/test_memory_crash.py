@@ -17,6 +17,7 @@ import pytest
 from ldm import records
 from ldm.memory import environments, generations, inspect
 from ldm.memory.exchange import export
+from ldm.memory.packs import export_pack
 from ldm.memory.rewriting import compact
 from ldm.memory.store import DATABASE
 from ldm.memory.verifying import verify
@@ -46,6 +47,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "migrate": ("memory", "migrate", "--memory", "PLACE"),
     "rollback": ("memory", "rollback", "--memory", "PLACE", "0"),
     "import": ("memory", "import", "FILE", "--memory", "PLACE"),
+    "merge": ("memory", "merge", "PACK", "OTHER", "--memory", "PLACE"),
 }
 
 
@@ -56,6 +58,9 @@ def prepared(change: str, folder: Path) -> Path:
     if change == "import":
         export(str(place), "toy", folder / "exported.jsonl")
         shutil.rmtree(place)
+    elif change == "merge":
+        export_pack(str(place), "toy", folder / "first.ldmpack", 0)
+        place.rename(folder / "other")
     elif change != "migrate":
         compact(str(place))
     return place
@@ -83,6 +88,7 @@ def killed(change: str, folder: Path, kills: int) -> int:
     before = state(base)
     task = inspect(str(base), "toy").rows[0].tuple.task_id if before else ""
     named = {"TASK": task, "FILE": str(folder / "exported.jsonl")}
+    named |= {"PACK": str(folder / "first.ldmpack"), "OTHER": str(folder / "other")}
 
     def command(place: Path) -> list[str]:
         return [*QUICK, *({**named, "PLACE": str(place)}.get(w, w) for w in CHANGES[change])]
@@ -111,7 +117,9 @@ def killed(change: str, folder: Path, kills: int) -> int:
         assert seen in (before, after), (change, number)
         done += seen == after != before
         again = subprocess.run(command(place), check=False, capture_output=True, text=True)
-        repeated = change == "import" and seen == after  # it is refused where there is a memory
+        repeated = (
+            change in ("import", "merge") and seen == after
+        )  # it is refused where there is a memory
         assert again.returncode == int(repeated or (change == "purge" and seen == after)), again
         assert state(place) == after, (change, number)
         problems = verify(str(place), "toy")

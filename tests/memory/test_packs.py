@@ -109,6 +109,14 @@ def in_manifest(**fields: Any) -> Callable[[Parts], Parts]:
     }
 
 
+def in_generation(**fields: Any) -> Callable[[Parts], Parts]:
+    def change(parts: Parts) -> Parts:
+        [generation] = json.loads(parts[MANIFEST])["generations"]
+        return in_manifest(generations=[{**generation, **fields}])(parts)
+
+    return change
+
+
 def vectors(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Parts], Parts]:
     def changed(parts: Parts) -> Parts:
         buffer = io.BytesIO()
@@ -128,6 +136,7 @@ def vectors(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Parts], Par
         (in_manifest(format=99), "format 99"),
         (in_manifest(format="1"), "names no format"),
         (in_manifest(generations=[]), "incomplete"),
+        (in_generation(number=1), "numbered from 0"),
         (in_manifest(extra=1), "extra"),
         (lambda p: {**p, MANIFEST: b"[" * 100_000}, "damaged|deeply"),
         (lambda p: {**p, PASSAGES: p[PASSAGES] + b"[" * 100_000}, "damaged|deeply|line"),
