@@ -95,7 +95,7 @@ def export_pack(
     Returns the number of tuples.
     Raises MemoryStoreError where there is no such memory or generation.
     """
-    contents = load(location, env, generation)
+    contents = load(location, env, generation, exact=True)
     number = contents.generation.number
     present = [g for g in known_generations(location).get(env, ()) if g.number <= number]
     used = np.unique(np.concatenate([contents.vectors.goals, contents.vectors.observations]))

@@ -163,7 +163,7 @@ class _Batch:
         numbers = vectors.goals if column == "goal" else vectors.observations
         texts = list(dict.fromkeys(columns[column][rows].tolist()))[:EXAMPLES]
         examples = [columns.texts[i] for i in texts]
-        return TypeView.of(name, examples, vectors.distinct[numbers[rows]])
+        return TypeView.of(name, examples, vectors.numbered(numbers[rows]))
 
     def classify(self, query: Query) -> tuple[int, int]:
         """Return the index's numbers of the query's goal type and observation type within that."""
@@ -364,7 +364,7 @@ class Retriever:
     ) -> NDArray[np.float64]:
         """Return the mean cosine of goal and observation, rounded."""
         numbers, place = np.unique(self._vectors.observations[rows], return_inverse=True)
-        observations = np.vecdot(self._vectors.distinct[numbers], query.observation_vector)
+        observations = np.vecdot(self._vectors.numbered(numbers), query.observation_vector)
         similar: NDArray[np.float64] = np.round((goals + observations[place]) / 2, DECIMALS)
         return similar
 
@@ -412,6 +412,6 @@ def _by_goal(
     """
     rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
     numbers, place = np.unique(vectors.goals[rows], return_inverse=True)
-    products = np.vecdot(vectors.distinct[numbers], goal_vector).astype(np.float64)[place]
+    products = np.vecdot(vectors.numbered(numbers), goal_vector).astype(np.float64)[place]
     order = np.argsort(-products, kind="stable")
     return rows[order], products[order], order

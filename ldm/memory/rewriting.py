@@ -53,15 +53,22 @@ class Rewritten:
     tuples: Mapping[str, int]
 
 
-def compact(location: str, on_progress: OnProgress = lambda *_: None) -> Rewritten:
+def compact(
+    location: str,
+    on_progress: OnProgress = lambda *_: None,
+    vectors: snapshot.Precision | None = None,
+) -> Rewritten:
     """Write a memory's directory anew, without what deletions left behind.
 
     This also makes memories of versions before 0.3 compact, which held each tuple with its whole
     past, and removes what an interrupted build left behind, which then cannot be resumed.
 
+    vectors: how snapshots keep vectors from now on, None for as before. As float16 they take half
+        the space; what leaves the memory (packs, merges) has the exact ones of the database.
+
     Raises MemoryStoreError where there is no memory, it is damaged, or it is on a server.
     """
-    return _rewrite(location, lambda part: part, on_progress)
+    return _rewrite(location, lambda part: part, on_progress, vectors=vectors)
 
 
 def is_outdated(location: str) -> bool:
@@ -104,6 +111,7 @@ def _rewrite(
     on_progress: OnProgress,
     *,
     calls: bool = False,
+    vectors: snapshot.Precision | None = None,
 ) -> Rewritten:
     if is_server(location):
         raise MemoryStoreError(
@@ -123,11 +131,17 @@ def _rewrite(
                 snapshot.write(str(new), part.contents)
             snapshot.publish(str(new), complete, ())
             _write(location, new, on_progress)
+            precision = vectors or snapshot.precision(location)
+            if precision != snapshot.EXACT:
+                shutil.rmtree(new / snapshot.SNAPSHOTS)
+                snapshot.publish(str(new), complete, (), precision)
+                for part in parts:
+                    snapshot.write(str(new), part.contents)
             with store_errors(location):
                 _replace(place, new, calls=calls)
         finally:
             shutil.rmtree(new, ignore_errors=True)
-        snapshot.publish(location, complete, snapshot.stamp(place / DATABASE))
+        snapshot.publish(location, complete, snapshot.stamp(place / DATABASE), vectors)
         tuples = {part.contents.generation.env: len(part.contents.rows) for part in parts}
         return Rewritten(before, size_of(place), tuples)
 

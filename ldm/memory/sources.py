@@ -50,7 +50,7 @@ class Source:
 
     def _contents(self, chosen: Generation) -> Contents:
         if self._pack is None:
-            return load(self.place, chosen.env, chosen.number)
+            return load(self.place, chosen.env, chosen.number, exact=True)
         newest = self._pack.contents
         return newest if chosen == newest.generation else newest.at(chosen)
 

@@ -6,17 +6,25 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldm.memory import Memory, generations, inspect, snapshot
+from ldm.memory import Memory, build, generations, hide, inspect, snapshot
 from ldm.memory.kind_classifier import KindClassifier, trained
+from ldm.memory.merging import merge
+from ldm.memory.packs import export_pack
+from ldm.memory.rewriting import compact
 from ldm.memory.store import reading
+from ldm.memory.verifying import verify
+from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.brute_force import brute_force
+from tests.toy import ToyOptions, expert_trajectories
 
 WORDS = st.lists(st.sampled_from(["put", "apple", "fig", "basket", "shelf", "sink", "hold"]))
 
@@ -34,6 +42,86 @@ def test_recalls_are_those_of_brute_force_over_what_chroma_holds(
     expected = brute_force(contents, kind, BagOfWords().embed(query), k)
     recalls = mapped.retrieve(*query, k)
     assert [(r.id, r.similarity, r.fallback) for r in recalls] == expected
+
+
+@pytest.fixture(scope="module")
+def halved(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the toy memory that keeps its vectors as float16."""
+    copy: Path = shutil.copytree(toy, tmp_path_factory.mktemp("halved") / "memory")
+    compact(str(copy), vectors="float16")
+    return copy
+
+
+class TestHalfPrecision:
+    @given(goal=WORDS, observation=WORDS, k=st.integers(1, 80))
+    @settings(max_examples=40, deadline=None)
+    def test_recalls_are_those_of_brute_force_over_the_rounded_vectors(
+        self, halved: Path, goal: list[str], observation: list[str], k: int
+    ) -> None:
+        mapped = Memory.open(str(halved), "toy", embedder=BagOfWords())
+        with reading(str(halved)) as store:
+            exact = store.load("toy")
+        rounded = exact.vectors[:].astype(np.float16).astype(np.float32)
+        assert not np.array_equal(rounded, exact.vectors[:])
+        assert np.array_equal(mapped._contents.vectors[:], rounded)
+        query = " ".join(goal), " ".join(observation)
+        contents = replace(exact, vectors=exact.vectors.rounded("float16"))
+        kind = mapped.kind_of(query[0])
+        expected = brute_force(contents, kind, BagOfWords().embed(query), k)
+        recalls = mapped.retrieve(*query, k)
+        assert [(r.id, r.similarity, r.fallback) for r in recalls] == expected
+
+    def test_halves_the_vectors_and_is_sound(self, halved: Path, toy: Path) -> None:
+        sizes = [
+            sum(p.stat().st_size - 128 for p in place.glob("snapshots/*/*/vectors.npy"))
+            for place in (halved, toy)
+        ]
+        assert 2 * sizes[0] == sizes[1]
+        assert verify(str(halved), "toy", BagOfWords(), 1_000) == []
+
+    def test_later_generations_and_snapshots_made_again_keep_it(
+        self, halved: Path, toy: Path, tmp_path: Path
+    ) -> None:
+        copy = str(shutil.copytree(halved, tmp_path / "copy"))
+        base = inspect(copy, "toy")
+        hide(copy, base.generation, [base.rows[0].tuple.id], settings={})
+        assert inspect(copy, "toy").vectors.precision == "float16"
+        for folder in Path(copy).glob("snapshots/*/*"):
+            shutil.rmtree(folder)
+        assert inspect(copy, "toy", 0).vectors.precision == "float16"
+        assert np.array_equal(inspect(copy, "toy", 0).vectors[:], base.vectors[:])
+        more = expert_trajectories(options=ToyOptions(tasks=16))
+        build(copy, more, BagOfWords(), OfflineReasoner)
+        assert inspect(copy, "toy").vectors.precision == "float16"
+        compact(copy)
+        assert inspect(copy, "toy").vectors.precision == "float16"
+        assert verify(copy, "toy", BagOfWords(), 1_000) == []
+
+    def test_the_exact_ones_leave_the_memory_and_come_back(
+        self, halved: Path, toy: Path, tmp_path: Path
+    ) -> None:
+        for place in (halved, toy):
+            export_pack(str(place), "toy", tmp_path / f"{place.name}.ldmpack")
+        packs = [(tmp_path / f"{place.name}.ldmpack").read_bytes() for place in (halved, toy)]
+        assert packs[0] == packs[1]
+        merge([str(halved)], str(tmp_path / "merged"))
+        copy = str(shutil.copytree(halved, tmp_path / "copy"))
+        compact(copy, vectors="float32")
+        exact = inspect(str(toy), "toy").vectors
+        for location in (str(tmp_path / "merged"), copy):
+            vectors = inspect(location, "toy").vectors
+            assert vectors.precision == "float32"
+            assert np.array_equal(vectors[:], exact[:])
+
+    def test_a_snapshot_of_another_precision_is_made_again(
+        self, halved: Path, toy: Path, tmp_path: Path
+    ) -> None:
+        copy = shutil.copytree(halved, tmp_path / "copy")
+        (copy / snapshot.SNAPSHOTS / snapshot.CATALOG).unlink()  # as a killed compaction leaves it
+        assert inspect(str(copy), "toy").vectors.precision == "float32"
+        assert np.array_equal(
+            inspect(str(copy), "toy").vectors[:], inspect(str(toy), "toy").vectors[:]
+        )
 
 
 def test_ranking_in_parts_is_ranking_at_once(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
