@@ -32,6 +32,7 @@ from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.embedder import BagOfWords
 from tests.memory.brute_force import brute_force
+from tests.memory.conftest import Places
 from tests.toy import ToyOptions, expert_trajectories
 
 EPISODES = expert_trajectories(options=ToyOptions(tasks=24))
@@ -40,17 +41,25 @@ QUERIES = [(t.task.goal, t.opening) for t in EPISODES[:6]]
 Make = Callable[..., str]
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    """Builds a memory of some episodes, and returns where it is."""
-
+def maker(at: Places) -> Make:
     def made(name: str, trajectories: Sequence[Trajectory], **options: int) -> str:
-        place = str(tmp_path / name)
         formation = FormationOptions(**options)  # type: ignore[arg-type]
-        build(place, trajectories, BagOfWords(), OfflineReasoner, options=formation)
-        return place
+        build(at(name), trajectories, BagOfWords(), OfflineReasoner, options=formation)
+        return at(name)
 
     return made
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Builds a memory of some episodes in a folder, and returns where it is."""
+    return maker(lambda name: str(tmp_path / name))
+
+
+@pytest.fixture
+def make_at(at: Places) -> Make:
+    """Builds a memory of some episodes in a folder or on a server, and returns where it is."""
+    return maker(at)
 
 
 def ids(place: str, generation: int | None = None) -> set[str]:
@@ -84,9 +93,11 @@ def refined(place: str, action: str) -> IndexedTuple:
 
 
 class TestMerging:
-    def test_different_episodes_come_together_in_their_batches(self, make: Make) -> None:
-        a, b = make("a", EPISODES[:12]), make("b", EPISODES[12:])
-        both = a + "+b"
+    def test_different_episodes_come_together_in_their_batches(
+        self, make_at: Make, at: Places
+    ) -> None:
+        a, b = make_at("a", EPISODES[:12]), make_at("b", EPISODES[12:])
+        both = at("both")
         merged = merge([a, b], both)
         assert ids(both) == ids(a) | ids(b)
         assert merged.added == (len(ids(a)), len(ids(b)))
@@ -135,11 +146,13 @@ class TestMerging:
                 recalled = memory.retrieve(*query, 60)
                 assert [(r.id, r.similarity, r.fallback) for r in recalled] == expected
 
-    def test_what_two_learnt_in_the_same_batches_stands_there(self, make: Make) -> None:
-        a, b = make("a", EPISODES[:12]), make("b", EPISODES[:12])
+    def test_what_two_learnt_in_the_same_batches_stands_there(
+        self, make_at: Make, at: Places
+    ) -> None:
+        a, b = make_at("a", EPISODES[:12]), make_at("b", EPISODES[:12])
         rows = refined(a, "wait"), refined(b, "look around")
         third = refined(b, "jump")
-        both = a + "+b"
+        both = at("both")
         merge([a, b], both)
         contents = inspect(both, "toy")
         assert contents.batches == inspect(a, "toy").batches
@@ -243,9 +256,9 @@ class TestMerging:
         assert environments(a + "+b") == ("other", "toy")
 
     def test_an_interrupted_one_is_invisible_and_can_be_repeated(
-        self, make: Make, monkeypatch: pytest.MonkeyPatch
+        self, make_at: Make, at: Places, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        a, b = make("a", EPISODES[:8]), make("b", EPISODES[8:16])
+        a, b = make_at("a", EPISODES[:8]), make_at("b", EPISODES[8:16])
         refined(a, "wait")
 
         def stopped(*_: object) -> None:
@@ -254,10 +267,10 @@ class TestMerging:
         with monkeypatch.context() as patched:
             patched.setattr(Store, "commit", stopped)
             with pytest.raises(KeyboardInterrupt):
-                merge([a, b], a + "+b")
-        assert environments(a + "+b") == ()
-        merge([a, b], a + "+b")
-        assert ids(a + "+b") == ids(a) | ids(b)
+                merge([a, b], at("both"))
+        assert environments(at("both")) == ()
+        merge([a, b], at("both"))
+        assert ids(at("both")) == ids(a) | ids(b)
 
 
 class TestTheSameIdsWithOtherContent:

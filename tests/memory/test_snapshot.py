@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldm.memory import Memory, build, generations, hide, inspect, snapshot
+from ldm.memory import Contents, Memory, build, generations, hide, inspect, snapshot
 from ldm.memory.kind_classifier import KindClassifier, trained
 from ldm.memory.merging import merge
 from ldm.memory.packs import export_pack
@@ -29,18 +29,22 @@ from tests.toy import ToyOptions, expert_trajectories
 WORDS = st.lists(st.sampled_from(["put", "apple", "fig", "basket", "shelf", "sink", "hold"]))
 
 
+@pytest.fixture(scope="module")
+def in_chroma(toy_location: str) -> Contents:
+    """What the database holds of the memory at `toy_location`."""
+    with reading(toy_location) as store:
+        return store.load("toy")
+
+
 @given(goal=WORDS, observation=WORDS, k=st.integers(1, 80))
 @settings(max_examples=60, deadline=None)
 def test_recalls_are_those_of_brute_force_over_what_chroma_holds(
-    toy: Path, goal: list[str], observation: list[str], k: int
+    memory: Memory, in_chroma: Contents, goal: list[str], observation: list[str], k: int
 ) -> None:
-    mapped = Memory.open(str(toy), "toy", embedder=BagOfWords())
-    with reading(str(toy)) as store:
-        contents = store.load("toy")
     query = " ".join(goal), " ".join(observation)
-    kind = mapped.kind_of(query[0])
-    expected = brute_force(contents, kind, BagOfWords().embed(query), k)
-    recalls = mapped.retrieve(*query, k)
+    kind = memory.kind_of(query[0])
+    expected = brute_force(in_chroma, kind, BagOfWords().embed(query), k)
+    recalls = memory.retrieve(*query, k)
     assert [(r.id, r.similarity, r.fallback) for r in recalls] == expected
 
 
@@ -52,20 +56,27 @@ def halved(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+@pytest.fixture(scope="module")
+def both(halved: Path) -> tuple[Memory, Contents]:
+    """The memory at `halved` as it is opened, and what its database holds."""
+    with reading(str(halved)) as store:
+        contents = store.load("toy")
+    return Memory.open(str(halved), "toy", embedder=BagOfWords()), contents
+
+
 class TestHalfPrecision:
     @given(goal=WORDS, observation=WORDS, k=st.integers(1, 80))
     @settings(max_examples=40, deadline=None)
     def test_recalls_are_those_of_brute_force_over_the_rounded_vectors(
-        self, halved: Path, goal: list[str], observation: list[str], k: int
+        self, both: tuple[Memory, Contents], goal: list[str], observation: list[str], k: int
     ) -> None:
-        mapped = Memory.open(str(halved), "toy", embedder=BagOfWords())
-        with reading(str(halved)) as store:
-            exact = store.load("toy")
-        rounded = exact.vectors[:].astype(np.float16).astype(np.float32)
-        assert not np.array_equal(rounded, exact.vectors[:])
+        mapped, exact = both
+        vectors = exact.vectors
+        rounded = vectors[:].astype(np.float16).astype(np.float32)
+        assert not np.array_equal(rounded, vectors[:])
         assert np.array_equal(mapped._contents.vectors[:], rounded)
         query = " ".join(goal), " ".join(observation)
-        contents = replace(exact, vectors=exact.vectors.rounded("float16"))
+        contents = replace(exact, vectors=vectors.rounded("float16"))
         kind = mapped.kind_of(query[0])
         expected = brute_force(contents, kind, BagOfWords().embed(query), k)
         recalls = mapped.retrieve(*query, k)
