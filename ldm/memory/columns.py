@@ -452,7 +452,8 @@ class ColumnsBuilder:
     ) -> None:
         """Add n tuples with their vectors, (n, 2 · dimension)."""
         for row, vector in zip(rows, vectors, strict=True):
-            goal, observation = np.split(vector.astype(np.float32), 2)
+            halves = vector.astype(np.float32, copy=False)
+            goal, observation = halves[: self._dimension], halves[self._dimension :]
             self.add_row(row, goal.tobytes(), observation.tobytes())
 
     def collected(self) -> tuple[Columns, Vectors]:

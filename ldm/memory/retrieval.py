@@ -32,7 +32,9 @@ DECIMALS = 6
 #: Rows whose similarity is computed at first; each further part is twice as large.
 FIRST_ROWS = 256
 #: So many times as many where only those of the nearest cells are meant.
-CELLS = 8
+CELLS = 4
+#: Rows of those compared that are put in order at first.
+FEW = 32
 #: How far rounding may carry a cosine above 1.
 ROUNDING = 1e-5
 #: Goals for which the rows that they may recall are kept.
@@ -356,7 +358,7 @@ class Retriever:
             if start < total:
                 most = (candidates.similarities[start] + 1 + ROUNDING) / 2
                 ready = similar > np.round(most, DECIMALS)
-            yield self._described(waiting[ready], similar[ready])
+            yield from self._described(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
     def _similarities(
@@ -390,6 +392,18 @@ class Retriever:
         return reached if visible is None else reached & visible
 
     def _described(
+        self, rows: NDArray[np.int64], similar: NDArray[np.float64]
+    ) -> Iterator[list[tuple[int, float, int, int]]]:
+        """Yield what `_ranked` does of rows; few at first, since most callers want no more."""
+        size = FEW
+        while len(rows) > size:
+            # All that are as similar as the last of these, since ids decide between equal ones.
+            best = similar >= np.partition(similar, -size)[-size]
+            yield self._in_order(rows[best], similar[best])
+            rows, similar, size = rows[~best], similar[~best], 8 * size
+        yield self._in_order(rows, similar)
+
+    def _in_order(
         self, rows: NDArray[np.int64], similar: NDArray[np.float64]
     ) -> list[tuple[int, float, int, int]]:
         order = np.lexsort((self._ids[rows], -similar))

@@ -22,7 +22,7 @@ from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import BuildResult, Memory, build, environments, generations, inspect
 from ldm.memory.exchange import export
 from ldm.memory.formation import Failures, FormationOptions
-from ldm.memory.store import STAGING, Store, writing
+from ldm.memory.store import STAGING, Store, reading, writing
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -114,6 +114,17 @@ class TestAFirstBuild:
         built = build(at("at once"), TWELVE, BagOfWords(), Slow)
         assert [batch.id for batch in built.batches] == ["fetch-1", "wash-1"]
         assert exported(at("one by one")) == exported(at("at once"))
+
+    def test_is_what_chroma_holds(self, at: Places) -> None:
+        """The snapshot is written from what was added, not from what is read back."""
+        for trajectories in (TWELVE, MORE):
+            built = make(at(), trajectories)
+            with reading(at()) as store:
+                stored = store.load("toy")
+            mapped = inspect(at(), "toy")
+            assert mapped.rows == stored.rows == built.rows
+            assert mapped.batches == stored.batches
+            assert np.array_equal(mapped.vectors[:], stored.vectors[:])
 
     def test_leaves_nothing_beside_the_memory(self, tmp_path: Path) -> None:
         make(tmp_path / "memory")

@@ -140,6 +140,7 @@ def test_ranking_in_parts_is_ranking_at_once(toy: Path, monkeypatch: pytest.Monk
     recalls = []
     for size in (1, 3, 10_000):
         monkeypatch.setattr("ldm.memory.retrieval.FIRST_ROWS", size)
+        monkeypatch.setattr("ldm.memory.retrieval.FEW", size)
         memory = Memory.open(str(toy), "toy", embedder=BagOfWords())
         recalls.append([memory.retrieve(*state, k) for state in states for k in (1, 5, 60)])
     assert recalls[0] == recalls[1] == recalls[2]
