@@ -40,11 +40,17 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
       ldm memory show --memory http://localhost:8000 --json
     """
     from ldm.memory import environments, generations, inspect, outcome_counts
+    from ldm.memory.rewriting import is_outdated
 
     listed = []
     for env in environments(memory):
         rows_of = inspect(memory, env).rows
         listed += [(g, outcome_counts(rows_of, g.number)) for g in generations(memory, env)]
+    if is_outdated(memory):
+        output.say(
+            f"{memory} was made by ldm 0.2 or earlier. It is read as it is; `ldm memory migrate` "
+            "makes it smaller and quicker to open."
+        )
     if as_json:
         output.print_json([{**plain(g), "outcomes": earned} for g, earned in listed])
         return

@@ -30,6 +30,7 @@ from ldm.memory.store import (
     DATABASE,
     STAGING,
     check_directory,
+    is_old_collection,
     is_server,
     locked,
     open_store,
@@ -76,8 +77,17 @@ def is_outdated(location: str) -> bool:
 
     Raises MemoryStoreError where there is no memory.
     """
-    with reading(location) as store:
-        return any(store.is_outdated(env) for env in store.environments())
+    if is_server(location):
+        with reading(location) as store:
+            return any(store.is_outdated(env) for env in store.environments())
+    database = check_directory(location).absolute()
+    # Asked of the file, since `ldm memory show` does not wait for Chroma.
+    with (
+        store_errors(location),
+        closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection,
+    ):
+        names = connection.execute("SELECT name FROM collections").fetchall()
+    return any(is_old_collection(name) for (name,) in names)
 
 
 def purge(

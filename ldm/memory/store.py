@@ -677,6 +677,11 @@ def _collection_name(env: str, content: str) -> str:
     return f"{_PREFIX}.{env if plain else stable_hash(env)}.{content}"
 
 
+def is_old_collection(name: str) -> bool:
+    """Return whether a collection of this name holds tuples that a version before 0.3 wrote."""
+    return name.startswith(f"{_PREFIX}.") and name.endswith(".tuples")
+
+
 def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:
     # A trajectory's observations recur in the past of each of its later tuples: share the strings.
     past = tuple((intern(seen), intern(action)) for seen, action in json.loads(values["past"]))

@@ -141,11 +141,14 @@ class TestMigrate:
         unpack(STORED, tmp_path)
         place = str(tmp_path / ".ldm" / "memory")
         before = recalled(place)
+        shown = run("memory", "show", "--memory", place)
+        assert "`ldm memory migrate` makes it smaller" in shown.err
         reply = run("memory", "migrate", "--memory", place, "--json")
         sizes = json.loads(reply.out)
         assert sizes["bytes_after"] < sizes["bytes_before"]
         assert recalled(place) == before
         assert "compact already" in run("memory", "migrate", "--memory", place).out
+        assert "migrate" not in run("memory", "show", "--memory", place).err
 
 
 class TestPacks:
