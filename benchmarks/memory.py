@@ -31,6 +31,7 @@ import numpy as np
 
 from ldm.embed import load_embedder
 from ldm.memory import Contents, IndexedTuple, Memory, extend, inspect, snapshot
+from ldm.memory.columns import ColumnsBuilder, Rows
 from ldm.memory.store import Store, writing
 from ldm.types import stable_seed
 
@@ -110,9 +111,7 @@ def reduced(contents: Contents, size: int) -> Contents:
     mask = np.zeros(len(contents.rows), np.bool_)
     mask[kept] = True
     columns = contents.rows.columns.take(mask)
-    vectors = type(contents.vectors)(
-        contents.vectors.distinct, columns["goal_vector"], columns["observation_vector"]
-    )
+    vectors = type(contents.vectors).of(contents.vectors.distinct, columns)
     batches = tuple(b for b in contents.batches if b.id in chosen)
     return replace(empty, batches=batches, rows=type(contents.rows)(columns), vectors=vectors)
 
@@ -165,12 +164,13 @@ def build_ours(contents: Contents, size: int, place: Path) -> dict[str, float]:
     base = reduced(contents, size) if size < len(contents.rows) else contents
     generation = base.generation
     added, adding = 0, 0.0
+    builder = ColumnsBuilder(ENV, generation.dimension)
     with writing(str(place)) as store:
         for copy in range(copies):
             rows, vectors = copy_of(base, copy)
-            adding += timed(lambda: add(store, base, rows, vectors, copy))[0]  # noqa: B023
+            adding += timed(lambda: add(store, builder, base, rows, vectors, copy))[0]  # noqa: B023
             added += len(rows)
-        committing, contents_now = timed(lambda: commit(store, base))
+        committing, contents_now = timed(lambda: commit(store, builder, base))
     rows, vectors = copy_of(reduced(contents, 1000), 9_999)
     embedder = KnownVectors(generation.embedder, generation.dimension)
     for row, vector in zip(rows, vectors, strict=True):
@@ -192,18 +192,25 @@ def build_ours(contents: Contents, size: int, place: Path) -> dict[str, float]:
 
 
 def add(
-    store: Store, base: Contents, rows: list[IndexedTuple], vectors: np.ndarray, copy: int
+    store: Store,
+    builder: ColumnsBuilder,
+    base: Contents,
+    rows: list[IndexedTuple],
+    vectors: np.ndarray,
+    copy: int,
 ) -> None:
-    """Write the tuples and batches of a copy."""
+    """Write the tuples and batches of a copy, as `ldm.memory.build` does."""
     store.add_tuples(rows, vectors, base.generation.embedder)
+    builder.add_rows(rows, vectors)
     for batch in base.batches:
         name = f"{batch.id}~{copy}" if copy else batch.id
         store.add_batch(ENV, replace(batch, id=name, generation=0))
 
 
-def commit(store: Store, base: Contents) -> Contents:
+def commit(store: Store, builder: ColumnsBuilder, base: Contents) -> Contents:
     """Do what `ldm.memory.build` does once all tuples are written."""
-    rows, vectors = store.rows(ENV, 0, base.generation.dimension)
+    columns, vectors = builder.collected()
+    rows = Rows(columns)
     digest = rows.columns.digest()
     generation = replace(base.generation, number=0, tuples=len(rows), digest=digest)
     store.commit(generation)

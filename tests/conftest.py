@@ -15,6 +15,7 @@ import pytest
 
 from ldm.embed import minilm, sentence
 from ldm.llm import Message
+from tests.memory.servers import Servers
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -68,6 +69,13 @@ def models_are_read_once() -> Iterator[None]:
     patch.setattr(sentence, "load", cache(sentence.load))
     yield
     patch.undo()
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    running = Servers(tmp_path_factory.mktemp("servers"))
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="session")

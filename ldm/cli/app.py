@@ -21,6 +21,7 @@ from ldm.cli.doctor import doctor
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
+from ldm.cli.merging import diff, merge
 from ldm.cli.refine import refine
 from ldm.cli.runs import runs_app
 from ldm.cli.upkeep import compact, forget, migrate, verify
@@ -73,7 +74,7 @@ def ldm(
 
 app.command("build-memory", short_help="Form a memory from trajectories.")(build_memory)
 app.command("import", short_help="Turn other formats into our trajectories, or back.")(import_files)
-for command in (forget, verify, compact, migrate):
+for command in (diff, merge, forget, verify, compact, migrate):
     memory_app.command(command.__name__)(command)
 app.add_typer(memory_app, name="memory")
 app.command("refine", short_help="Explore, and add what was done better.")(refine)

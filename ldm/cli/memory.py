@@ -40,11 +40,17 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
       ldm memory show --memory http://localhost:8000 --json
     """
     from ldm.memory import environments, generations, inspect, outcome_counts
+    from ldm.memory.rewriting import is_outdated
 
     listed = []
     for env in environments(memory):
         rows_of = inspect(memory, env).rows
         listed += [(g, outcome_counts(rows_of, g.number)) for g in generations(memory, env)]
+    if is_outdated(memory):
+        output.say(
+            f"{memory} was made by ldm 0.2 or earlier. It is read as it is; `ldm memory migrate` "
+            "makes it smaller and quicker to open."
+        )
     if as_json:
         output.print_json([{**plain(g), "outcomes": earned} for g, earned in listed])
         return
@@ -86,47 +92,6 @@ def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = Fals
     output.print_table(f"Memory at {memory}", columns, rows)
     for g in history:
         output.say(f"{g.number}: {_settings(g)}", error=False)
-
-
-@memory_app.command("diff")
-def diff(
-    first: Annotated[int, typer.Argument(metavar="G1", help="A generation.")],
-    second: Annotated[int, typer.Argument(metavar="G2", help="Another one.")],
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Env = "",
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Tuples to show at most.")] = 20,
-    as_json: AsJson = False,
-) -> None:
-    """Show the tuples by which two generations differ.
-
-    \b
-    Examples:
-      ldm memory diff 0 1
-      ldm memory diff 0 2 --limit 100
-    """
-    from collections import Counter
-
-    from ldm.memory import inspect
-
-    name = env or only_environment(memory)
-    low, high = sorted((first, second))
-    earlier, later = (inspect(memory, name, number) for number in (low, high))
-    before, after = earlier.recallable(), later.recallable()
-    added = later.rows.with_ids(after - before)
-    gone = earlier.rows.with_ids(before - after)
-    if as_json:
-        output.print_json([plain(row) for row in (*added, *gone)])
-        return
-    signs = ("+", "-") if first <= second else ("-", "+")
-    differing = [(signs[0], row) for row in added] + [(signs[1], row) for row in gone]
-    counts = Counter((row.batch, row.tuple.origin, sign) for sign, row in differing)
-    table = [(b, origin, f"{sign}{n}") for (b, origin, sign), n in sorted(counts.items())]
-    output.print_table(f"{first} to {second}", ("batch", "origin", "tuples"), table)
-    for sign, row in differing[:limit]:
-        one = row.tuple
-        output.say(f"{sign} {one.goal} | {one.observation} -> {one.action}", error=False)
-    if len(differing) > limit:
-        output.say(f"… and {len(differing) - limit} more (--limit).", error=False)
 
 
 @memory_app.command("credit")

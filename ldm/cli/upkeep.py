@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -65,20 +65,30 @@ def verify(
         raise typer.Exit(1)
 
 
-def compact(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
+def compact(
+    memory: MemoryAt = DEFAULT_MEMORY,
+    vectors: Annotated[
+        Literal["float32", "float16"] | None,
+        typer.Option("--vectors", help="How vectors are kept for reading; default: as before."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Write a memory's directory anew, without what deletions left behind.
 
-    It takes as much space again until it is done; if it is interrupted, nothing has changed.
+    It takes as much space again until it is done; if it is interrupted, nothing has changed. With
+    --vectors float16 readers map vectors of half the size, rounded; the database and packs keep the
+    exact ones.
 
     \b
     Examples:
       ldm memory compact
+      ldm memory compact --vectors float16
       ldm memory compact --memory .ldm/memory --json
     """
     from ldm.memory.rewriting import compact as rewrite
 
     with output.stages() as on_progress:
-        done = rewrite(memory, on_progress)
+        done = rewrite(memory, on_progress, vectors)
     _report(done, as_json=as_json)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from ldm.embed import Embedder
 from ldm.errors import LdmError
 from ldm.memory import snapshot
-from ldm.memory.columns import Contents, Rows
+from ldm.memory.columns import ColumnsBuilder, Contents, Rows
 from ldm.memory.formation import (
     BatchPlan,
     FormationOptions,
@@ -209,11 +209,18 @@ class _GenerationBuilder:
                 self.on_progress("form", done, len(new))
 
         advance(sum(len(plan.trajectories) for plan in plans if plan.id in complete))
-        self._form([plan for plan in plans if plan.id not in complete], advance)
+        base = self._base_contents()
+        before = (base.rows.columns, base.vectors) if base else None
+        added = ColumnsBuilder(self.env, self.embedder.dimension, before)
+        self._form([plan for plan in plans if plan.id not in complete], advance, added)
         with self._timed("check"):
-            base = self._base_contents()
-            dimension = self.embedder.dimension
-            rows, vectors = self.store.rows(self.env, self.number, dimension, base)
+            if complete:  # what was written by an interrupted build has to be read
+                rows, vectors = self.store.rows(
+                    self.env, self.number, self.embedder.dimension, base
+                )
+            else:
+                columns, vectors = added.collected()
+                rows = Rows(columns)
             generation = self._generation(rows)
             self.store.commit(generation)
         batches = tuple(b for b in self.store.batches(self.env) if b.generation <= self.number)
@@ -257,8 +264,16 @@ class _GenerationBuilder:
             and failures[row.tuple.trajectory_id] != row.tuple.is_warning
         }
 
-    def _form(self, plans: Sequence[BatchPlan], on_trajectory: Callable[[], None]) -> None:
-        """Form the batches, several at a time where the reasoner can, and store them in order."""
+    def _form(
+        self,
+        plans: Sequence[BatchPlan],
+        on_trajectory: Callable[[], None],
+        added: ColumnsBuilder,
+    ) -> None:
+        """Form the batches, several at a time where the reasoner can, and store them in order.
+
+        added: gets what is stored, which thus need not be read back.
+        """
 
         def form(plan: BatchPlan) -> FormedBatch:
             warns = self.options.warns
@@ -272,6 +287,7 @@ class _GenerationBuilder:
                     vectors = self.embedder.embed_rows(batch.rows)
                     self.store.add_tuples(batch.rows, vectors, self.embedder.name)
                     self.store.add_batch(self.env, batch.index)
+                    added.add_rows(batch.rows, vectors)
 
     def _generation(self, rows: Rows) -> Generation:
         return Generation(

@@ -202,19 +202,44 @@ def number_of(name: str) -> int | None:
 class Vectors:
     """The vectors of n tuples, (n, 2 · dimension) float32, made of distinct ones when asked for.
 
-    It is read like an array: by a number, a slice, numbers or a mask.
+    It is read like an array: by a number, a slice, numbers or a mask. The distinct ones may be kept
+    rounded, as float16.
     """
 
     def __init__(
         self,
-        distinct: NDArray[np.float32],
+        distinct: NDArray[np.floating],
         goals: NDArray[np.uint32],
         observations: NDArray[np.uint32],
     ) -> None:
-        """Take (m, dimension) distinct vectors, and for each tuple the numbers of its two."""
+        """Take (m, dimension) distinct vectors, and for each tuple the numbers of its two.
+
+        distinct: float32 or float16.
+        """
         self.distinct = distinct
         self.goals = goals
         self.observations = observations
+
+    @classmethod
+    def of(cls, distinct: NDArray[np.floating], columns: Columns) -> Vectors:
+        """Return the vectors that the tuples of `columns` refer to."""
+        return cls(distinct, columns["goal_vector"], columns["observation_vector"])
+
+    def numbered(self, numbers: Any) -> NDArray[np.float32]:
+        """Return distinct vectors by their numbers, (…, dimension)."""
+        vectors: NDArray[np.float32] = self.distinct[numbers].astype(np.float32, copy=False)
+        return vectors
+
+    @property
+    def precision(self) -> str:
+        """How the distinct vectors are kept: "float32" or "float16"."""
+        return self.distinct.dtype.name
+
+    def rounded(self, precision: str) -> Vectors:
+        """Return the vectors kept with another precision."""
+        if precision == self.precision:
+            return self
+        return Vectors(self.distinct.astype(precision), self.goals, self.observations)
 
     @property
     def dimension(self) -> int:
@@ -235,7 +260,7 @@ class Vectors:
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
         if isinstance(rows, tuple):
             return self[rows[0]][(..., *rows[1:])]
-        parts = self.distinct[self.goals[rows]], self.distinct[self.observations[rows]]
+        parts = self.numbered(self.goals[rows]), self.numbered(self.observations[rows])
         return np.concatenate(parts, axis=-1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -427,7 +452,8 @@ class ColumnsBuilder:
     ) -> None:
         """Add n tuples with their vectors, (n, 2 · dimension)."""
         for row, vector in zip(rows, vectors, strict=True):
-            goal, observation = np.split(vector.astype(np.float32), 2)
+            halves = vector.astype(np.float32, copy=False)
+            goal, observation = halves[: self._dimension], halves[self._dimension :]
             self.add_row(row, goal.tobytes(), observation.tobytes())
 
     def collected(self) -> tuple[Columns, Vectors]:
@@ -447,7 +473,7 @@ class ColumnsBuilder:
         pasts = np.array(list(self._pasts), np.int32).reshape(-1, 3)
         columns = Columns(self._env, tuple(self._texts), values, pasts)
         columns = columns.take(columns.order())
-        return columns, Vectors(distinct, columns["goal_vector"], columns["observation_vector"])
+        return columns, Vectors.of(distinct, columns)
 
 
 @lru_cache(maxsize=10_000)
@@ -544,11 +570,17 @@ class Contents:
         earlier = columns["generation"] <= generation.number
         if not earlier.all():
             columns = columns.take(earlier)
-        of_rows = Vectors(
-            self.vectors.distinct, columns["goal_vector"], columns["observation_vector"]
-        )
+        of_rows = Vectors.of(self.vectors.distinct, columns)
         batches = tuple(b for b in self.batches if b.generation <= generation.number)
         return Contents(generation, batches, Rows(columns), of_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The memory of one environment with its generations, oldest first; contents: of the newest."""
+
+    contents: Contents
+    generations: tuple[Generation, ...]
 
 
 def kinds_of(columns: Columns, hidden: NDArray[np.bool_] | None) -> KindWeights:

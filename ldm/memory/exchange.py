@@ -10,10 +10,12 @@ from typing import ClassVar
 from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
+from ldm.memory import snapshot
 from ldm.memory.building import OnProgress, StagedEmbedder
+from ldm.memory.columns import empty
 from ldm.memory.index import BatchIndex, Cell, Generation, IndexedTuple
 from ldm.memory.opening import known_generations, load
-from ldm.memory.store import digest, writing
+from ldm.memory.store import creating, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +93,12 @@ def import_memory(
         )
     staged = StagedEmbedder(embedder, None)
     texts = {row.tuple.goal for row in rows} | {row.tuple.observation for row in rows}
-    with writing(location) as store:
-        if store.generations(newest.env):
-            raise MemoryStoreError(
-                f"{location} has a memory of {newest.env} already.", "Name another with --memory."
-            )
-        store.drop(newest.env)  # what an interrupted import or build left behind
+    with creating(location, newest.env) as store:
         staged.prepare(sorted(texts), on_progress)
-        store.add_tuples(rows, staged.embed_rows(rows), embedder.name)
-        for batch in batches:
-            store.add_batch(newest.env, batch)
-        for generation in generations:
-            store.commit(generation)
+        contents = empty(newest).extended(rows, staged.embed_rows(rows), batches)
+        for _ in store.add_memory(contents, generations):
+            pass
+        snapshot.write(location, contents)
     return newest
 
 

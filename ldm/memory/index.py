@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import operator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter, not_
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -13,6 +15,8 @@ from ldm.types import StateActionTuple
 
 #: (batch, goal type, observation type).
 Cell = tuple[str, int, int]
+#: For each (goal type, observation type) of a batch that is left, its new place.
+TypePlaces = Mapping[tuple[int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,38 @@ class BatchIndex:
     reasoner: str = ""
 
     def cells(self) -> frozenset[Cell]:
-        """Return its cells, each of which holds at least one tuple."""
+        """Return its cells, each of which holds at least one tuple of the newest generation."""
         return frozenset(
             (self.id, g, o)
             for g, goal_type in enumerate(self.goal_types)
             for o in range(len(goal_type.observation_types))
         )
+
+    def reduced(self, members: Iterable[IndexedTuple]) -> tuple[BatchIndex, TypePlaces]:
+        """Return the batch without trajectories and types of which no member is left.
+
+        members: the tuples of the batch that are left; it is of the generation of the first.
+
+        Also returns where the other types are now.
+        """
+        left = list(members)
+        places: dict[tuple[int, int], tuple[int, int]] = {}
+        goal_types: list[GoalType] = []
+        filled = sorted({(row.goal_type, row.observation_type) for row in left})
+        for g, cells in groupby(filled, key=itemgetter(0)):
+            old, names = self.goal_types[g], list[str]()
+            for _, o in cells:
+                places[g, o] = len(goal_types), len(names)
+                names.append(old.observation_types[o])
+            goal_types.append(GoalType(old.name, tuple(names)))
+        present = {row.tuple.trajectory_id for row in left}
+        reduced = replace(
+            self,
+            generation=min((row.tuple.generation for row in left), default=self.generation),
+            trajectories=tuple(name for name in self.trajectories if name in present),
+            goal_types=tuple(goal_types),
+        )
+        return reduced, places
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +104,11 @@ class IndexedTuple:
     def cell(self) -> Cell:
         """(batch, goal type, observation type)."""
         return self.batch, self.goal_type, self.observation_type
+
+    def moved(self, places: TypePlaces) -> IndexedTuple:
+        """Return the tuple in its new cell."""
+        g, o = places[self.goal_type, self.observation_type]
+        return replace(self, goal_type=g, observation_type=o)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +140,8 @@ class Generation:
     digest: str
     settings: dict[str, str]
     tasks: tuple[str, ...] = ()
-    hidden: Annotated[tuple[str, ...], Field(exclude_if=operator.not_)] = ()
-    utilities: Annotated[dict[str, float], Field(exclude_if=operator.not_)] = field(
-        default_factory=dict
-    )
+    hidden: Annotated[tuple[str, ...], Field(exclude_if=not_)] = ()
+    utilities: Annotated[dict[str, float], Field(exclude_if=not_)] = field(default_factory=dict)
 
     @property
     def recallable(self) -> int:

@@ -46,10 +46,15 @@ def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
     return complete
 
 
-def load(location: str, env: str, generation: int | None = None) -> Contents:
+def load(
+    location: str, env: str, generation: int | None = None, *, exact: bool = False
+) -> Contents:
     """Return the memory of `env` up to `generation` (None: the newest), mapped from its snapshot.
 
     Where that is missing or damaged, it is made from Chroma.
+
+    exact: whether vectors are read from Chroma where the snapshot keeps them rounded.
+
     Raises MemoryStoreError where there is no such memory or generation, or it is damaged.
     """
     for attempt in range(1, ATTEMPTS + 1):
@@ -57,7 +62,10 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
         chosen = chosen_of(present, location, env, generation)
         try:
             if contents := _mapped(location, present, chosen) or _made(location, present, chosen):
-                return contents
+                if not exact or contents.vectors.precision == snapshot.EXACT:
+                    return contents
+                with reading(location) as store:
+                    return store.load(env, chosen.number)
         except MemoryStoreError:
             if attempt == ATTEMPTS or is_server(location) or not locks.is_held(location):
                 raise
@@ -90,7 +98,8 @@ def _made(location: str, present: Sequence[Generation], chosen: Generation) -> C
     snapshot.write(location, contents)
     if before:
         _publish(location, database, before, complete)
-    return snapshot.read(location, present, chosen.number) or contents.at(chosen)
+    mapped = snapshot.read(location, present, chosen.number)
+    return mapped or snapshot.as_kept(location, contents).at(chosen)
 
 
 def _published(location: str, database: Path) -> Mapping[str, tuple[Generation, ...]] | None:

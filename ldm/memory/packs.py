@@ -32,7 +32,7 @@ from ldm.memory.columns import ColumnsBuilder, Contents, Rows
 from ldm.memory.index import BatchIndex, Generation
 from ldm.memory.opening import known_generations, load
 from ldm.memory.passages import OWN_NUMBERS, OWN_TEXTS, SHARED, add_passage, passages
-from ldm.memory.store import vector_id, writing
+from ldm.memory.store import creating, vector_id
 from ldm.types import Origin, Outcome
 
 FORMAT = 1
@@ -95,7 +95,7 @@ def export_pack(
     Returns the number of tuples.
     Raises MemoryStoreError where there is no such memory or generation.
     """
-    contents = load(location, env, generation)
+    contents = load(location, env, generation, exact=True)
     number = contents.generation.number
     present = [g for g in known_generations(location).get(env, ()) if g.number <= number]
     used = np.unique(np.concatenate([contents.vectors.goals, contents.vectors.observations]))
@@ -128,13 +128,7 @@ def import_pack(location: str, path: Path) -> Generation:
     location has a memory of its environment already; then nothing was written.
     """
     contents, generations = read_pack(path)
-    env = contents.generation.env
-    with writing(location) as store:
-        if store.generations(env):
-            raise MemoryStoreError(
-                f"{location} has a memory of {env} already.", "Name another with --memory."
-            )
-        store.drop(env)  # what an interrupted import or build left behind
+    with creating(location, contents.generation.env) as store:
         for _ in store.add_memory(contents, generations):
             pass
         snapshot.write(location, contents)
@@ -177,6 +171,10 @@ def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     if not manifest.generations or {*manifest.files} != {*MEMBERS} - {MANIFEST}:
         raise _Refused("its manifest is incomplete")
     newest = manifest.generations[-1]
+    made = {(one.env, one.embedder, one.dimension) for one in manifest.generations}
+    numbers = [one.number for one in manifest.generations]
+    if len(made) > 1 or numbers != [*range(len(numbers))]:
+        raise _Refused("its generations are not those of one memory, numbered from 0")
     for name, member in manifest.files.items():
         _check_sum(pack, name, member)
     batches = tuple(

@@ -32,7 +32,9 @@ DECIMALS = 6
 #: Rows whose similarity is computed at first; each further part is twice as large.
 FIRST_ROWS = 256
 #: So many times as many where only those of the nearest cells are meant.
-CELLS = 8
+CELLS = 4
+#: Rows of those compared that are put in order at first.
+FEW = 32
 #: How far rounding may carry a cosine above 1.
 ROUNDING = 1e-5
 #: Goals for which the rows that they may recall are kept.
@@ -80,18 +82,29 @@ class _Candidates:
 
 
 class _Batch:
-    """One batch memory: its rows, the spans of its types, and the types' centroids."""
+    """One batch memory: its rows, the spans of its types, and the types' centroids.
+
+    Types without any tuple are left out, and the others numbered from 0: what was formed in a type
+    may have been removed for good, and what is in it been added by a later generation.
+    """
 
     def __init__(self, index: BatchIndex, columns: Columns, vectors: Vectors, span: slice) -> None:
         self.index = index
         self.span = span
         self._columns = columns
         self._vectors = vectors
-        widths = [len(goal_type.observation_types) for goal_type in index.goal_types]
+        firsts = np.cumsum([0, *(len(one.observation_types) for one in index.goal_types)])
+        cells = firsts[columns["goal_type"][span]] + columns["observation_type"][span]
+        starts = np.flatnonzero(np.diff(cells, prepend=-1))  # the rows are in order
+        filled = cells[starts]
+        of_goal = np.searchsorted(firsts, filled, side="right") - 1
+        #: The numbers that the index has for each cell and goal type.
+        self._observation_numbers = (filled - firsts[of_goal]).tolist()
+        numbers, first_cells = np.unique(of_goal, return_index=True)
+        self._goal_numbers = numbers.tolist()
         # The number of the first observation type of each goal type, over the batch.
-        self.first_cells = np.cumsum([0, *widths])
-        cells = self.first_cells[columns["goal_type"][span]] + columns["observation_type"][span]
-        self.borders = span.start + np.searchsorted(cells, np.arange(self.first_cells[-1] + 1))
+        self.first_cells = np.append(first_cells, len(filled))
+        self.borders = np.append(span.start + starts, span.stop)
 
     def cell_span(self, goal_type: int, observation_type: int) -> slice:
         """Return the rows of a cell."""
@@ -107,8 +120,8 @@ class _Batch:
     def goal_types(self) -> tuple[TypeView, ...]:
         """The goal types."""
         return tuple(
-            self._view(goal_type.name, "goal", self.goal_span(g))
-            for g, goal_type in enumerate(self.index.goal_types)
+            self._view(self.index.goal_types[number].name, "goal", self.goal_span(g))
+            for g, number in enumerate(self._goal_numbers)
         )
 
     @cached_property
@@ -116,11 +129,21 @@ class _Batch:
         """The observation types of each goal type."""
         return tuple(
             tuple(
-                self._view(name, "observation", self.cell_span(g, o))
-                for o, name in enumerate(goal_type.observation_types)
+                self._view(
+                    self.index.goal_types[number].observation_types[of_index],
+                    "observation",
+                    self.cell_span(g, o),
+                )
+                for o, of_index in enumerate(self._below(g))
             )
-            for g, goal_type in enumerate(self.index.goal_types)
+            for g, number in enumerate(self._goal_numbers)
         )
+
+    def _below(self, goal_type: int) -> list[int]:
+        """Return the index's numbers of a goal type's observation types."""
+        first, last = self.first_cells[goal_type], self.first_cells[goal_type + 1]
+        numbers: list[int] = self._observation_numbers[first:last]
+        return numbers
 
     @cached_property
     def centroids(self) -> tuple[NDArray[np.float32], tuple[NDArray[np.float32], ...]]:
@@ -142,10 +165,15 @@ class _Batch:
         numbers = vectors.goals if column == "goal" else vectors.observations
         texts = list(dict.fromkeys(columns[column][rows].tolist()))[:EXAMPLES]
         examples = [columns.texts[i] for i in texts]
-        return TypeView.of(name, examples, vectors.distinct[numbers[rows]])
+        return TypeView.of(name, examples, vectors.numbered(numbers[rows]))
 
     def classify(self, query: Query) -> tuple[int, int]:
-        """Return the indices of the query's goal type and of its observation type within that."""
+        """Return the index's numbers of the query's goal type and observation type within that."""
+        goal_type, observation_type = self.nearest_cell(query)
+        return self._goal_numbers[goal_type], self._below(goal_type)[observation_type]
+
+    def nearest_cell(self, query: Query) -> tuple[int, int]:
+        """Return the query's goal type and its observation type within that."""
         if query.classifier is None:
             goals, below = self.centroids
             g = _nearest(goals, query.goal_vector)
@@ -281,7 +309,7 @@ class Retriever:
             return
         batches = [self.batches[name] for name in names]
         cells = map_concurrently(
-            lambda batch: batch.classify(query), batches, query.classifier.concurrency
+            lambda batch: batch.nearest_cell(query), batches, query.classifier.concurrency
         )
         classified = list(zip(batches, cells, strict=True))
         for spans in (
@@ -330,7 +358,7 @@ class Retriever:
             if start < total:
                 most = (candidates.similarities[start] + 1 + ROUNDING) / 2
                 ready = similar > np.round(most, DECIMALS)
-            yield self._described(waiting[ready], similar[ready])
+            yield from self._described(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
     def _similarities(
@@ -338,7 +366,7 @@ class Retriever:
     ) -> NDArray[np.float64]:
         """Return the mean cosine of goal and observation, rounded."""
         numbers, place = np.unique(self._vectors.observations[rows], return_inverse=True)
-        observations = np.vecdot(self._vectors.distinct[numbers], query.observation_vector)
+        observations = np.vecdot(self._vectors.numbered(numbers), query.observation_vector)
         similar: NDArray[np.float64] = np.round((goals + observations[place]) / 2, DECIMALS)
         return similar
 
@@ -365,6 +393,18 @@ class Retriever:
 
     def _described(
         self, rows: NDArray[np.int64], similar: NDArray[np.float64]
+    ) -> Iterator[list[tuple[int, float, int, int]]]:
+        """Yield what `_ranked` does of rows; few at first, since most callers want no more."""
+        size = FEW
+        while len(rows) > size:
+            # All that are as similar as the last of these, since ids decide between equal ones.
+            best = similar >= np.partition(similar, -size)[-size]
+            yield self._in_order(rows[best], similar[best])
+            rows, similar, size = rows[~best], similar[~best], 8 * size
+        yield self._in_order(rows, similar)
+
+    def _in_order(
+        self, rows: NDArray[np.int64], similar: NDArray[np.float64]
     ) -> list[tuple[int, float, int, int]]:
         order = np.lexsort((self._ids[rows], -similar))
         rows, similar = rows[order], similar[order]
@@ -386,6 +426,6 @@ def _by_goal(
     """
     rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
     numbers, place = np.unique(vectors.goals[rows], return_inverse=True)
-    products = np.vecdot(vectors.distinct[numbers], goal_vector).astype(np.float64)[place]
+    products = np.vecdot(vectors.numbered(numbers), goal_vector).astype(np.float64)[place]
     order = np.argsort(-products, kind="stable")
     return rows[order], products[order], order

@@ -23,13 +23,14 @@ import numpy as np
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import snapshot
-from ldm.memory.columns import ColumnsBuilder, Contents, Rows
-from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Whole
+from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
 from ldm.memory.store import (
     CALLS,
     DATABASE,
     STAGING,
     check_directory,
+    is_old_collection,
     is_server,
     locked,
     open_store,
@@ -53,23 +54,22 @@ class Rewritten:
     tuples: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The memory of one environment. contents: of the newest generation."""
-
-    contents: Contents
-    generations: tuple[Generation, ...]
-
-
-def compact(location: str, on_progress: OnProgress = lambda *_: None) -> Rewritten:
+def compact(
+    location: str,
+    on_progress: OnProgress = lambda *_: None,
+    vectors: snapshot.Precision | None = None,
+) -> Rewritten:
     """Write a memory's directory anew, without what deletions left behind.
 
     This also makes memories of versions before 0.3 compact, which held each tuple with its whole
     past, and removes what an interrupted build left behind, which then cannot be resumed.
 
+    vectors: how snapshots keep vectors from now on, None for as before. As float16 they take half
+        the space; what leaves the memory (packs, merges) has the exact ones of the database.
+
     Raises MemoryStoreError where there is no memory, it is damaged, or it is on a server.
     """
-    return _rewrite(location, lambda part: part, on_progress)
+    return _rewrite(location, lambda part: part, on_progress, vectors=vectors)
 
 
 def is_outdated(location: str) -> bool:
@@ -77,8 +77,17 @@ def is_outdated(location: str) -> bool:
 
     Raises MemoryStoreError where there is no memory.
     """
-    with reading(location) as store:
-        return any(store.is_outdated(env) for env in store.environments())
+    if is_server(location):
+        with reading(location) as store:
+            return any(store.is_outdated(env) for env in store.environments())
+    database = check_directory(location).absolute()
+    # Asked of the file, since `ldm memory show` does not wait for Chroma.
+    with (
+        store_errors(location),
+        closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection,
+    ):
+        names = connection.execute("SELECT name FROM collections").fetchall()
+    return any(is_old_collection(name) for (name,) in names)
 
 
 def purge(
@@ -100,7 +109,7 @@ def purge(
     """
     purged = frozenset(tuples)
 
-    def without(part: _Part) -> _Part:
+    def without(part: Whole) -> Whole:
         return _without(part, purged) if part.contents.generation.env == env else part
 
     return _rewrite(location, without, on_progress, calls=True)
@@ -108,10 +117,11 @@ def purge(
 
 def _rewrite(
     location: str,
-    change: Callable[[_Part], _Part],
+    change: Callable[[Whole], Whole],
     on_progress: OnProgress,
     *,
     calls: bool = False,
+    vectors: snapshot.Precision | None = None,
 ) -> Rewritten:
     if is_server(location):
         raise MemoryStoreError(
@@ -131,11 +141,17 @@ def _rewrite(
                 snapshot.write(str(new), part.contents)
             snapshot.publish(str(new), complete, ())
             _write(location, new, on_progress)
+            precision = vectors or snapshot.precision(location)
+            if precision != snapshot.EXACT:
+                shutil.rmtree(new / snapshot.SNAPSHOTS)
+                snapshot.publish(str(new), complete, (), precision)
+                for part in parts:
+                    snapshot.write(str(new), part.contents)
             with store_errors(location):
                 _replace(place, new, calls=calls)
         finally:
             shutil.rmtree(new, ignore_errors=True)
-        snapshot.publish(location, complete, snapshot.stamp(place / DATABASE))
+        snapshot.publish(location, complete, snapshot.stamp(place / DATABASE), vectors)
         tuples = {part.contents.generation.env: len(part.contents.rows) for part in parts}
         return Rewritten(before, size_of(place), tuples)
 
@@ -145,9 +161,9 @@ def size_of(place: Path) -> int:
     return sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
 
 
-def _parts(location: str) -> list[_Part]:
+def _parts(location: str) -> list[Whole]:
     with open_store(location) as store:
-        return [_Part(store.load(env), present) for env, present in store.complete().items()]
+        return [Whole(store.load(env), present) for env, present in store.complete().items()]
 
 
 def _write(location: str, new: Path, on_progress: OnProgress) -> None:
@@ -236,7 +252,7 @@ def _is_segment(name: str) -> bool:
         return False
 
 
-def _without(part: _Part, purged: frozenset[str]) -> _Part:
+def _without(part: Whole, purged: frozenset[str]) -> Whole:
     """Return a part as if some tuples had never been there."""
     contents = part.contents
     columns = contents.rows.columns
@@ -249,18 +265,20 @@ def _without(part: _Part, purged: frozenset[str]) -> _Part:
     rows = [contents.rows[i] for i in kept.tolist()]
     words = _words_of(rows)
     batches = {batch.id: batch for batch in contents.batches}
-    touched = {row.batch for row in contents.rows.with_ids(purged)}
-    changed = {name: _Shrunk.of(batches[name], rows, words) for name in touched}
-    indices = [changed[name].index if name in changed else batch for name, batch in batches.items()]
+    places: dict[str, TypePlaces] = {}
+    for name in {row.batch for row in contents.rows.with_ids(purged)}:
+        members = [row for row in rows if row.batch == name]
+        reduced, places[name] = batches[name].reduced(members)
+        batches[name] = _reworded(reduced, words)
     builder = ColumnsBuilder(columns.env, contents.vectors.dimension)
     builder.add_rows(
-        (changed[row.batch].moved(row) if row.batch in changed else row for row in rows),
+        (row.moved(places[row.batch]) if row.batch in places else row for row in rows),
         (contents.vectors[i] for i in kept.tolist()),
     )
     new_columns, vectors = builder.collected()
     left = Contents(
         contents.generation,
-        tuple(batch for batch in indices if batch.goal_types),
+        tuple(batch for batch in batches.values() if batch.goal_types),
         Rows(new_columns),
         vectors,
     )
@@ -268,7 +286,7 @@ def _without(part: _Part, purged: frozenset[str]) -> _Part:
         *new_columns.distinct("task_id").values()
     }
     generations = tuple(_shrunk(left, g, purged, tasks) for g in part.generations)
-    return _Part(left.at(generations[-1]), generations)
+    return Whole(left.at(generations[-1]), generations)
 
 
 def _shrunk(
@@ -292,38 +310,14 @@ def _shrunk(
     return replace(shrunk, digest=columns.digest(shrunk))
 
 
-@dataclass(frozen=True, slots=True)
-class _Shrunk:
-    """A batch without the types that have become empty.
-
-    places: for each old (goal type, observation type) that is left the new one.
-    """
-
-    index: BatchIndex
-    places: Mapping[tuple[int, int], tuple[int, int]]
-
-    @classmethod
-    def of(cls, batch: BatchIndex, rows: Sequence[IndexedTuple], words: frozenset[str]) -> _Shrunk:
-        """Return what is left of a batch. rows: all that are left; words: all of theirs."""
-        members = [row for row in rows if row.batch == batch.id]
-        filled = sorted({(row.goal_type, row.observation_type) for row in members})
-        goal_types: list[GoalType] = []
-        places: dict[tuple[int, int], tuple[int, int]] = {}
-        for g in sorted({g for g, _ in filled}):
-            old = batch.goal_types[g]
-            names: list[str] = []
-            for o in (o for of, o in filled if of == g):
-                places[g, o] = len(goal_types), len(names)
-                names.append(_name(old.observation_types[o], words, len(names)))
-            goal_types.append(GoalType(_name(old.name, words, len(goal_types)), tuple(names)))
-        present = {row.tuple.trajectory_id for row in members}
-        trajectories = tuple(name for name in batch.trajectories if name in present)
-        return cls(replace(batch, goal_types=tuple(goal_types), trajectories=trajectories), places)
-
-    def moved(self, row: IndexedTuple) -> IndexedTuple:
-        """Return a tuple of the batch in its new cell."""
-        g, o = self.places[row.goal_type, row.observation_type]
-        return replace(row, goal_type=g, observation_type=o)
+def _reworded(batch: BatchIndex, words: frozenset[str]) -> BatchIndex:
+    """Return a batch whose types are named with `words` alone."""
+    goal_types = []
+    for g, goal_type in enumerate(batch.goal_types):
+        names = enumerate(goal_type.observation_types)
+        below = tuple(_name(name, words, o) for o, name in names)
+        goal_types.append(GoalType(_name(goal_type.name, words, g), below))
+    return replace(batch, goal_types=tuple(goal_types))
 
 
 def _name(name: str, words: frozenset[str], number: int) -> str:

@@ -4,15 +4,16 @@ Beside a memory in a directory, in the user's cache for one on a server. Each en
 of its newest generation, which holds all earlier ones. A snapshot is a folder:
 
 - `texts.arrow`: the distinct texts; `tuples.arrow`: the columns of `Columns`; `pasts.arrow`;
-- `vectors.npy`: the distinct vectors, float32, that the tuples refer to by number;
+- `vectors.npy`: the distinct vectors, that the tuples refer to by number: float32, or rounded to
+  float16 where the catalog says so;
 - `kinds.json`: the classifier of kinds;
 - `manifest.json`: the format, the generation, its batches, a checksum of each other file, and its
   own in a line below.
 
 It is written beside its place and renamed, so that there is a whole one or none. One that is
-damaged or missing is made again from Chroma, the store of record. `catalog.json` lists the
-generations, with the state of the database that they were read from. The writer replaces it when
-a generation is complete; until then readers go by the one before.
+damaged or missing, or has vectors of another precision, is made again from Chroma, the store of
+record. `catalog.json` lists the generations, with the state of the database that they were read
+from. The writer replaces it when a generation is complete; until then readers go by the one before.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from ldm import records
 from ldm.errors import LdmError
@@ -50,6 +52,9 @@ TABLES = ("texts.arrow", "tuples.arrow", "pasts.arrow")
 VECTORS = "vectors.npy"
 KINDS = "kinds.json"
 CHUNK = 1 << 20
+Precision = Literal["float32", "float16"]
+#: That of the vectors in Chroma.
+EXACT: Precision = "float32"
 #: What a damaged or half-removed file may raise; polars has errors of its own.
 DAMAGE = (OSError, ValueError, KeyError, LdmError)
 
@@ -68,13 +73,17 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The generations of all environments. stamp: the state of the database they are from."""
+    """The generations of all environments.
+
+    stamp: the state of the database they are from. vectors: how snapshots keep vectors.
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     format: int
     stamp: tuple[int, ...]
     generations: dict[str, tuple[Generation, ...]]
+    vectors: Annotated[Precision, Field(exclude_if=lambda kept: kept == EXACT)] = EXACT
 
 
 class MappedTexts(Sequence[str]):
@@ -111,13 +120,13 @@ def read(
     """
     if not present:
         return None
-    newest = _read(_place(location, present[-1]), present[-1])
+    newest = _read(_place(location, present[-1]), present[-1], precision(location))
     if newest is None or number in (None, present[-1].number):
         return newest
     return newest.at(next(g for g in present if g.number == number))
 
 
-def _read(place: Path, generation: Generation) -> Contents | None:
+def _read(place: Path, generation: Generation, vectors_as: Precision) -> Contents | None:
     import polars as pl
 
     try:
@@ -136,7 +145,9 @@ def _read(place: Path, generation: Generation) -> Contents | None:
         distinct = np.load(place / VECTORS, mmap_mode="r").view(np.ndarray)  # indexed faster
     except (*DAMAGE, pl.exceptions.PolarsError):
         return None
-    vectors = Vectors(distinct, columns["goal_vector"], columns["observation_vector"])
+    if distinct.dtype != vectors_as:
+        return None
+    vectors = Vectors.of(distinct, columns)
     return Contents(generation, manifest.batches, Rows(columns), vectors, kinds)
 
 
@@ -151,8 +162,10 @@ def write(location: str, contents: Contents) -> None:
         try:
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
-            _write_files(part, contents)
-            if _read(place, contents.generation) is None:  # or another process was first
+            kept = as_kept(location, contents)
+            _write_files(part, kept)
+            wanted = precision(location)
+            if _read(place, contents.generation, wanted) is None:  # or another process was first
                 shutil.rmtree(place, ignore_errors=True)
                 part.rename(place)
                 _synced(place.parent)
@@ -187,17 +200,34 @@ def catalog(location: str) -> Catalog | None:
     return known if known.format == FORMAT else None
 
 
+def precision(location: str) -> Precision:
+    """Return how the snapshots of a memory keep vectors."""
+    known = catalog(location)
+    return known.vectors if known else EXACT
+
+
+def as_kept(location: str, contents: Contents) -> Contents:
+    """Return a memory with its vectors as the snapshots at a location keep them."""
+    return replace(contents, vectors=contents.vectors.rounded(precision(location)))
+
+
 def publish(
-    location: str, generations: Mapping[str, tuple[Generation, ...]], now: tuple[int, ...]
+    location: str,
+    generations: Mapping[str, tuple[Generation, ...]],
+    now: tuple[int, ...],
+    vectors: Precision | None = None,
 ) -> None:
     """Write the catalog, and remove outdated snapshots.
 
+    vectors: how snapshots keep vectors from now on; None for as before.
+
     Where that is not possible, readers ask the database.
     """
+    listed = Catalog(FORMAT, now, dict(generations), vectors or precision(location))
     with suppress(OSError):
         path = folder_of(location) / CATALOG
         with records.replacing(path) as file:
-            file.write(records.dumps(Catalog(FORMAT, now, dict(generations))))
+            file.write(records.dumps(listed))
     for place in outdated(location, (present[-1] for present in generations.values())):
         shutil.rmtree(place, ignore_errors=True)
 

@@ -288,20 +288,22 @@ class Store:
             yield span.stop - span.start
         for batch in contents.batches:
             self.add_batch(env, batch)
-        for generation in generations:
-            self.commit(generation)
+        self.commit(*generations)
 
     @_with_store_errors
     def add_batch(self, env: str, batch: BatchIndex) -> None:
         """Write a batch's index, after its tuples: a batch with an index is complete."""
-        self._put(env, f"batch:{batch.id}", {"record": "batch"}, batch)
+        self._put(env, "batch", {f"batch:{batch.id}": batch})
 
     @_with_store_errors
-    def commit(self, generation: Generation) -> None:
-        """Write a generation's record, which makes it exist; its data must be written before."""
+    def commit(self, *generations: Generation) -> None:
+        """Write generations' records of one environment, which makes them exist, all at once.
+
+        Their data must be written before.
+        """
         self._check_lock()
-        name = f"generation:{generation.number:06d}"
-        self._put(generation.env, name, {"record": "generation"}, generation)
+        named = {f"generation:{one.number:06d}": one for one in generations}
+        self._put(generations[0].env, "generation", named)
 
     @_with_store_errors
     def drop_after(self, env: str, generation: int, keep: Iterable[str] = ()) -> None:
@@ -443,11 +445,13 @@ class Store:
             ) from error
         return tuple(sorted(parsed, key=lambda g: g.number))
 
-    def _put(self, env: str, name: str, metadata: dict[str, str], record: object) -> None:
-        collection = self._collection(env, "records", "-")
-        document = records.dumps(record)
-        collection.upsert(
-            ids=[name], embeddings=[_NO_VECTOR], documents=[document], metadatas=[metadata]
+    def _put(self, env: str, kind: str, named: Mapping[str, object]) -> None:
+        """Write records of a kind by their names, all of them or none."""
+        self._collection(env, "records", "-").upsert(
+            ids=[*named],
+            embeddings=[_NO_VECTOR] * len(named),
+            documents=[records.dumps(record) for record in named.values()],
+            metadatas=[{"record": kind}] * len(named),
         )
 
     def _collection(self, env: str, content: str, embedder: str = "") -> Any:
@@ -544,6 +548,22 @@ def writing(location: str) -> Iterator[Store]:
             yield store
             complete = store.complete()
         snapshot.publish(location, complete, snapshot.stamp(place / DATABASE))
+
+
+@contextmanager
+def creating(location: str, env: str) -> Iterator[Store]:
+    """Open the store at `location` to write a memory of `env` that it does not have.
+
+    What an interrupted writer left behind of it is removed.
+    Raises MemoryStoreError as `writing` does, and where there is a memory of `env`.
+    """
+    with writing(location) as store:
+        if store.generations(env):
+            raise MemoryStoreError(
+                f"{location} has a memory of {env} already.", "Name another with --memory."
+            )
+        store.drop(env)
+        yield store
 
 
 @contextmanager
@@ -655,6 +675,11 @@ def _collection_name(env: str, content: str) -> str:
     """Return the name of a collection; an `env` with characters that Chroma refuses is hashed."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_") for c in env)
     return f"{_PREFIX}.{env if plain else stable_hash(env)}.{content}"
+
+
+def is_old_collection(name: str) -> bool:
+    """Return whether a collection of this name holds tuples that a version before 0.3 wrote."""
+    return name.startswith(f"{_PREFIX}.") and name.endswith(".tuples")
 
 
 def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:

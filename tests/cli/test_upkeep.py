@@ -16,7 +16,7 @@ from ldm.reasoner.offline import OfflineReasoner
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.stored.make import unpack
-from tests.toy import expert_trajectories
+from tests.toy import ToyOptions, expert_trajectories
 
 STORED = Path(__file__).parents[1] / "stored" / "v0_1"
 
@@ -141,11 +141,14 @@ class TestMigrate:
         unpack(STORED, tmp_path)
         place = str(tmp_path / ".ldm" / "memory")
         before = recalled(place)
+        shown = run("memory", "show", "--memory", place)
+        assert "`ldm memory migrate` makes it smaller" in shown.err
         reply = run("memory", "migrate", "--memory", place, "--json")
         sizes = json.loads(reply.out)
         assert sizes["bytes_after"] < sizes["bytes_before"]
         assert recalled(place) == before
         assert "compact already" in run("memory", "migrate", "--memory", place).out
+        assert "migrate" not in run("memory", "show", "--memory", place).err
 
 
 class TestPacks:
@@ -163,3 +166,68 @@ class TestPacks:
         reply = run("memory", "import", pack, "--memory", str(tmp_path / "third"))
         assert reply.code == 1
         assert not (tmp_path / "third").exists()
+
+
+class TestMergeAndDiff:
+    @pytest.fixture
+    def other(self, tmp_path: Path) -> str:
+        place = str(tmp_path / "other")
+        episodes = expert_trajectories(options=ToyOptions(tasks=16))
+        build(place, episodes[8:], BagOfWords(), OfflineReasoner)
+        return place
+
+    def test_two_memories_become_one(
+        self, run: Run, place: str, other: str, tmp_path: Path
+    ) -> None:
+        both, pack = str(tmp_path / "both"), str(tmp_path / "other.ldmpack")
+        run("memory", "export", pack, "--memory", other)
+        reply = run("memory", "merge", place, pack, "--memory", both, "--json")
+        done = json.loads(reply.out)
+        assert recalled(both) == recalled(place) | recalled(other)
+        assert done["tuples"] == len(recalled(both))
+        first, second = done["sources"]
+        assert first == {"memory": place, "added": len(recalled(place)), "shared": 0}
+        assert second["shared"] == len(recalled(place) & recalled(other))
+        reply = run("memory", "merge", place, other, "--memory", both)
+        assert reply.code == 1
+        assert "has a memory of toy already" in reply.err
+
+    def test_memories_are_compared_wherever_they_are(
+        self, run: Run, place: str, other: str, tmp_path: Path
+    ) -> None:
+        pack = str(tmp_path / "m.ldmpack")
+        run("memory", "export", pack, "--memory", place)
+        run(
+            "memory",
+            "forget",
+            "--memory",
+            place,
+            "--task",
+            inspect(place, "toy").rows[0].tuple.task_id,
+        )
+        reply = run("memory", "diff", pack, place, "--json", "--list")
+        one = json.loads(reply.out)["toy"]
+        assert (one["first"]["generation"], one["second"]["generation"]) == (0, 1)
+        gone = {row["tuple"]["trajectory_id"] for row in one["only_first"]}
+        counts = one["trajectories"]["fetch"]
+        assert (len(gone), counts["only_first"], counts["only_second"]) == (1, 1, 0)
+        assert one["only_second"] == one["changed"] == []
+        back = json.loads(run("memory", "diff", pack, place, "--generation", "0,0", "--json").out)
+        assert sum(counts["same"] for counts in back["toy"]["tuples"].values()) == len(
+            inspect(place, "toy").rows
+        )
+        reply = run("memory", "diff", place, other, "--list", "--limit", "2")
+        assert "only A" in reply.out
+        assert len([line for line in reply.out.splitlines() if line.startswith("- put")]) == 2
+        assert "more (--limit)" in reply.out
+
+    @pytest.mark.parametrize("numbers", ["0", "0,x", "0,1,2", ""])
+    def test_generations_are_two(self, run: Run, place: str, numbers: str) -> None:
+        reply = run("memory", "diff", place, place, "--generation", numbers)
+        assert (reply.code, "two generations" in reply.err) == (1, True)
+
+    def test_what_is_no_memory_is_named(self, run: Run, place: str, tmp_path: Path) -> None:
+        reply = run("memory", "diff", place, str(tmp_path / "none.ldmpack"))
+        assert (reply.code, "none.ldmpack" in reply.err) == (1, True)
+        reply = run("memory", "diff", place, place, "--env", "mars")
+        assert (reply.code, "holds a memory of mars" in reply.err) == (1, True)

@@ -17,10 +17,12 @@ import pytest
 from ldm import records
 from ldm.memory import environments, generations, inspect
 from ldm.memory.exchange import export
+from ldm.memory.packs import export_pack, import_pack
 from ldm.memory.rewriting import compact
 from ldm.memory.store import DATABASE
 from ldm.memory.verifying import verify
 from tests.integration.crash import building, kill_and_resume
+from tests.memory.servers import Servers
 from tests.stored.make import unpack
 from tests.toy import ToyOptions, expert_trajectories
 
@@ -46,6 +48,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "migrate": ("memory", "migrate", "--memory", "PLACE"),
     "rollback": ("memory", "rollback", "--memory", "PLACE", "0"),
     "import": ("memory", "import", "FILE", "--memory", "PLACE"),
+    "merge": ("memory", "merge", "PACK", "OTHER", "--memory", "PLACE"),
 }
 
 
@@ -56,14 +59,19 @@ def prepared(change: str, folder: Path) -> Path:
     if change == "import":
         export(str(place), "toy", folder / "exported.jsonl")
         shutil.rmtree(place)
+    elif change == "merge":
+        export_pack(str(place), "toy", folder / "first.ldmpack", 0)
+        place.rename(folder / "other")
     elif change != "migrate":
         compact(str(place))
     return place
 
 
-def state(place: Path) -> tuple[str, ...]:
+def state(place: Path | str) -> tuple[str, ...]:
     """Return what a reader sees: the digests of all generations, each by its content."""
-    if not (place / DATABASE).exists() or "toy" not in environments(str(place)):
+    if isinstance(place, Path) and not (place / DATABASE).exists():
+        return ()
+    if "toy" not in environments(str(place)):
         return ()
     digests = []
     for generation in generations(str(place), "toy"):
@@ -83,6 +91,7 @@ def killed(change: str, folder: Path, kills: int) -> int:
     before = state(base)
     task = inspect(str(base), "toy").rows[0].tuple.task_id if before else ""
     named = {"TASK": task, "FILE": str(folder / "exported.jsonl")}
+    named |= {"PACK": str(folder / "first.ldmpack"), "OTHER": str(folder / "other")}
 
     def command(place: Path) -> list[str]:
         return [*QUICK, *({**named, "PLACE": str(place)}.get(w, w) for w in CHANGES[change])]
@@ -111,13 +120,89 @@ def killed(change: str, folder: Path, kills: int) -> int:
         assert seen in (before, after), (change, number)
         done += seen == after != before
         again = subprocess.run(command(place), check=False, capture_output=True, text=True)
-        repeated = change == "import" and seen == after  # it is refused where there is a memory
+        repeated = (
+            change in ("import", "merge") and seen == after
+        )  # it is refused where there is a memory
         assert again.returncode == int(repeated or (change == "purge" and seen == after)), again
         assert state(place) == after, (change, number)
         problems = verify(str(place), "toy")
         assert all(problem.startswith("left over") for problem in problems), (change, problems)
         shutil.rmtree(place)
     return done
+
+
+#: Changes on a server, with PLACE for its address.
+ON_SERVER = {
+    "build": ("build-memory", "DATA", "--memory", "PLACE"),
+    "extend": ("build-memory", "DATA", "--memory", "PLACE"),
+    **{name: CHANGES[name] for name in ("forget", "rollback", "import", "merge")},
+}
+
+
+def killed_on_server(change: str, servers: Servers, folder: Path, kills: int) -> int:
+    """Kill a client as `killed` does while it changes a memory on a server."""
+    folder.mkdir(parents=True)
+    records.write(folder / "data.jsonl", expert_trajectories(options=ToyOptions(tasks=40))[20:])
+    base = prepared(change, folder)
+    new = change in ("build", "import", "merge")
+    if not new:
+        export_pack(str(base), "toy", folder / "base.ldmpack")
+    task = "" if new else inspect(str(base), "toy").rows[0].tuple.task_id
+    named = {
+        "TASK": task,
+        "FILE": str(folder / "exported.jsonl"),
+        "PACK": str(folder / "first.ldmpack"),
+        "OTHER": str(folder / "other"),
+        "DATA": str(folder / "data.jsonl"),
+    }
+    environment = {**os.environ, "HOME": str(folder), "LDM_TEST_SILENCE": "0.2"}
+
+    def fresh() -> list[str]:
+        address = servers.empty("0")
+        if not new:
+            import_pack(address, folder / "base.ldmpack")
+        return [*QUICK, *({**named, "PLACE": address}.get(w, w) for w in ON_SERVER[change])]
+
+    command, address = fresh(), servers.address("0")
+    before = state(address)
+    started = time.monotonic()
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    duration = time.monotonic() - started
+    after, done = state(address), 0
+    generator = random.Random(change)
+    for number in range(kills):
+        fresh()
+        with subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            time.sleep(generator.uniform(0.3, 1.0) * duration)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        seen = state(address)
+        assert seen in (before, after), (change, number)
+        done += seen == after
+        time.sleep(0.3)  # its lock is silent then
+        again = subprocess.run(
+            command, check=False, capture_output=True, text=True, env=environment
+        )
+        repeated = change in ("import", "merge") and seen == after
+        assert again.returncode == int(repeated), again
+        assert state(address) == after, (change, number)
+        problems = verify(address, "toy")
+        assert not problems, (change, problems)
+    return done
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("change", ON_SERVER)
+def test_a_killed_client_of_a_server_completes_its_change_or_nothing(
+    change: str, servers: Servers, tmp_path: Path
+) -> None:
+    killed_on_server(change, servers, tmp_path / change, kills=1)
 
 
 @pytest.mark.process
@@ -127,8 +212,12 @@ def test_a_killed_change_is_complete_or_absent(change: str, tmp_path: Path) -> N
 
 
 if __name__ == "__main__":  # python -m tests.integration.test_memory_crash FOLDER KILLS
-    for name in CHANGES:
-        completed = killed(name, Path(sys.argv[1]) / name, int(sys.argv[2]))
-        print(  # noqa: T201 - a command
-            f"{name}: {sys.argv[2]} kills, complete or absent; {completed} were complete"
-        )
+    at, number = Path(sys.argv[1]), int(sys.argv[2])
+    completed = {f"{name}, directory": killed(name, at / name, number) for name in CHANGES}
+    running = Servers(at / "servers")
+    for name in ON_SERVER:
+        place = at / f"{name} on a server"
+        completed[f"{name}, server"] = killed_on_server(name, running, place, number)
+    running.stop()
+    for name, count in completed.items():
+        print(f"{name}: {number} kills, complete or absent; {count} were complete")  # noqa: T201 - a command

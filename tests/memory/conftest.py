@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +10,7 @@ import pytest
 from ldm.memory import Memory, build
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
+from tests.memory.servers import Servers
 from tests.toy import expert_trajectories
 
 
@@ -25,37 +22,45 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+#: Where memories are in the tests that all kinds of location have to pass.
+LOCATIONS = ["directory", pytest.param("server", marks=pytest.mark.process)]
+
+#: Gives a location its name in a test: equal names give the same one, without a memory at first.
+Places = Callable[..., str]
+
+
+@pytest.fixture(scope="package", params=LOCATIONS)
+def toy_location(request: pytest.FixtureRequest, toy: Path) -> str:
+    """A directory or server with the memory of `toy`; leave it as it is."""
+    if request.param == "directory":
+        return str(toy)
+    address: str = request.getfixturevalue("servers").address("toy")
+    build(address, expert_trajectories(), BagOfWords(), OfflineReasoner)
+    return address
+
+
 @pytest.fixture(scope="package")
-def memory(toy: Path) -> Memory:
-    return Memory.open(str(toy), "toy", embedder=BagOfWords())
+def memory(toy_location: str) -> Memory:
+    return Memory.open(toy_location, "toy", embedder=BagOfWords())
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@pytest.fixture
+def server(servers: Servers) -> str:
+    """The address of a Chroma server of our own, without a memory."""
+    return servers.empty("0")
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Chroma server of our own."""
-    program = Path(sys.executable).with_name("chroma")
-    if not program.exists():
-        pytest.skip("the chroma command is not installed")
-    port, place = free_port(), tmp_path_factory.mktemp("server")
-    process = subprocess.Popen(
-        [program, "run", "--host", "127.0.0.1", "--port", str(port), "--path", str(place)],
-        cwd=place,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    limit = time.monotonic() + 60
-    while time.monotonic() < limit and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    process.terminate()
-    process.wait(30)
+@pytest.fixture(params=LOCATIONS)
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
+    """Gives locations of one kind: folders of the test's directory, or servers."""
+    places: dict[str, str] = {}
+
+    def place(name: str = "memory") -> str:
+        if name not in places:
+            if request.param == "directory":
+                places[name] = str(tmp_path / name)
+            else:
+                places[name] = request.getfixturevalue("servers").empty(str(len(places)))
+        return places[name]
+
+    return place

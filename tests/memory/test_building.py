@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import chromadb
@@ -21,46 +22,50 @@ from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import BuildResult, Memory, build, environments, generations, inspect
 from ldm.memory.exchange import export
 from ldm.memory.formation import Failures, FormationOptions
-from ldm.memory.store import STAGING, Store, writing
+from ldm.memory.store import STAGING, Store, reading, writing
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
+from tests.memory.conftest import Places
 from tests.toy import ToyOptions, expert_trajectories
 
 TWELVE = expert_trajectories()
 MORE = expert_trajectories(options=ToyOptions(tasks=20))
 
 
-def make(place: Path, trajectories: Sequence[Trajectory] = TWELVE, **options: Any) -> BuildResult:
+def make(
+    place: Path | str, trajectories: Sequence[Trajectory] = TWELVE, **options: Any
+) -> BuildResult:
     embedder: Embedder = options.pop("embedder", None) or BagOfWords()
     return build(str(place), trajectories, embedder, OfflineReasoner, **options)
 
 
-def exported(place: Path) -> bytes:
+def exported(place: Path | str) -> bytes:
     """All of the newest generation, as bytes."""
-    file = place.with_name(f"{place.name}.jsonl")
-    export(str(place), "toy", file)
-    return file.read_bytes()
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "memory.jsonl"
+        export(str(place), "toy", file)
+        return file.read_bytes()
 
 
 class TestAFirstBuild:
-    def test_makes_generation_0_of_all_that_it_was_given(self, tmp_path: Path) -> None:
-        built = make(tmp_path)
+    def test_makes_generation_0_of_all_that_it_was_given(self, at: Places) -> None:
+        built = make(at())
         assert (built.env, built.generation.number, built.generation.origin) == ("toy", 0, "formed")
         assert (built.trajectories, built.skipped) == (12, 0)
         assert built.generation.tuples == len(built.rows) == sum(len(t.steps) for t in TWELVE)
         assert [batch.id for batch in built.batches] == ["fetch-1", "wash-1"]
-        assert built.rows == inspect(str(tmp_path), "toy").rows
+        assert built.rows == inspect(at(), "toy").rows
 
-    def test_stores_unit_vectors_of_goal_and_observation(self, tmp_path: Path) -> None:
-        make(tmp_path)
-        contents = inspect(str(tmp_path), "toy")
+    def test_stores_unit_vectors_of_goal_and_observation(self, at: Places) -> None:
+        make(at())
+        contents = inspect(at(), "toy")
         for row, vector in zip(contents.rows, contents.vectors, strict=True):
             expected = BagOfWords().embed([row.tuple.goal, row.tuple.observation])
             assert np.allclose(vector, expected.ravel(), atol=1e-6)
 
-    def test_says_how_it_was_made(self, tmp_path: Path) -> None:
-        generation = make(tmp_path, options=FormationOptions(3, "mixed", 7)).generation
+    def test_says_how_it_was_made(self, at: Places) -> None:
+        generation = make(at(), options=FormationOptions(3, "mixed", 7)).generation
         assert (generation.embedder, generation.dimension) == ("bag-of-words", 24)
         assert generation.settings == {
             "batch_size": "3",
@@ -69,33 +74,33 @@ class TestAFirstBuild:
             "reasoner": "offline",
         }
 
-    def test_embeds_each_distinct_text_once(self, tmp_path: Path) -> None:
+    def test_embeds_each_distinct_text_once(self, at: Places) -> None:
         embedder = BagOfWords()
-        make(tmp_path, embedder=embedder)
+        make(at(), embedder=embedder)
         texts = list(itertools.chain.from_iterable(embedder.calls))
         assert len(texts) == len(set(texts))
 
-    def test_reports_progress_and_the_seconds_of_each_stage(self, tmp_path: Path) -> None:
+    def test_reports_progress_and_the_seconds_of_each_stage(self, at: Places) -> None:
         reports: list[tuple[str, int, int]] = []
-        built = make(tmp_path, on_progress=lambda *report: reports.append(report))
+        built = make(at(), on_progress=lambda *report: reports.append(report))
         assert list(built.seconds) == ["embed", "form", "store", "check"]
         for stage in ("embed", "form"):
             done = [(d, total) for name, d, total in reports if name == stage]
             assert [d for d, _ in done] == sorted(d for d, _ in done)
             assert done[-1][0] == done[-1][1]
 
-    def test_the_order_of_the_trajectories_does_not_matter(self, tmp_path: Path) -> None:
-        make(tmp_path / "forth")
-        make(tmp_path / "back", TWELVE[::-1])
-        assert exported(tmp_path / "forth") == exported(tmp_path / "back")
+    def test_the_order_of_the_trajectories_does_not_matter(self, at: Places) -> None:
+        make(at("forth"))
+        make(at("back"), TWELVE[::-1])
+        assert exported(at("forth")) == exported(at("back"))
 
-    def test_a_trajectory_that_comes_twice_counts_once(self, tmp_path: Path) -> None:
-        make(tmp_path / "once")
-        built = make(tmp_path / "twice", [*TWELVE, *TWELVE])
+    def test_a_trajectory_that_comes_twice_counts_once(self, at: Places) -> None:
+        make(at("once"))
+        built = make(at("twice"), [*TWELVE, *TWELVE])
         assert (built.trajectories, built.skipped) == (12, 12)
-        assert exported(tmp_path / "once") == exported(tmp_path / "twice")
+        assert exported(at("once")) == exported(at("twice"))
 
-    def test_forms_as_many_batches_at_a_time_as_the_reasoner_answers(self, tmp_path: Path) -> None:
+    def test_forms_as_many_batches_at_a_time_as_the_reasoner_answers(self, at: Places) -> None:
         both = threading.Barrier(2, timeout=20)
 
         class Slow(OfflineReasoner):
@@ -105,10 +110,21 @@ class TestAFirstBuild:
                 both.wait()  # comes back only when both batches have got here
                 return super().cluster_goals(goals)
 
-        make(tmp_path / "one by one")
-        built = build(str(tmp_path / "at once"), TWELVE, BagOfWords(), Slow)
+        make(at("one by one"))
+        built = build(at("at once"), TWELVE, BagOfWords(), Slow)
         assert [batch.id for batch in built.batches] == ["fetch-1", "wash-1"]
-        assert exported(tmp_path / "one by one") == exported(tmp_path / "at once")
+        assert exported(at("one by one")) == exported(at("at once"))
+
+    def test_is_what_chroma_holds(self, at: Places) -> None:
+        """The snapshot is written from what was added, not from what is read back."""
+        for trajectories in (TWELVE, MORE):
+            built = make(at(), trajectories)
+            with reading(at()) as store:
+                stored = store.load("toy")
+            mapped = inspect(at(), "toy")
+            assert mapped.rows == stored.rows == built.rows
+            assert mapped.batches == stored.batches
+            assert np.array_equal(mapped.vectors[:], stored.vectors[:])
 
     def test_leaves_nothing_beside_the_memory(self, tmp_path: Path) -> None:
         make(tmp_path / "memory")
@@ -116,25 +132,25 @@ class TestAFirstBuild:
         assert not (tmp_path / "memory" / STAGING).exists()
 
     @pytest.mark.parametrize("text", ["", " ", "a\nb\t“c” ⟨d⟩ 🍎", "x" * 20_000, 'say "a\\b"'])
-    def test_any_text_comes_back_as_it_was(self, text: str, tmp_path: Path) -> None:
+    def test_any_text_comes_back_as_it_was(self, text: str, at: Places) -> None:
         task = Task("train/1", "toy", "train", text, "fetch")
         steps = (Step("look", text), Step(text or "wait", "."))
-        make(tmp_path, [Trajectory(task, text, steps, 1.0, True, "human")])
-        rows = inspect(str(tmp_path), "toy").rows
+        make(at(), [Trajectory(task, text, steps, 1.0, True, "human")])
+        rows = inspect(at(), "toy").rows
         assert {row.tuple.goal for row in rows} == {text}
         assert {row.tuple.observation for row in rows} == {text}
         assert {row.tuple.action for row in rows} == {"look", text or "wait"}
 
-    def test_environments_do_not_meet(self, tmp_path: Path) -> None:
+    def test_environments_do_not_meet(self, at: Places) -> None:
         for env in ("toy", "Ein Ort: überall!", "tests.toy:ToyEnv", "x"):
-            make(tmp_path, [replace(t, task=replace(t.task, env=env)) for t in TWELVE])
-        assert len(environments(str(tmp_path))) == 4
-        for env in environments(str(tmp_path)):
-            assert {row.tuple.env for row in inspect(str(tmp_path), env).rows} == {env}
+            make(at(), [replace(t, task=replace(t.task, env=env)) for t in TWELVE])
+        assert len(environments(at())) == 4
+        for env in environments(at()):
+            assert {row.tuple.env for row in inspect(at(), env).rows} == {env}
 
-    def test_trajectories_without_any_action_are_left_out(self, tmp_path: Path) -> None:
+    def test_trajectories_without_any_action_are_left_out(self, at: Places) -> None:
         idle = replace(TWELVE[0], steps=(Step("", "", thought="Hm."),))
-        built = make(tmp_path, [*TWELVE[1:], idle])
+        built = make(at(), [*TWELVE[1:], idle])
         assert (built.trajectories, built.skipped) == (11, 1)
 
     def test_without_any_action_at_all_there_is_nothing_to_build(self, tmp_path: Path) -> None:
@@ -144,78 +160,78 @@ class TestAFirstBuild:
 
 
 class TestBuildingAgain:
-    def test_with_nothing_new_does_nothing(self, tmp_path: Path) -> None:
-        make(tmp_path)
-        before = exported(tmp_path)
+    def test_with_nothing_new_does_nothing(self, at: Places) -> None:
+        make(at())
+        before = exported(at())
         embedder = BagOfWords()
-        built = make(tmp_path, TWELVE[3:], embedder=embedder)
+        built = make(at(), TWELVE[3:], embedder=embedder)
         assert (built.trajectories, built.skipped, built.seconds) == (0, 9, {})
         assert built.generation.number == 0
         assert not embedder.calls
-        assert exported(tmp_path) == before
+        assert exported(at()) == before
 
-    def test_with_more_adds_batches_in_a_new_generation(self, tmp_path: Path) -> None:
-        first = make(tmp_path)
-        built = make(tmp_path, MORE)
+    def test_with_more_adds_batches_in_a_new_generation(self, at: Places) -> None:
+        first = make(at())
+        built = make(at(), MORE)
         assert (built.trajectories, built.skipped) == (8, 12)
         assert built.generation.number == 1
         assert [batch.id for batch in built.batches] == ["fetch-1", "fetch-2", "wash-1", "wash-2"]
         assert {b.id for b in built.batches if b.generation == 0} == {b.id for b in first.batches}
         assert set(first.rows) <= set(built.rows)
-        assert [g.number for g in generations(str(tmp_path), "toy")] == [0, 1]
+        assert [g.number for g in generations(at(), "toy")] == [0, 1]
 
-    def test_an_earlier_generation_stays_as_it_was(self, tmp_path: Path) -> None:
-        first = make(tmp_path)
-        make(tmp_path, MORE)
-        earlier = inspect(str(tmp_path), "toy", 0)
+    def test_an_earlier_generation_stays_as_it_was(self, at: Places) -> None:
+        first = make(at())
+        make(at(), MORE)
+        earlier = inspect(at(), "toy", 0)
         assert (earlier.rows, earlier.batches) == (first.rows, first.batches)
-        memory = Memory.open(str(tmp_path), "toy", embedder=BagOfWords(), generation=0)
+        memory = Memory.open(at(), "toy", embedder=BagOfWords(), generation=0)
         assert memory.generation == 0
         recalls = memory.retrieve("put the fig in the basket", "You hold the fig.", 100)
         assert {recall.tuple.generation for recall in recalls} == {0}
 
-    def test_a_generation_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
-        make(tmp_path)
+    def test_a_generation_that_is_not_there_is_refused(self, at: Places) -> None:
+        make(at())
         with pytest.raises(MemoryStoreError, match="no generation 3") as refused:
-            inspect(str(tmp_path), "toy", 3)
+            inspect(at(), "toy", 3)
         assert "It has 0" in refused.value.remedy
 
-    def test_rebuild_starts_over(self, tmp_path: Path) -> None:
-        make(tmp_path / "memory")
-        make(tmp_path / "memory", MORE)
-        built = make(tmp_path / "memory", MORE, rebuild=True)
+    def test_rebuild_starts_over(self, at: Places) -> None:
+        make(at())
+        make(at(), MORE)
+        built = make(at(), MORE, rebuild=True)
         assert (built.trajectories, built.generation.number) == (20, 0)
-        make(tmp_path / "fresh", MORE)
-        assert exported(tmp_path / "memory") == exported(tmp_path / "fresh")
+        make(at("fresh"), MORE)
+        assert exported(at()) == exported(at("fresh"))
 
-    def test_rebuild_leaves_other_environments_alone(self, tmp_path: Path) -> None:
-        make(tmp_path, [replace(t, task=replace(t.task, env="other")) for t in TWELVE])
-        make(tmp_path)
-        before = inspect(str(tmp_path), "other").rows
-        make(tmp_path, MORE, rebuild=True)
-        assert inspect(str(tmp_path), "other").rows == before
+    def test_rebuild_leaves_other_environments_alone(self, at: Places) -> None:
+        make(at(), [replace(t, task=replace(t.task, env="other")) for t in TWELVE])
+        make(at())
+        before = inspect(at(), "other").rows
+        make(at(), MORE, rebuild=True)
+        assert inspect(at(), "other").rows == before
 
-    def test_another_embedder_is_refused_unless_it_rebuilds(self, tmp_path: Path) -> None:
-        make(tmp_path)
+    def test_another_embedder_is_refused_unless_it_rebuilds(self, at: Places) -> None:
+        make(at())
         other = BagOfWords("other", 8)
         with pytest.raises(MemoryStoreError, match="'bag-of-words', not 'other'") as refused:
-            make(tmp_path, MORE, embedder=other)
+            make(at(), MORE, embedder=other)
         assert "--rebuild" in refused.value.remedy
         with pytest.raises(MemoryStoreError, match="not 'other'"):
-            Memory.open(str(tmp_path), "toy", embedder=other)
-        built = make(tmp_path, TWELVE, embedder=other, rebuild=True)
+            Memory.open(at(), "toy", embedder=other)
+        built = make(at(), TWELVE, embedder=other, rebuild=True)
         assert (built.generation.embedder, built.generation.dimension) == ("other", 8)
-        assert len(Memory.open(str(tmp_path), "toy", embedder=other)) == len(built.rows)
+        assert len(Memory.open(at(), "toy", embedder=other)) == len(built.rows)
 
-    def test_adding_tuples_twice_changes_nothing(self, tmp_path: Path) -> None:
-        make(tmp_path)
-        before = exported(tmp_path)
-        contents = inspect(str(tmp_path), "toy")
-        with writing(str(tmp_path)) as store:
+    def test_adding_tuples_twice_changes_nothing(self, at: Places) -> None:
+        make(at())
+        before = exported(at())
+        contents = inspect(at(), "toy")
+        with writing(at()) as store:
             store.add_tuples(contents.rows, contents.vectors[:], "bag-of-words")
             store.add_batch("toy", contents.batches[0])
             store.commit(contents.generation)
-        assert exported(tmp_path) == before
+        assert exported(at()) == before
 
 
 class Stopped(KeyboardInterrupt):
@@ -317,15 +333,15 @@ class TestAnInterruptedBuild:
         assert first.calls
         assert not second.calls
 
-    def test_is_invisible(self, tmp_path: Path) -> None:
-        self.leave_a_batch(tmp_path)
-        assert environments(str(tmp_path)) == ()
-        assert generations(str(tmp_path), "toy") == ()
+    def test_is_invisible(self, at: Places) -> None:
+        self.leave_a_batch(at())
+        assert environments(at()) == ()
+        assert generations(at(), "toy") == ()
         with pytest.raises(MemoryStoreError, match="holds no memory of toy"):
-            inspect(str(tmp_path), "toy")
+            inspect(at(), "toy")
 
-    def test_keeps_the_batches_that_are_whole(self, tmp_path: Path) -> None:
-        self.leave_a_batch(tmp_path)
+    def test_keeps_the_batches_that_are_whole(self, at: Places) -> None:
+        self.leave_a_batch(at())
         formed = []
 
         class Watched(OfflineReasoner):
@@ -333,19 +349,19 @@ class TestAnInterruptedBuild:
                 formed.append(tuple(goals))
                 return super().cluster_goals(goals)
 
-        build(str(tmp_path), TWELVE, BagOfWords(), Watched)
+        build(at(), TWELVE, BagOfWords(), Watched)
         assert len(formed) == 1
 
-    def test_with_another_plan_drops_the_leftovers(self, tmp_path: Path) -> None:
+    def test_with_another_plan_drops_the_leftovers(self, at: Places) -> None:
         options = FormationOptions(batch_size=3, seed=5)
-        self.leave_a_batch(tmp_path / "memory")
-        make(tmp_path / "memory", TWELVE[2:], options=options)
-        make(tmp_path / "fresh", TWELVE[2:], options=options)
-        assert exported(tmp_path / "memory") == exported(tmp_path / "fresh")
+        self.leave_a_batch(at())
+        make(at(), TWELVE[2:], options=options)
+        make(at("fresh"), TWELVE[2:], options=options)
+        assert exported(at()) == exported(at("fresh"))
 
-    def test_with_another_embedder_drops_the_leftovers(self, tmp_path: Path) -> None:
+    def test_with_another_embedder_drops_the_leftovers(self, at: Places) -> None:
         for dimension in (24, 8):
-            place = tmp_path / str(dimension)
+            place = at(str(dimension))
             self.leave_a_batch(place)
             other = BagOfWords("other", dimension)
             make(place, embedder=other)
@@ -356,7 +372,7 @@ class TestAnInterruptedBuild:
             if dimension != 24:  # equal directions for equal dimensions: bags of words have no more
                 assert np.allclose(contents.vectors[:, :dimension], goals, atol=1e-6)
 
-    def leave_a_batch(self, place: Path) -> None:
+    def leave_a_batch(self, place: str) -> None:
         """A build that was stopped after its first of two batches."""
         patch = pytest.MonkeyPatch()
         original = chromadb.Collection.upsert

@@ -15,6 +15,7 @@ from ldm.memory import Memory, build, extend, generations, hide, inspect, locks,
 from ldm.memory.store import reading, writing
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
+from tests.memory.conftest import Places
 from tests.toy import expert_trajectories
 
 #: Opens the memory until a file is there, and prints the digests that it sees: each must be that of
@@ -90,7 +91,9 @@ def test_readers_go_by_what_was_published_while_a_writer_is_at_work(copy: str) -
     assert generations(copy, "toy") == ()
 
 
-def test_an_older_generation_is_read_from_the_newest_snapshot(copy: str) -> None:
+def test_an_older_generation_is_read_from_the_newest_snapshot(at: Places) -> None:
+    copy = at()
+    build(copy, expert_trajectories(), BagOfWords(), OfflineReasoner)
     base = inspect(copy, "toy")
     row = base.rows[0]
     later = replace(row.tuple, action="wait", generation=1)
@@ -111,7 +114,9 @@ def test_the_writer_is_named_with_its_age(copy: str, monkeypatch: pytest.MonkeyP
     assert not locks.is_held(copy)
 
 
-def test_refreshing_gives_the_newest_generation(copy: str) -> None:
+def test_refreshing_gives_the_newest_generation(at: Places) -> None:
+    copy = at()
+    build(copy, expert_trajectories(), BagOfWords(), OfflineReasoner)
     memory = Memory.open(copy, "toy", embedder=BagOfWords())
     assert memory.refresh() is memory
     one = memory.rows[0].tuple.id

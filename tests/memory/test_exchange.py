@@ -16,6 +16,7 @@ from ldm.memory.exchange import export, import_memory
 from ldm.memory.verifying import verify
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
+from tests.memory.conftest import Places
 from tests.toy import ToyOptions, expert_trajectories
 
 
@@ -27,9 +28,9 @@ def exported(toy: Path, tmp_path: Path) -> Path:
 
 
 def test_a_round_trip_gives_the_same_bytes_and_the_same_recalls(
-    exported: Path, memory: Memory, tmp_path: Path
+    exported: Path, memory: Memory, at: Places, tmp_path: Path
 ) -> None:
-    place = str(tmp_path / "copy")
+    place = at("copy")
     newest = import_memory(place, exported, BagOfWords())
     assert newest == memory.record
     again = tmp_path / "again.jsonl"
@@ -40,18 +41,20 @@ def test_a_round_trip_gives_the_same_bytes_and_the_same_recalls(
     assert copy.retrieve(*query, 50) == memory.retrieve(*query, 50)
 
 
-def test_all_generations_travel_and_an_imported_memory_grows(toy: Path, tmp_path: Path) -> None:
+def test_all_generations_travel_and_an_imported_memory_grows(
+    toy: Path, at: Places, tmp_path: Path
+) -> None:
     more = expert_trajectories(options=ToyOptions(tasks=20))
-    place, copy, file = str(tmp_path / "a"), str(tmp_path / "b"), tmp_path / "m.jsonl.gz"
+    place, copy, file = at("a"), at("b"), tmp_path / "m.jsonl.gz"
     for trajectories in (more[:12], more[:16]):
         build(place, trajectories, BagOfWords(), OfflineReasoner)
     export(place, "toy", file)
     import_memory(copy, file, BagOfWords())
     assert generations(copy, "toy") == generations(place, "toy")
-    for location in (place, copy):
+    for number, location in enumerate((place, copy)):
         build(location, more, BagOfWords(), OfflineReasoner)
-        export(location, "toy", Path(f"{location}.jsonl"))
-    assert Path(f"{copy}.jsonl").read_bytes() == Path(f"{place}.jsonl").read_bytes()
+        export(location, "toy", tmp_path / f"{number}.jsonl")
+    assert (tmp_path / "0.jsonl").read_bytes() == (tmp_path / "1.jsonl").read_bytes()
     export(copy, "toy", tmp_path / "first.jsonl", generation=0)
     export(str(toy), "toy", tmp_path / "toy.jsonl")
     assert (tmp_path / "first.jsonl").read_bytes() == (tmp_path / "toy.jsonl").read_bytes()
@@ -69,9 +72,9 @@ def test_a_generation_that_is_not_there_leaves_no_file(toy: Path, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-def test_a_location_with_such_a_memory_is_refused(exported: Path, toy: Path) -> None:
+def test_a_location_with_such_a_memory_is_refused(exported: Path, toy_location: str) -> None:
     with pytest.raises(MemoryStoreError, match="has a memory of toy already"):
-        import_memory(str(toy), exported, BagOfWords())
+        import_memory(toy_location, exported, BagOfWords())
 
 
 def test_another_embedder_is_refused(exported: Path, tmp_path: Path) -> None:
@@ -158,9 +161,9 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_import_is_invisible_and_can_be_repeated(
-    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exported: Path, at: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = str(tmp_path / "copy")
+    place = at("copy")
     with monkeypatch.context() as patch:
         patch.setattr("ldm.memory.store.Store.commit", _interrupt)
         with pytest.raises(KeyboardInterrupt):

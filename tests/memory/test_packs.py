@@ -19,6 +19,7 @@ from ldm.memory.exchange import export
 from ldm.memory.packs import BATCHES, MANIFEST, MEMBERS, PASSAGES, VECTORS, export_pack, import_pack
 from ldm.memory.verifying import verify
 from tests.embedder import BagOfWords
+from tests.memory.conftest import Places
 
 Parts = dict[str, bytes]
 
@@ -49,8 +50,8 @@ def written(parts: Parts, pack: Path, *, sums: bool = True) -> Path:
     return pack
 
 
-def test_a_memory_comes_back_as_it_was(toy: Path, pack: Path, tmp_path: Path) -> None:
-    place = str(tmp_path / "memory")
+def test_a_memory_comes_back_as_it_was(toy: Path, pack: Path, at: Places, tmp_path: Path) -> None:
+    place = at()
     import_pack(place, pack)
     for location, name in ((str(toy), "one"), (place, "other")):
         export(location, "toy", tmp_path / name)
@@ -72,13 +73,13 @@ def test_a_memory_comes_back_as_it_was(toy: Path, pack: Path, tmp_path: Path) ->
         import_pack(place, pack)
 
 
-def test_generations_come_along(pack: Path, tmp_path: Path) -> None:
-    place = str(tmp_path / "memory")
+def test_generations_come_along(pack: Path, at: Places, tmp_path: Path) -> None:
+    place = at()
     base = import_pack(place, pack)
     hide(place, base, [inspect(place, "toy").rows[0].tuple.id], settings={})
     export_pack(place, "toy", tmp_path / "later.ldmpack")
-    import_pack(str(tmp_path / "other"), tmp_path / "later.ldmpack")
-    assert generations(str(tmp_path / "other"), "toy") == generations(place, "toy")
+    import_pack(at("other"), tmp_path / "later.ldmpack")
+    assert generations(at("other"), "toy") == generations(place, "toy")
     export_pack(place, "toy", tmp_path / "first.ldmpack", 0)
     import_pack(str(tmp_path / "third"), tmp_path / "first.ldmpack")
     assert generations(str(tmp_path / "third"), "toy") == (base,)
@@ -109,6 +110,14 @@ def in_manifest(**fields: Any) -> Callable[[Parts], Parts]:
     }
 
 
+def in_generation(**fields: Any) -> Callable[[Parts], Parts]:
+    def change(parts: Parts) -> Parts:
+        [generation] = json.loads(parts[MANIFEST])["generations"]
+        return in_manifest(generations=[{**generation, **fields}])(parts)
+
+    return change
+
+
 def vectors(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Parts], Parts]:
     def changed(parts: Parts) -> Parts:
         buffer = io.BytesIO()
@@ -128,6 +137,7 @@ def vectors(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Parts], Par
         (in_manifest(format=99), "format 99"),
         (in_manifest(format="1"), "names no format"),
         (in_manifest(generations=[]), "incomplete"),
+        (in_generation(number=1), "numbered from 0"),
         (in_manifest(extra=1), "extra"),
         (lambda p: {**p, MANIFEST: b"[" * 100_000}, "damaged|deeply"),
         (lambda p: {**p, PASSAGES: p[PASSAGES] + b"[" * 100_000}, "damaged|deeply|line"),

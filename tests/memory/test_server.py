@@ -33,7 +33,7 @@ from ldm.memory.exchange import export
 from ldm.memory.store import writing
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
-from tests.memory.conftest import free_port
+from tests.memory.servers import free_port
 from tests.toy import ToyOptions, expert_trajectories
 
 TOKEN = "s3cret-t0ken"

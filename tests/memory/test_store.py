@@ -37,7 +37,8 @@ from ldm.memory.store import digest, open_store, reading, writing
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import FULL_OUTCOME, Outcome, Step, Task, Trajectory
 from tests.embedder import BagOfWords
-from tests.memory.conftest import free_port
+from tests.memory.conftest import Places
+from tests.memory.servers import free_port
 from tests.toy import ToyOptions, expert_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,10 +92,10 @@ class TestReading:
             environments(str(copy))
         assert refused.value.remedy
 
-    def test_an_environment_it_does_not_hold_is_named(self, toy: Path) -> None:
+    def test_an_environment_it_does_not_hold_is_named(self, toy_location: str) -> None:
         with pytest.raises(MemoryStoreError, match="holds no memory of mars"):
-            inspect(str(toy), "mars")
-        assert generations(str(toy), "mars") == ()
+            inspect(toy_location, "mars")
+        assert generations(toy_location, "mars") == ()
 
     @pytest.mark.parametrize("content", ["trajectories", "vectors"])
     def test_tuples_that_went_missing_are_noticed(self, content: str, copy: Path) -> None:
@@ -349,8 +350,8 @@ class TestAServer:
         assert refused.value.remedy
 
 
-def test_outcome_and_reach_are_stored_and_digested(tmp_path: Path) -> None:
-    place = str(tmp_path / "memory")
+def test_outcome_and_reach_are_stored_and_digested(at: Places) -> None:
+    place = at()
     build(place, expert_trajectories(), BagOfWords(), OfflineReasoner)
     memory = Memory.open(place, "toy", embedder=BagOfWords())
     first = memory.rows[0]
@@ -370,8 +371,8 @@ def test_outcome_and_reach_are_stored_and_digested(tmp_path: Path) -> None:
 
 class TestHiding:
     @pytest.fixture
-    def place(self, tmp_path: Path) -> str:
-        place = str(tmp_path / "memory")
+    def place(self, at: Places) -> str:
+        place = at()
         build(place, expert_trajectories(), BagOfWords(), OfflineReasoner)
         return place
 
@@ -428,12 +429,12 @@ class TestHiding:
                 hide(place, base, tuples, settings={})
         assert len(generations(place, "toy")) == 1
 
-    def test_it_moves_with_the_memory(self, place: str, tmp_path: Path) -> None:
+    def test_it_moves_with_the_memory(self, place: str, at: Places, tmp_path: Path) -> None:
         base = generations(place, "toy")[0]
         one = min(row.tuple.id for row in inspect(place, "toy").rows)
         generation = hide(place, base, [one], settings={})
         export(place, "toy", tmp_path / "m.jsonl")
-        copy = str(tmp_path / "copy")
+        copy = at("copy")
         assert import_memory(copy, tmp_path / "m.jsonl", BagOfWords()) == generation
         assert generations(copy, "toy") == generations(place, "toy")
         assert inspect(copy, "toy").recallable() == inspect(place, "toy").recallable()
@@ -463,8 +464,8 @@ class TestHiding:
 
 
 class TestUtilities:
-    def test_useful_tuples_rank_higher_until_it_is_rolled_back(self, tmp_path: Path) -> None:
-        place = str(tmp_path / "memory")
+    def test_useful_tuples_rank_higher_until_it_is_rolled_back(self, at: Places) -> None:
+        place = at()
         build(place, expert_trajectories(), BagOfWords(), OfflineReasoner)
         query = ("put the fig in the basket", "You hold the fig.")
         before = Memory.open(place, "toy", embedder=BagOfWords())
