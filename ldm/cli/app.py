@@ -95,9 +95,8 @@ def main() -> None:
 
     0: done. 1: an error that the message explains. 2: wrong usage. 130: interrupted.
     """
-    # So that `--env my_module:MyEnv` finds a module in the working directory; last, so that it
-    # hides nothing that is installed.
-    sys.path.append(os.getcwd())
+    # Processes that we start must not find modules in the working directory either.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         try:
             app(prog_name="ldm")

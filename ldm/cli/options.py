@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import typer
 
 from ldm.errors import LdmError
+from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import CONCURRENCY, ModelOptions
 from ldm.options import ENV_PREFIX, Settings, settings, sorted_settings
@@ -72,6 +73,9 @@ BundledEmbedder = Annotated[str | None, typer.Option(help="Embedder; default: th
 Seed = Annotated[int | None, typer.Option(help="Of everything drawn at random.")]
 Kinds = Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")]
 RunsAt = Annotated[Path, typer.Option("--runs", help="Folder in which runs are recorded.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import modules that recorded runs name. Runs their code.")
+]
 Resume = Annotated[str | None, typer.Option(help="Go on with this run (directory or id).")]
 Data = Annotated[Path | None, typer.Option(help="The environment's data.")]
 LlmName = Annotated[
@@ -155,6 +159,14 @@ class Recordings:
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Answer from this recording or run only.")
     ] = None
+
+
+@dataclass(frozen=True)
+class RunsFrom:
+    """Where recorded runs are, and whether the modules that they name are imported."""
+
+    runs: RunsAt = DEFAULT_RUNS
+    trust: Trust = False
 
 
 PricesAt = Annotated[

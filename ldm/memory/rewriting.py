@@ -159,7 +159,7 @@ def _write(location: str, new: Path, on_progress: OnProgress) -> None:
         "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
         "from ldm.memory.rewriting import main; main(sys.argv[2])"
     )
-    command = [sys.executable, "-c", code, json.dumps(sys.path), str(new)]
+    command = [sys.executable, "-P", "-c", code, json.dumps(sys.path), str(new)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as child:  # noqa: S603
         assert child.stdout is not None and child.stderr is not None  # noqa: S101, PT018 - pipes

@@ -620,7 +620,8 @@ def _client(location: str) -> Any:
     import chromadb
     from chromadb.config import Settings
 
-    settings = Settings(anonymized_telemetry=False)
+    # Chroma would read a file .env in the working directory, which can name classes to load.
+    settings = Settings(_env_file=None, anonymized_telemetry=False)
     if not is_server(location):
         if Path(location, DATABASE).exists() and not os.access(location, os.W_OK):
             raise PermissionError(f"permission denied: {location}")  # SQLite needs to write its log

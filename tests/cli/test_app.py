@@ -159,10 +159,3 @@ def test_shells_can_complete(run: Run, monkeypatch: pytest.MonkeyPatch, shell: s
     outcome = run("--show-completion", shell)
     assert outcome.code == 0
     assert "_LDM_COMPLETE" in outcome.out
-
-
-def test_an_environment_may_lie_in_the_working_directory(
-    run: Run,
-) -> None:
-    run("--version")
-    assert sys.path[-1] == os.getcwd()
