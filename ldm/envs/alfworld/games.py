@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.envs.alfworld.dialect import Dialect, dialect_of
+from ldm.envs.alfworld.pddl import grammar_flaw
 from ldm.envs.alfworld.texts import TASK, goal_of
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -158,14 +159,14 @@ def _task_in(grammar: str) -> str:
 
 
 def _flaw(game: Game) -> str:
-    """Return what a game's grammar lacks, "" if nothing; called when listing, not when playing."""
+    """Return why a game's grammar cannot or must not be used, "" if it can."""
     if not game.goal:
         return f"has no line {TASK!r}"
     try:
         game.dialect  # noqa: B018 - raises if it has none
     except ValueError as error:
         return str(error)
-    return ""
+    return grammar_flaw(game.grammar)
 
 
 def own_games(split: str) -> list[Game]:
