@@ -7,13 +7,19 @@ misspelt field is reported as file:line:field. The same definitions give the pub
 from __future__ import annotations
 
 import codecs
+import fcntl
+import glob
 import gzip
 import io
 import json
 import os
+import secrets
+import shutil
+import stat
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,6 +39,10 @@ SCHEMAS: dict[str, type[Any]] = {
     "episode": EpisodeResult,
     "task": Task,
 }
+
+
+#: How many links from one to the next are followed, as the system does.
+MAX_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +188,81 @@ def replacing(path: Path) -> Iterator[IO[str]]:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Yield the path of a temporary file that replaces `path` once it is complete."""
+    """Yield the path of a temporary file that becomes `path` once it is complete.
+
+    A link is followed: what it leads to is replaced. A device or a pipe gets the content at the
+    end. Raises LdmError where something else stands there.
+    """
+    stream = _stream(path)
+    if stream is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            temporary = Path(folder) / path.name
+            yield temporary
+            with temporary.open("rb") as content, open(stream, "wb") as target:
+                shutil.copyfileobj(content, target)
+        return
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _remove_abandoned(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(2)}.tmp")
+    with temporary.open("xb") as claim:
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX)
+            yield temporary
+            if path.exists():
+                shutil.copymode(path, temporary)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether what is written to `path` goes to a device or a pipe, such as /dev/stdout."""
+    return path.is_char_device() or path.is_fifo() or _own_descriptor(path) is not None
+
+
+def _stream(path: Path) -> str | int | None:
+    """Return what to open to write to the device or pipe at `path`; None where a file is to be.
+
+    Raises LdmError where something else is there: a folder, a disk, a socket.
+    """
     try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LdmError(f"{path} cannot be written: {error.strerror}.", "Check the path.") from error
+    if (descriptor := _own_descriptor(path)) is not None:
+        return os.dup(descriptor)  # opened anew, a file behind it would be written from its start
+    if stat.S_ISREG(mode):
+        return None
+    if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
+        return str(path)
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a disk", stat.S_IFSOCK: "a socket"}
+    raise LdmError(
+        f"{path} is {kinds.get(stat.S_IFMT(mode), 'no file')}: it cannot be written as a file.",
+        "Name a file, which may be a new one.",
+    )
+
+
+def _own_descriptor(path: Path) -> int | None:
+    """Return the number of this process's open file that `path` leads to: 1 for /dev/stdout."""
+    for _ in range(MAX_LINKS):
+        parent = path.parent.resolve()
+        if parent == Path(f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = parent / path.readlink()
+    return None
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove temporary files for `path` that killed processes left: nobody holds their lock."""
+    for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError), temporary.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            temporary.unlink()
 
 
 def append(file: IO[str], record: object) -> None:

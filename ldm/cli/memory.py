@@ -350,6 +350,7 @@ def export(
     """
     from ldm.memory.exchange import export as write
     from ldm.memory.packs import SUFFIX, export_pack
+    from ldm.records import is_stream
 
     name = env or only_environment(memory)
     if file.suffix == SUFFIX:
@@ -357,7 +358,7 @@ def export(
         count = export_pack(memory, name, file, generation, **words)
     else:
         count = write(memory, name, file, generation)
-    output.say(f"{count} tuples → {file}", error=False)
+    output.say(f"{count} tuples → {file}", error=is_stream(file))
 
 
 @memory_app.command("import")
