@@ -6,29 +6,28 @@ misspelt field is reported as file:line:field. The same definitions give the pub
 
 from __future__ import annotations
 
-import codecs
 import fcntl
 import glob
 import gzip
 import io
-import json
 import os
 import secrets
 import shutil
 import stat
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
+from ldm import untrusted
 from ldm.errors import LdmError, RecordError
 from ldm.types import EpisodeResult, StateActionTuple, Task, Trajectory
+from ldm.untrusted import Problem as Problem  # noqa: PLC0414 - other packages import it here
 
 T = TypeVar("T")
 
@@ -43,20 +42,6 @@ SCHEMAS: dict[str, type[Any]] = {
 
 #: How many links from one to the next are followed, as the system does.
 MAX_LINKS = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why one line of a file is not a record."""
-
-    file: str
-    line: int
-    field: str
-    message: str
-
-    def __str__(self) -> str:
-        where = f"{self.file}:{self.line}"
-        return f"{where}:{self.field}: {self.message}" if self.field else f"{where}: {self.message}"
 
 
 def _adapter(record_type: Any) -> TypeAdapter[Any]:
@@ -92,14 +77,16 @@ def scan(path: Path, record_type: type[T]) -> Iterator[T | Problem]:
 
     Blank lines are skipped. Raises LdmError where the file itself cannot be read.
     """
-    for number, line in _lines(path):
+    for number, line in untrusted.lines(path):
         yield parse(line, record_type, str(path), number)
 
 
 def problems(path: Path, record_type: type[Any]) -> Iterator[Problem]:
     """Yield everything that is wrong in a JSONL file: all fields of a line, not only the first."""
-    for number, text in numbered_lines(path):
-        yield from _problems(text, record_type, str(path), number)
+    for number, text in untrusted.lines(path):
+        record = _parsed(text, record_type, str(path), number)
+        if isinstance(record, list):
+            yield from record
 
 
 def detect(path: Path) -> str:
@@ -107,11 +94,11 @@ def detect(path: Path) -> str:
 
     Raises LdmError where the file cannot be read or holds nothing that looks like a record.
     """
-    for _, text in numbered_lines(path):
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
+    damaged = ""
+    for number, text in untrusted.lines(path):
+        value = untrusted.json_value(text, str(path), number)
+        if isinstance(value, Problem):
+            damaged = damaged or f" Line {number} is {value.message}."
         if isinstance(value, dict):
             fields = {name: set(schema(name)["properties"]) for name in SCHEMAS}
             overlap = {n: len(f & set(value)) / len(f | set(value)) for n, f in fields.items()}
@@ -120,7 +107,7 @@ def detect(path: Path) -> str:
                 return best
             break
     raise LdmError(
-        f"{path} does not look like {', '.join(SCHEMAS)} records.",
+        f"{path} does not look like {', '.join(SCHEMAS)} records.{damaged}",
         "Name the record with --type, or convert a file of another format with `ldm import`.",
     )
 
@@ -131,39 +118,11 @@ def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T
     torn_tail: drop a last line without a newline, which a killed process leaves behind.
     """
     parsed = []
-    for number, line in _lines(path):
+    for number, line in untrusted.lines(path):
         if torn_tail and not line.endswith(b"\n"):
             break
         parsed.append(loads(line, record_type, file=str(path), line=number))
     return parsed
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text) of every non-blank line, read as UTF-8."""
-    for number, line in _lines(path):
-        try:
-            yield number, line.decode()
-        except UnicodeDecodeError as error:
-            raise LdmError(
-                f"{path}:{number} is not UTF-8 text: {error.reason}.", "Save it as UTF-8."
-            ) from error
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, bytes) of every non-blank line, without a byte order mark.
-
-    Bytes, because a line that was torn within a character must not raise.
-    """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                if text.strip():
-                    yield number, text
-    except (OSError, EOFError, zlib.error) as error:  # a torn gzip stream is an EOFError
-        raise LdmError(
-            f"{path} cannot be read: {error}.", "Check the path and its permissions."
-        ) from error
 
 
 def write(path: Path, records: Iterable[object]) -> int:
@@ -228,7 +187,7 @@ def _stream(path: Path) -> str | int | None:
     """
     try:
         mode = path.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise LdmError(f"{path} cannot be written: {error.strerror}.", "Check the path.") from error
@@ -273,33 +232,28 @@ def append(file: IO[str], record: object) -> None:
 
 def parse(text: str | bytes, record_type: type[T], file: str, line: int) -> T | Problem:
     """Return the record in `text`, or the first problem with it."""
+    record = _parsed(text, record_type, file, line)
+    return record[0] if isinstance(record, list) else record
+
+
+def _parsed(text: str | bytes, record_type: type[T], file: str, line: int) -> T | list[Problem]:
+    """Return the record in `text`, or all problems with it."""
+    if len(text) > untrusted.MAX_LENGTH:
+        most = untrusted.MAX_LENGTH // 2**20
+        return [Problem(file, line, "", f"longer than {most} MB")]
     try:
         record: T = _adapter(record_type).validate_json(text, strict=True)
     except ValidationError as error:
-        return _problems_of(error, file, line)[0]
+        return [_problem(one, file, line) for one in _details(error)]
     return record
 
 
-def _problems(text: str, record_type: type[Any], file: str, line: int) -> list[Problem]:
-    try:
-        _adapter(record_type).validate_json(text, strict=True)
-    except ValidationError as error:
-        return _problems_of(error, file, line)
-    return []
+def _details(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False, include_context=False, include_input=False)
 
 
-def _problems_of(error: ValidationError, file: str, line: int) -> list[Problem]:
-    return [
-        Problem(file, line, ".".join(str(part) for part in one["loc"]), one["msg"])
-        for one in error.errors(include_url=False)
-    ]
-
-
-def read_json(path: Path) -> Any:
-    """Return the JSON value in a file. Raises LdmError that names file and line."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise LdmError(f"{path}:{error.lineno}: {error.msg}.", "The file is damaged.") from error
-    except OSError as error:
-        raise LdmError(f"{path} cannot be read: {error}.", "Check the path.") from error
+def _problem(detail: ErrorDetails, file: str, line: int) -> Problem:
+    field, message = ".".join(str(part) for part in detail["loc"]), detail["msg"]
+    if detail["type"] == "json_invalid":
+        message = f"not JSON: {untrusted.json_fault(message.removeprefix('Invalid JSON: '))}"
+    return Problem(file, line, field, message)

@@ -22,7 +22,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ldm import __version__, records
+from ldm import __version__, records, untrusted
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.parallel import Record, Worker, WorkerFactory, parallel_map
 from ldm.types import stable_hash
@@ -181,10 +181,12 @@ def open_run(name: str, runs: Path) -> Run:
                 f"Did you mean {runs / close[0]}?" if close else f"The newest: {runs / names[-1]}."
             )
         raise LdmError(f"{name} is not a run: it has no {MANIFEST}.", remedy)
-    content = records.read_json(path)
-    if isinstance(content, dict) and content.get("schema_version", 0) > SCHEMA_VERSION:
+    content = untrusted.json_file(path)
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
         raise LdmError(f"{path} was written by a later version of ldm.", "Upgrade ldm.")
-    return Run(directory, records.loads(path.read_text("utf-8"), Manifest, file=str(path)))
+    text = untrusted.file_bytes(path)
+    return Run(directory, records.loads(text, Manifest, file=str(path)))
 
 
 def list_runs(runs: Path) -> list[Run]:

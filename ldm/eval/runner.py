@@ -143,7 +143,8 @@ def finished(run: Run) -> bool:
 
 def agent_of(run: Run) -> str:
     """Return the agent that an evaluation names: registered, or module:Class; "" if it does not."""
-    return str(run.manifest.arguments.get("plan", {}).get("agent", ""))
+    plan = run.manifest.arguments.get("plan")
+    return str(plan.get("agent", "")) if isinstance(plan, dict) else ""
 
 
 def _merge(run: Run, played: Sequence[Played]) -> list[EpisodeResult]:

@@ -272,7 +272,7 @@ def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtim
         companion = run.manifest.arguments.get("companion", "")
         if not companion:
             break
-        name = str(run.directory.parent / companion)
+        name = str(run.directory.parent / str(companion))
         run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
     for agent in {member.spec.agent: member for member in members}.values():
         _check_models(agent.spec, agent.models, runtime)

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Mode, Request
@@ -129,7 +129,7 @@ class CapabilityStore:
         self._lock = threading.Lock()
         if path is not None and path.exists():
             try:
-                self._table = _adapter().validate_python(records.read_json(path))
+                self._table = _adapter().validate_python(untrusted.json_file(path))
             except ValidationError as error:
                 raise LdmError(
                     f"{path} does not hold the capabilities of servers.",

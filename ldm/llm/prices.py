@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm import records
+from ldm import untrusted
 from ldm.errors import LdmError
 from ldm.types import Usage
 
@@ -75,7 +75,7 @@ def load_prices(file: Path | None = None) -> dict[str, Price]:
     prices = {name: price for name, price in listed.items() if not _is_implied(name, listed)}
     if file is None:
         return prices
-    table = records.read_json(file)
+    table = untrusted.json_file(file)
     models = table.get("models") if isinstance(table, dict) else None
     if not isinstance(models, dict):
         raise LdmError(f"{file} has no field models.", FORMAT)

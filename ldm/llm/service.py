@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import json
 import re
 import time
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from ldm import untrusted
 from ldm.llm.calls import Request, ServerReply
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities
 from ldm.llm.meter import prompt_guess
@@ -161,10 +161,9 @@ class Service:
         raise fault
 
     def _reply(self, body: bytes, request: Request, capabilities: Capabilities) -> ServerReply:
-        try:
-            content = json.loads(body)
-        except ValueError:
-            raise Fault("again", "an answer that is not JSON (cut off?)", final=True) from None
+        content = untrusted.json_value(untrusted.whole_characters(body.decode()), "")
+        if isinstance(content, untrusted.Problem):
+            raise Fault("again", "an answer that is not JSON (cut off?)", final=True)
         choices = content.get("choices") if isinstance(content, dict) else None
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             raise Fault("again", "an answer without choices", final=True)

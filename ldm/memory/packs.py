@@ -25,7 +25,7 @@ from typing import IO, Any, ClassVar, get_args
 
 import numpy as np
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import snapshot
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows
@@ -168,7 +168,9 @@ class _Refused(Exception):
 
 def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     _check_members(pack)
-    head = json.loads(_bytes(pack, MANIFEST))
+    head = untrusted.json_value(_bytes(pack, MANIFEST), MANIFEST)
+    if isinstance(head, untrusted.Problem):
+        raise _Refused(f"its manifest is damaged: {head.message}")
     if not isinstance(head, dict) or not isinstance(head.get("format"), int):
         raise _Refused("its manifest names no format")
     if head["format"] > FORMAT:
@@ -260,7 +262,9 @@ def _passage(
     vectors: Mapping[str, bytes],
 ) -> tuple[int, str]:
     """Return generation and content of a line, which must be a sound passage."""
-    passage = json.loads(line)
+    passage = untrusted.json_value(line, PASSAGES)
+    if isinstance(passage, untrusted.Problem):
+        raise _Refused(passage.message)
     if not isinstance(passage, dict) or {*passage} != {*SHARED, *_PARTS, "generation"}:
         raise _Refused(f"it has not the fields {', '.join((*SHARED, *_PARTS))}, generation")
     generation = passage.pop("generation")
