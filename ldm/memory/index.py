@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from ldm.errors import MemoryStoreError
-from ldm.types import StateActionTuple
+from ldm.types import Count, Reward, Similarity, StateActionTuple
 
 #: (batch, goal type, observation type).
 Cell = tuple[str, int, int]
@@ -40,7 +40,7 @@ class BatchIndex:
 
     id: str
     kind: str
-    generation: int
+    generation: Count
     trajectories: tuple[str, ...]
     goal_types: tuple[GoalType, ...]
     reasoner: str = ""
@@ -66,9 +66,9 @@ class IndexedTuple:
 
     tuple: StateActionTuple
     batch: str
-    goal_type: int
-    observation_type: int
-    reach: float = 0.0
+    goal_type: Count
+    observation_type: Count
+    reach: Similarity = 0.0
 
     @property
     def cell(self) -> Cell:
@@ -96,17 +96,17 @@ class Generation:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    number: int
+    number: Count
     origin: str
     env: str
     embedder: str
-    dimension: int
-    tuples: int
+    dimension: Count
+    tuples: Count
     digest: str
     settings: dict[str, str]
     tasks: tuple[str, ...] = ()
     hidden: Annotated[tuple[str, ...], Field(exclude_if=operator.not_)] = ()
-    utilities: Annotated[dict[str, float], Field(exclude_if=operator.not_)] = field(
+    utilities: Annotated[dict[str, Reward], Field(exclude_if=operator.not_)] = field(
         default_factory=dict
     )
 
