@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import json
 import re
 import stat
 import unicodedata
@@ -199,7 +200,7 @@ class _Bounded(io.RawIOBase):
 _UNSEEN = {
     *map(chr, range(0x202A, 0x202F)),  # embeddings and overrides of the direction
     *map(chr, range(0x2066, 0x206A)),  # isolates
-    *"\u061c\u200e\u200f\u2028\u2029\ufeff",
+    *"\u061c\u200e\u200f\u2028\u2029\ufeff\ufffe\uffff",
 }
 
 
@@ -212,6 +213,14 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(one if _harmless(one) else _visible(one) for one in text)
+
+
+def printable_json(value: Any, indent: int | None = None) -> str:
+    """Return a value as JSON in which, too, nothing acts on a terminal: it is escaped instead."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(one if _harmless(one) else f"\\u{ord(one):04x}" for one in text)
 
 
 def _harmless(character: str) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from typing import Annotated
 
 import typer
 
+from ldm.cli import output
 from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
@@ -50,7 +52,7 @@ def _print_version(requested: bool) -> None:
     if requested:
         from ldm import __version__
 
-        typer.echo(f"ldm {__version__}")
+        output.say(f"ldm {__version__}", error=False)
         raise typer.Exit
 
 
@@ -113,7 +115,8 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except Exception as error:
         if os.environ.get("LDM_DEBUG") == "1":
-            raise
+            output.say(traceback.format_exc())
+            sys.exit(1)
         _complain(*_explain(error))
         sys.exit(INTERRUPTED if isinstance(error, Interrupted) else 1)
 
@@ -140,6 +143,6 @@ def _explain(error: Exception) -> tuple[str, str]:
 
 
 def _complain(message: str, remedy: str = "") -> None:
-    print(message, file=sys.stderr)
+    output.say(message)
     if remedy:
-        print(remedy, file=sys.stderr)
+        output.say(remedy)

@@ -1,15 +1,17 @@
-"""How commands print: tables, lines, progress bars and JSON.
+"""How commands print: tables, lines, progress bars and JSON. Nothing else in the package prints.
 
-Results go to standard output; everything else, progress included, to standard error.
+Results go to standard output; everything else, progress included, to standard error. What a goal,
+an observation or a reply holds for a terminal to act on is made visible (`ldm.untrusted`).
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
+
+from ldm.untrusted import printable, printable_json
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -26,12 +28,12 @@ class Advance(Protocol):
 
 def say(line: str, *, error: bool = True) -> None:
     """Print a line; to standard error unless `error` is False."""
-    print(line, file=sys.stderr if error else sys.stdout, flush=True)
+    print(printable(line), file=sys.stderr if error else sys.stdout, flush=True)
 
 
-def print_json(value: Any) -> None:
-    """Print one JSON value on one line of standard output."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+def print_json(value: Any, indent: int | None = None) -> None:
+    """Print one JSON value on standard output, on one line unless it is indented."""
+    print(printable_json(value, indent), flush=True)
 
 
 def print_table(
@@ -42,12 +44,16 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=Text(printable(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for number, column in enumerate(columns):
         worded = any(cell[:1].isalpha() for cell in (row[number] for row in rows))
-        table.add_column(Text(column), justify="left" if worded else "right", overflow="fold")
+        table.add_column(
+            Text(printable(column)), justify="left" if worded else "right", overflow="fold"
+        )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     _console(error=error).print(table)
 
 
@@ -75,10 +81,10 @@ def progress(label: str, total: int) -> Iterator[Advance]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=_console(error=True)) as bar:
-        task = bar.add_task(label, total=total, note="")
+        task = bar.add_task(printable(label), total=total, note="")
 
         def advance(note: str = "") -> None:
-            bar.update(task, advance=1, note=note)
+            bar.update(task, advance=1, note=printable(note))
 
         yield advance
 
@@ -99,13 +105,13 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=_console(error=True)) as bars:
         tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total or None)
+                tasks[stage] = bars.add_task(printable(stage), total=total or None)
             bars.update(tasks[stage], completed=done, total=total or None)
 
         yield report

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 
@@ -33,13 +33,14 @@ def validate(
     reports = [_check(file, record) for file in files]
     failed = any(report["problems"] for report in reports)
     if as_json:
-        typer.echo(json.dumps({"ok": not failed, "files": reports}, ensure_ascii=False))
+        output.print_json({"ok": not failed, "files": reports})
     else:
         for report in reports:
             for problem in report["problems"]:
-                typer.echo(problem["text"])
+                output.say(problem["text"], error=False)
             if not report["problems"]:
-                typer.echo(f"{report['file']}: {report['records']} {report['type']} records, ok")
+                counted = f"{report['records']} {report['type']} records"
+                output.say(f"{report['file']}: {counted}, ok", error=False)
     if failed:
         raise typer.Exit(1)
 
@@ -74,4 +75,4 @@ def schema(
     """
     from ldm import records
 
-    typer.echo(json.dumps(records.schema(name), indent=2, ensure_ascii=False))
+    output.print_json(records.schema(name), indent=2)

@@ -72,6 +72,14 @@ class Tree:
     steps: int = 0
     replayed: int = 0
 
+    def __post_init__(self) -> None:
+        for place, node in enumerate(self.nodes):
+            before = node.parent == -1 if place == 0 else 0 <= node.parent < place
+            if node.number != place or not before:
+                raise ValueError(f"node {place} is out of order, or its parent does not precede it")
+        if not -1 <= self.best < max(1, len(self.nodes)):
+            raise ValueError(f"there is no node {self.best}, the best one")
+
     @property
     def improved(self) -> bool:
         return self.key >= 0
