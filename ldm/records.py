@@ -24,7 +24,7 @@ from typing import IO, Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from ldm import untrusted
+from ldm import secrecy, untrusted
 from ldm.errors import LdmError, RecordError
 from ldm.types import EpisodeResult, StateActionTuple, Task, Trajectory
 from ldm.untrusted import Problem as Problem  # noqa: PLC0414 - other packages import it here
@@ -60,8 +60,11 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def dumps(record: object) -> str:
-    """Return one line of JSON without a newline: the same bytes for equal records."""
-    return _adapter(type(record)).dump_json(record).decode()
+    """Return one line of JSON without a newline and without secrets (`ldm.secrecy`).
+
+    Equal records give the same bytes.
+    """
+    return secrecy.redacted_json(_adapter(type(record)).dump_json(record).decode())
 
 
 def loads(text: str | bytes, record_type: type[T], *, file: str = "<text>", line: int = 1) -> T:

@@ -189,12 +189,17 @@ def open_run(name: str, runs: Path) -> Run:
     return Run(directory, records.loads(text, Manifest, file=str(path)))
 
 
-def list_runs(runs: Path) -> list[Run]:
-    """Return the readable runs below the folder `runs`, oldest first."""
+def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error: None) -> list[Run]:
+    """Return the readable runs below the folder `runs`, oldest first.
+
+    unreadable: called with why a run cannot be read.
+    """
     readable = []
     for path in sorted(runs.glob(f"*/{MANIFEST}")):
-        with suppress(LdmError):
+        try:
             readable.append(open_run(str(path.parent), runs))
+        except LdmError as error:
+            unreadable(error)
     return sorted(readable, key=lambda run: (run.manifest.started, run.manifest.id))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ldm.secrecy import redacted, redacted_json
 from ldm.untrusted import printable, printable_json
 
 if TYPE_CHECKING:
@@ -26,14 +27,19 @@ class Advance(Protocol):
     def __call__(self, note: str = "") -> None: ...
 
 
+def _shown(text: str) -> str:
+    """Return what may be printed of a text: no secret, and nothing that a terminal acts on."""
+    return printable(redacted(text))
+
+
 def say(line: str, *, error: bool = True) -> None:
     """Print a line; to standard error unless `error` is False."""
-    print(printable(line), file=sys.stderr if error else sys.stdout, flush=True)
+    print(_shown(line), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def print_json(value: Any, indent: int | None = None) -> None:
     """Print one JSON value on standard output, on one line unless it is indented."""
-    print(printable_json(value, indent), flush=True)
+    print(redacted_json(printable_json(value, indent)), flush=True)
 
 
 def print_table(
@@ -45,15 +51,15 @@ def print_table(
     from rich.text import Text
 
     table = Table(
-        title=Text(printable(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        title=Text(_shown(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
     for number, column in enumerate(columns):
         worded = any(cell[:1].isalpha() for cell in (row[number] for row in rows))
         table.add_column(
-            Text(printable(column)), justify="left" if worded else "right", overflow="fold"
+            Text(_shown(column)), justify="left" if worded else "right", overflow="fold"
         )
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(_shown(cell)) for cell in row))
     _console(error=error).print(table)
 
 
@@ -81,10 +87,10 @@ def progress(label: str, total: int) -> Iterator[Advance]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=_console(error=True)) as bar:
-        task = bar.add_task(printable(label), total=total, note="")
+        task = bar.add_task(_shown(label), total=total, note="")
 
         def advance(note: str = "") -> None:
-            bar.update(task, advance=1, note=printable(note))
+            bar.update(task, advance=1, note=_shown(note))
 
         yield advance
 
@@ -111,7 +117,7 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(printable(stage), total=total or None)
+                tasks[stage] = bars.add_task(_shown(stage), total=total or None)
             bars.update(tasks[stage], completed=done, total=total or None)
 
         yield report

@@ -32,7 +32,10 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
     """
     from ldm.runs import list_runs
 
-    manifests = [run.manifest for run in list_runs(runs)]
+    def left_out(error: LdmError) -> None:
+        output.say(f"Left out: {error.message}")
+
+    manifests = [run.manifest for run in list_runs(runs, left_out)]
     if as_json:
         output.print_json(
             [{"id": m.id, "command": m.command, "started": m.started} for m in manifests]

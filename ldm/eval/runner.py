@@ -14,6 +14,7 @@ from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.eval.statistics import Summary, summarize
 from ldm.runs import Run, run_items, writing
+from ldm.secrecy import redacted_json
 from ldm.types import EpisodeResult, Task, Trajectory
 
 EPISODES = "episodes.jsonl"
@@ -163,5 +164,6 @@ def _summarize(run: Run, results: Sequence[EpisodeResult]) -> Summary:
     summary = summarize(results, seed=seed, reporting=reporting)
     path: Path = run.directory / SUMMARY
     with writing(path), records.replacing(path) as file:
-        file.write(json.dumps(summary.as_data(), separators=(",", ":"), ensure_ascii=False) + "\n")
+        text = json.dumps(summary.as_data(), separators=(",", ":"), ensure_ascii=False)
+        file.write(redacted_json(text) + "\n")
     return summary

@@ -15,6 +15,7 @@ from ldm import records, untrusted
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Mode, Request
+from ldm.secrecy import redacted_json
 from ldm.types import stable_seed
 
 FILE = "capabilities.json"
@@ -149,7 +150,8 @@ class CapabilityStore:
             if self._path is None:
                 return
             with records.replacing(self._path) as file:
-                file.write(_adapter().dump_json(self._table, indent=2).decode() + "\n")
+                text = _adapter().dump_json(self._table, indent=2).decode()
+                file.write(redacted_json(text) + "\n")
 
 
 @cache

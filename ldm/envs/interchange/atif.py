@@ -29,6 +29,7 @@ from ldm.envs.interchange.remainder import (
 )
 from ldm.errors import LdmError
 from ldm.records import Problem
+from ldm.secrecy import redacted_json
 from ldm.types import Step, Trajectory
 
 SUFFIX = ".json"
@@ -195,7 +196,8 @@ def write(path: Path, trajectories: Sequence[Trajectory]) -> None:
 
 def _write_document(path: Path, trajectory: Trajectory) -> None:
     with records.replacing(path) as file:
-        file.write(json.dumps(document_of(trajectory), ensure_ascii=False, indent=1) + "\n")
+        text = json.dumps(document_of(trajectory), ensure_ascii=False, indent=1)
+        file.write(redacted_json(text) + "\n")
 
 
 def _turn(step: Step) -> dict[str, Any]:
