@@ -80,7 +80,10 @@ class Run:
 
     @property
     def resume_command(self) -> str:
-        return f"ldm {self.manifest.command} --resume {self.directory}"
+        plan = self.manifest.arguments.get("plan")
+        named = [plan.get("env"), plan.get("agent")] if isinstance(plan, dict) else []
+        trust = " --trust" if any(":" in str(name) for name in named) else ""
+        return f"ldm {self.manifest.command} --resume {self.directory}{trust}"
 
     def recorded(self, record_type: type[R]) -> dict[int, R]:
         """Return the records in the part files, by index. Torn last lines are dropped."""

@@ -214,9 +214,10 @@ class _GenerationBuilder:
             base = self._base_contents()
             dimension = self.embedder.dimension
             rows, vectors = self.store.rows(self.env, self.number, dimension, base)
-            generation = self._generation(rows)
+            written = self.store.batches(self.env)
+            batches = tuple(b for b in written if b.generation <= self.number)
+            generation = self._generation(rows, batches)
             self.store.commit(generation)
-        batches = tuple(b for b in self.store.batches(self.env) if b.generation <= self.number)
         with self._timed("check"):
             snapshot.write(self.store.location, Contents(generation, batches, rows, vectors))
         return BuildResult(
@@ -273,15 +274,15 @@ class _GenerationBuilder:
                     self.store.add_tuples(batch.rows, vectors, self.embedder.name)
                     self.store.add_batch(self.env, batch.index)
 
-    def _generation(self, rows: Rows) -> Generation:
-        return Generation(
+    def _generation(self, rows: Rows, batches: Sequence[BatchIndex]) -> Generation:
+        made = Generation(
             number=self.number,
             origin="formed",
             env=self.env,
             embedder=self.embedder.name,
             dimension=self.embedder.dimension,
             tuples=len(rows),
-            digest=rows.columns.digest(self.base),
+            digest=self.base.digest if self.base else "",
             settings={
                 "batch_size": str(self.options.batch_size),
                 "batching": self.options.batching,
@@ -292,6 +293,7 @@ class _GenerationBuilder:
             hidden=self.base.hidden if self.base else (),
             utilities=self.base.utilities if self.base else {},
         )
+        return replace(made, digest=rows.columns.digest(made, batches))
 
     def _selection(self, rows: Rows) -> dict[str, str]:
         """Return the options that made a difference to which trajectories are remembered, how."""

@@ -84,7 +84,7 @@ class Generation:
     origin: "formed", "refined", "pruned", "credited" or "forgotten".
     dimension: of the embedder's vectors.
     tuples: how many tuples all generations up to this one hold together.
-    digest: of those tuples' ids, histories and cells; equal memories have equal digests.
+    digest: of those tuples and the batches, see `Columns.digest`; equal memories have equal ones.
     settings: how it was made (batch size, batching, seed, reasoner, …).
     tasks: ids of the tasks that a refinement explored for it, whether or not it added anything.
     hidden: ids of the tuples that it no longer recalls, sorted. They stay in the store, where

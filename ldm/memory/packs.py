@@ -200,8 +200,9 @@ def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     columns, of_rows = builder.collected()
     contents = Contents(newest, batches, Rows(columns), of_rows)
     for one in manifest.generations:
-        held = contents.at(one).rows.columns
-        if (len(held), held.digest(one)) != (one.tuples, one.digest):
+        held = contents.at(one)
+        digest = held.rows.columns.digest(one, held.batches)
+        if (len(held.rows), digest) != (one.tuples, one.digest):
             raise _Refused(f"generation {one.number} holds other tuples than it says")
     if {*columns.distinct("batch").values()} != {*cells}:
         raise _Refused("its batches are not those of its tuples")

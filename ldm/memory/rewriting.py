@@ -289,7 +289,7 @@ def _shrunk(
         utilities=utilities,
         tasks=tuple(name for name in generation.tasks if name not in tasks),
     )
-    return replace(shrunk, digest=columns.digest(shrunk))
+    return replace(shrunk, digest=columns.digest(shrunk, left.at(generation).batches))
 
 
 @dataclass(frozen=True, slots=True)
