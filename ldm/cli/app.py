@@ -29,6 +29,7 @@ from ldm.cli.upkeep import compact, forget, migrate, verify
 from ldm.cli.validate import schema, validate
 from ldm.diagnosis import module_clash
 from ldm.errors import Interrupted, LdmError
+from ldm.parallel import sigterm_as_interrupt
 
 INTERRUPTED = 130
 
@@ -101,7 +102,8 @@ def main() -> None:
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         try:
-            app(prog_name="ldm")
+            with sigterm_as_interrupt():  # so that nothing is left half-written
+                app(prog_name="ldm")
         except SystemExit as finished:
             if finished.code == INTERRUPTED:
                 _complain("Interrupted.")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 
+from ldm import untrusted
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_MEMORY
@@ -284,5 +285,8 @@ def listed_ids(text: str) -> tuple[str, ...]:
     path = Path(text)
     if not path.is_file():
         return listed_names(text)
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = untrusted.file_bytes(path).decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))

@@ -107,6 +107,8 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
             )
             files.update(p for p in visible if p.suffix != atif.SUFFIX or atif.detect_file(p))
         elif path.name.endswith(SUFFIXES):
+            if not path.is_file():  # a named pipe would be waited for
+                raise LdmError(f"{path} is neither a file nor a folder.", "Name a file.")
             files.add(path)
         else:
             raise LdmError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ldm.embed import Embedder
-from ldm.errors import LdmError
+from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import snapshot
 from ldm.memory.columns import Contents, Rows
 from ldm.memory.formation import (
@@ -107,8 +107,7 @@ class StagedEmbedder:
             return self._embedder.embed(chunk)
         path = self._folder / f"{stable_hash(self.name, list(chunk))}.npy"
         if path.is_file():
-            staged: NDArray[np.float32] = np.load(path)
-            return staged
+            return self._staged(path, len(chunk))
         vectors = self._embedder.embed(chunk)
         with store_errors(str(self._folder)):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,6 +115,19 @@ class StagedEmbedder:
             np.save(temporary, vectors)
             temporary.replace(path)
         return vectors
+
+    def _staged(self, path: Path, count: int) -> NDArray[np.float32]:
+        """Return the vectors in a file; raise MemoryStoreError where they are damaged."""
+        try:
+            staged: NDArray[np.float32] = np.load(path)
+            if staged.shape != (count, self.dimension) or not np.isfinite(staged).all():
+                raise ValueError("it holds other vectors")
+        except (OSError, ValueError, EOFError) as error:
+            raise MemoryStoreError(
+                f"{path}, which an interrupted command left, is damaged: {error}.",
+                "Remove it: its vectors are then computed anew.",
+            ) from error
+        return staged
 
 
 def build(  # noqa: PLR0913 - one parameter a decision of the caller

@@ -136,8 +136,13 @@ def fetch(
     there is only one. Raise LdmError if the download, the checksum or the archive is bad.
     """
     address = url or URL
-    archive = destination / address.rsplit("/", 1)[-1].split("?", 1)[0]
+    name = address.rsplit("/", 1)[-1].split("?", 1)[0]
+    if name in ("", ".", ".."):
+        raise LdmError(f"{address} names no archive.", "Give the archive's full address.")
+    archive = destination / name
     digest = download.fetch(address, archive, sha256=sha256, progress=progress)
-    unpack(archive, destination, progress=progress)
-    archive.unlink()
+    try:
+        unpack(archive, destination, progress=progress)
+    finally:
+        archive.unlink()  # also a bad one, or it would be taken for the download the next time
     return (Fetched(digest, bool(sha256)),)
