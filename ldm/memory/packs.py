@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +152,7 @@ def read_pack(path: Path) -> tuple[Contents, tuple[Generation, ...]]:
             return _read(pack)
     except _Refused as reason:
         problem = str(reason)
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
         problem = f"it is damaged ({' '.join(str(error).split())[:200]})"
     except RecursionError:
         problem = "it is nested too deeply"
