@@ -44,6 +44,8 @@ Score = Annotated[float, Within(0, 1)]
 Reward = Annotated[float, Within(-1, 1)]
 #: A cosine, with what rounding may add to it.
 Similarity = Annotated[float, Within(-1.01, 1.01)]
+#: Any other number: large, but finite.
+Number = Annotated[float, Within(-1e9, 1e9)]
 Seconds = Annotated[float, Within(0, 1e9)]
 Count = Annotated[int, Within(0, 2**53)]
 

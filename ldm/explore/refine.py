@@ -27,7 +27,7 @@ from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.policy import Decision, Observed, Policy
 from ldm.reasoner import Notes, Process, Reasoner
 from ldm.runs import Run, run_items, writing
-from ldm.types import Origin, Past, Step, Task, Trajectory, stable_seed
+from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory, stable_seed
 
 TREES = "trees.jsonl"
 #: Actions whose votes a best-first search looks at in a state; the others count as without votes.
@@ -103,7 +103,7 @@ class ExploredGoal:
     index: int
     task: Task
     trees: tuple[Tree, ...] = ()
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     error: str = ""
 
     @property
