@@ -7,6 +7,7 @@ an observation or a reply holds for a terminal to act on is made visible (`ldm.u
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Wide enough for every table where the output is no terminal: nothing is cut off in a file.
 FILE_WIDTH = 160
+#: Seconds between two lines of progress where the output is no terminal.
+BETWEEN = 30.0
 
 
 class Advance(Protocol):
@@ -63,11 +66,30 @@ def print_table(
     _console(error=error).print(table)
 
 
+class _Lines:
+    """Says how far the work is where no bar can be shown: in a line every BETWEEN seconds."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if time.monotonic() - self._last >= BETWEEN:
+            self._last = time.monotonic()
+            say(f"{stage}: {done} of {total}")
+
+
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
-    """Show a progress bar on standard error; nothing at all where that is no terminal."""
+    """Show a progress bar on standard error; where that is no terminal, a line now and then."""
     if not sys.stderr.isatty():
-        yield lambda note="": None
+        line, done = _Lines(), 0
+
+        def advanced(note: str = "") -> None:
+            nonlocal done
+            done += 1
+            line(label, done, total)
+
+        yield advanced
         return
     from rich.progress import (
         BarColumn,
@@ -107,7 +129,7 @@ def _console(*, error: bool) -> Any:
 def stages() -> Iterator[Callable[[str, int, int], None]]:
     """Show progress bars on standard error, one a stage; yields what takes (stage, done, total)."""
     if not sys.stderr.isatty():
-        yield lambda stage, done, total: None
+        yield _Lines()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

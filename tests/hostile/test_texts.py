@@ -12,6 +12,7 @@ import pytest
 
 import ldm
 from ldm import records
+from ldm.cli import output
 from ldm.explore.picture import svg
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode
@@ -138,3 +139,13 @@ def test_nothing_else_in_the_package_prints() -> None:
                 called = ast.unparse(node.func)
                 assert called not in ("print", "typer.echo", "typer.secho", "click.echo"), file
                 assert not called.endswith(("stdout.write", "stderr.write")), file
+
+
+def test_progress_is_said_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "BETWEEN", 0.0)
+    with output.progress("ldm on \x1b[2J", 2) as advance, output.stages() as report:
+        advance("well")
+        report("form", 1, 3)
+    assert capsys.readouterr().err == "ldm on \\x1b[2J: 1 of 2\nform: 1 of 3\n"
