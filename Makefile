@@ -10,7 +10,7 @@ DEMO := .ldm/demo
 JOBS ?= 2
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: help setup demo lint check test clean
+.PHONY: help setup demo lint check test audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make demo    build a memory from the shipped episodes, refine it, evaluate before and after"
 	@echo "make check   lint, types, import layers and the quick tests: for every day, under five minutes"
 	@echo "make test    lint, types, import layers and all tests with their coverage"
+	@echo "make audit   known vulnerabilities of the exact versions in constraints.txt (asks PyPI)"
 	@echo "make clean   remove $(VENV), the demo's files and caches"
 
 setup: $(STAMP)
@@ -62,6 +63,12 @@ test: lint
 	wait $$! || { echo "make test: mypy found errors, see its report above" >&2; exit 1; }; \
 	exit $$tests
 
+# In an environment of its own: what audits must not change what is audited.
+audit:
+	$(PYTHON) -m venv .audit
+	.audit/bin/python -m pip --disable-pip-version-check -qq install pip-audit==2.10.1
+	.audit/bin/pip-audit --disable-pip --no-deps --strict --progress-spinner off -r constraints.txt
+
 clean:
-	rm -rf $(VENV) $(DEMO) build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .audit $(VENV) $(DEMO) build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

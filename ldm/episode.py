@@ -157,7 +157,7 @@ class Episode:
     def _trial(self) -> Iterator[TimeStep]:
         if self._steps is not None:
             raise RuntimeError("a trial is already running")
-        self._now = self._env.reset(self._task)
+        self._now = checked(self._env.reset(self._task), self._task)
         self._opening = self._now.observation
         self._steps = []
         self._score = self._now.reward
@@ -188,7 +188,7 @@ class Episode:
         """
         steps = self._running()
         action = action if action.strip() else NO_ACTION
-        outcome = self._env.step(action)
+        outcome = checked(self._env.step(action), self._task)
         steps.append(
             Step(
                 action=action,
@@ -285,6 +285,17 @@ class Episode:
             error=error,
             notes=tuple(self._notes),
         )
+
+
+def checked(now: TimeStep, task: Task) -> TimeStep:
+    """Return `now`; raise LdmError where its reward is none, which would spoil all records."""
+    if not -1 <= now.reward <= 1:  # nor is anything that is not a number
+        raise LdmError(
+            f"The environment of {task.id} gives the reward {now.reward!r}, "
+            "which is not in [-1, 1].",
+            "Correct the environment: the rewards of an episode add up to its score, in [0, 1].",
+        )
+    return now
 
 
 def run_episode(

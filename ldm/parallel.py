@@ -102,7 +102,7 @@ def parallel_map(
     Raises what a worker raised, and WorkerDied where a process was killed or ran out of memory.
     """
     workers = min(workers, len(items))
-    with _sigterm_as_interrupt():
+    with sigterm_as_interrupt():
         if workers <= 1:
             _map_here(build, items, on_result)
         elif threads:
@@ -248,7 +248,7 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Let SIGTERM unwind the program as Ctrl-C does; only the main thread may set that."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,17 +1,26 @@
 """Names → classes, looked up lazily: built-in dicts, entry points, or "package.module:Class".
 
-Nothing is imported until a name is used, so `ldm --help` loads no simulator and no model.
+Nothing is imported until a name is used, so `ldm --help` loads no simulator and no model. A name
+that stands in a file is not the user's: for it, nothing is imported that is not registered.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Any
 
 from ldm.errors import LdmError
+
+#: The "package.module:Class" names that the user of this process gave.
+_named: set[str] = set()
+_path_lock = threading.RLock()
 
 
 def names(builtin: Mapping[str, str], group: str) -> dict[str, str]:
@@ -20,11 +29,23 @@ def names(builtin: Mapping[str, str], group: str) -> dict[str, str]:
     return dict(sorted({**announced, **builtin}.items()))
 
 
-def load(name: str, builtin: Mapping[str, str], group: str, what: str) -> Any:
+def load(
+    name: str, builtin: Mapping[str, str], group: str, what: str, *, recorded: bool = False
+) -> Any:
     """Return the object that `name` stands for; messages call it `what`, e.g. "environment".
 
-    Raises LdmError where the name is unknown or its module or attribute cannot be imported.
+    recorded: the name comes from a file. A module that it names is imported only where it is
+    registered, or where the user of this process named it before.
+    Raises LdmError where that is not so, where the name is unknown, or where its module or
+    attribute cannot be imported.
     """
+    if recorded and ":" in name and name not in {*_named, *names(builtin, group).values()}:
+        raise LdmError(
+            f"A file names the {what} {name!r}, which is not registered: using it would run its "
+            "code.",
+            f"If you trust that code, name the {what} again on the command line, or add --trust "
+            "where the command has it (in Python: Runtime(trust=True)).",
+        )
     # Entry points are looked up last, because that reads a file of every installed package.
     target = name if ":" in name else builtin.get(name) or names(builtin, group).get(name)
     if target is None:
@@ -37,9 +58,33 @@ def load(name: str, builtin: Mapping[str, str], group: str, what: str) -> Any:
         )
     module_name, _, attribute = target.partition(":")
     try:
-        return getattr(importlib.import_module(module_name), attribute)
+        if ":" not in name:
+            return getattr(importlib.import_module(module_name), attribute)
+        with _importable_working_directory():
+            named = getattr(importlib.import_module(module_name), attribute)
+        _named.add(name)
+        return named
     except (ImportError, AttributeError, ValueError, TypeError) as error:  # also of a bad name
         raise LdmError(
             f"The {what} {name!r} ({target}) cannot be imported: {error}.",
             "Check the spelling and that its package is installed in this environment.",
         ) from error
+
+
+@contextmanager
+def _importable_working_directory() -> Iterator[None]:
+    """Let modules of the working directory be imported, last so that they hide nothing installed.
+
+    Only while a module that the user named is imported: libraries look for optional modules.
+    """
+    directory = os.getcwd()
+    with _path_lock:
+        if directory in sys.path:
+            yield
+            return
+        sys.path.append(directory)
+        try:
+            yield
+        finally:
+            if directory in sys.path:
+                sys.path.remove(directory)

@@ -22,7 +22,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ldm import __version__, records
+from ldm import __version__, records, untrusted
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.parallel import Record, Worker, WorkerFactory, parallel_map
 from ldm.types import stable_hash
@@ -80,7 +80,10 @@ class Run:
 
     @property
     def resume_command(self) -> str:
-        return f"ldm {self.manifest.command} --resume {self.directory}"
+        plan = self.manifest.arguments.get("plan")
+        named = [plan.get("env"), plan.get("agent")] if isinstance(plan, dict) else []
+        trust = " --trust" if any(":" in str(name) for name in named) else ""
+        return f"ldm {self.manifest.command} --resume {self.directory}{trust}"
 
     def recorded(self, record_type: type[R]) -> dict[int, R]:
         """Return the records in the part files, by index. Torn last lines are dropped."""
@@ -181,18 +184,25 @@ def open_run(name: str, runs: Path) -> Run:
                 f"Did you mean {runs / close[0]}?" if close else f"The newest: {runs / names[-1]}."
             )
         raise LdmError(f"{name} is not a run: it has no {MANIFEST}.", remedy)
-    content = records.read_json(path)
-    if isinstance(content, dict) and content.get("schema_version", 0) > SCHEMA_VERSION:
+    content = untrusted.json_file(path)
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
         raise LdmError(f"{path} was written by a later version of ldm.", "Upgrade ldm.")
-    return Run(directory, records.loads(path.read_text("utf-8"), Manifest, file=str(path)))
+    text = untrusted.file_bytes(path)
+    return Run(directory, records.loads(text, Manifest, file=str(path)))
 
 
-def list_runs(runs: Path) -> list[Run]:
-    """Return the readable runs below the folder `runs`, oldest first."""
+def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error: None) -> list[Run]:
+    """Return the readable runs below the folder `runs`, oldest first.
+
+    unreadable: called with why a run cannot be read.
+    """
     readable = []
     for path in sorted(runs.glob(f"*/{MANIFEST}")):
-        with suppress(LdmError):
+        try:
             readable.append(open_run(str(path.parent), runs))
+        except LdmError as error:
+            unreadable(error)
     return sorted(readable, key=lambda run: (run.manifest.started, run.manifest.id))
 
 

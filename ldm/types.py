@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 Origin = Literal["human", "expert", "agent", "explored"]
 End = Literal["done", "budget", "gave_up", "error"]
@@ -20,6 +20,34 @@ ORIGINS: tuple[str, ...] = get_args(Origin)
 
 # Read by pydantic (in records.py) where a dataclass is parsed: a misspelt field is an error.
 _RECORD = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The range of a number in a record; one outside of it, or not finite, is refused when read.
+
+    low, high: both included; integers for a field of integers.
+    """
+
+    low: float
+    high: float
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
+        """Return how pydantic checks the number, where a dataclass is parsed (records.py)."""
+        schema = {**handler(source), "ge": self.low, "le": self.high}
+        return {**schema, "allow_inf_nan": False} if schema["type"] == "float" else schema
+
+
+#: What an attempt earned altogether: 1 is everything.
+Score = Annotated[float, Within(0, 1)]
+#: What a single action earned, or the difference of two scores.
+Reward = Annotated[float, Within(-1, 1)]
+#: A cosine, with what rounding may add to it.
+Similarity = Annotated[float, Within(-1.01, 1.01)]
+#: Any other number: large, but finite.
+Number = Annotated[float, Within(-1e9, 1e9)]
+Seconds = Annotated[float, Within(0, 1e9)]
+Count = Annotated[int, Within(0, 2**53)]
 
 
 def encodable(text: str) -> str:
@@ -98,11 +126,11 @@ class Step:
 
     action: str
     observation: str
-    reward: float = 0.0
+    reward: Reward = 0.0
     thought: str = ""
     valid: bool = True
-    recalls: tuple[tuple[str, float], ...] = ()
-    followed: tuple[int, ...] | None = None
+    recalls: tuple[tuple[str, Similarity], ...] = ()
+    followed: tuple[Count, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +142,7 @@ class Trajectory:
     task: Task
     opening: str
     steps: tuple[Step, ...]
-    score: float
+    score: Score
     success: bool
     origin: Origin
 
@@ -183,10 +211,10 @@ class Outcome:
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
-    score: float
-    value: float
-    advantage: float = 0.0
-    confirmed: int = 0
+    score: Score
+    value: Reward
+    advantage: Reward = 0.0
+    confirmed: Count = 0
 
     @property
     def fell_short(self) -> bool:
@@ -224,9 +252,9 @@ class StateActionTuple:
     task_id: str
     source: str
     trajectory_id: str
-    step: int
+    step: Count
     origin: Origin
-    generation: int = 0
+    generation: Count = 0
     outcome: Outcome | None = None
 
     @property
@@ -300,10 +328,10 @@ class Usage:
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
-    calls: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
+    calls: Count = 0
+    prompt_tokens: Count = 0
+    cached_tokens: Count = 0
+    completion_tokens: Count = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -339,15 +367,15 @@ class EpisodeResult:
 
     task: Task
     agent: str
-    trials: int
-    submitted: int
+    trials: Count
+    submitted: Annotated[int, Within(-1, 2**53)]
     end: End
-    score: float
+    score: Score
     success: bool
-    env_steps: int
-    invalid: int
+    env_steps: Count
+    invalid: Count
     usage: Usage
-    seconds: float
+    seconds: Seconds
     error: str = ""
     notes: tuple[Note, ...] = ()
 

@@ -33,7 +33,7 @@ from tests.llm.server import Behaviour, FakeServer
 from tests.toy import ToyOptions, expert_trajectories
 
 COMMANDS: dict[str, Command] = {
-    "build-memory": building(str(ROOT / "data" / "trajectories"), "--batch-size", "4"),
+    "build-memory": building(str(ROOT / "data" / "trajectories" / "alfworld"), "--batch-size", "4"),
     "eval": evaluation(
         *("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "2"),
         *("--set", "env.tasks=60", "--set", "env.delay=0.004"),

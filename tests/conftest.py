@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ldm import secrecy
 from ldm.embed import minilm, sentence
 from ldm.llm import Message
 from tests.memory.servers import Servers
@@ -59,6 +60,12 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch.setattr("ldm.memory.snapshot.CACHE", folder / "ldm" / "snapshots")
     yield folder
     patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def secrets_of_a_test_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test declared a secret is none in the next."""
+    monkeypatch.setattr(secrecy, "_spellings", ())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -60,10 +60,10 @@ def test_what_the_file_says_is_used(tmp_path: Path) -> None:
     """Otherwise the test above would pass without any file."""
     encoder = Counting()
     run_of(tmp_path, encoder).embed(TEXTS)
-    zeros = np.zeros(encoder.dimension, np.float32).tobytes()
+    first = np.eye(1, encoder.dimension, dtype=np.float32)
     with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
-        database.execute("UPDATE vectors SET vector = ?", (zeros,))
-    assert not run_of(tmp_path, Counting()).embed(TEXTS).any()
+        database.execute("UPDATE vectors SET vector = ?", (first.tobytes(),))
+    assert (run_of(tmp_path, Counting()).embed(TEXTS) == first).all()
 
 
 @pytest.mark.parametrize("other", [Counting("other words"), Counting(dimension=12)])

@@ -95,9 +95,12 @@ class AgentClass(Protocol):
     def __call__(self, options: Any, resources: Resources) -> Agent: ...
 
 
-def load_agent(name: str) -> AgentClass:
-    """Return the agent class called `name` (built in, announced by a package, or module:Class)."""
-    agent: AgentClass = registry.load(name, AGENTS, GROUP, "agent")
+def load_agent(name: str, *, recorded: bool = False) -> AgentClass:
+    """Return the agent class called `name` (built in, announced by a package, or module:Class).
+
+    recorded: the name comes from a file, see `registry.load`.
+    """
+    agent: AgentClass = registry.load(name, AGENTS, GROUP, "agent", recorded=recorded)
     return agent
 
 

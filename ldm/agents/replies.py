@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ldm.types import Card, Trajectory
+from ldm.untrusted import whole_characters
 
 #: How lines are labelled in prompts, and are to be in replies.
 THINK, ACT, SEEN = "Think:", "Act:", "Observation:"
@@ -209,7 +210,7 @@ def _from_json(text: str, judged: bool) -> Reply | None:
     if start < 0:
         return None
     try:
-        value, _ = json.JSONDecoder().raw_decode(text[start:])
+        value, _ = json.JSONDecoder().raw_decode(whole_characters(text[start:]))
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):

@@ -74,9 +74,9 @@ def reporting_of(agent: object) -> Reporting:
 
 
 def reporting_named(name: str) -> Reporting:
-    """Return what the agent called `name` tells: nothing where it cannot be imported any more."""
+    """Return what the agent called `name` in a record tells; nothing where it is not importable."""
     try:
-        return reporting_of(load_agent(name))
+        return reporting_of(load_agent(name, recorded=True))
     except LdmError:
         return Reporting()
 

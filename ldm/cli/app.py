@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from typing import Annotated
 
 import typer
 
+from ldm.cli import output
 from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
@@ -28,6 +30,7 @@ from ldm.cli.upkeep import compact, forget, migrate, verify
 from ldm.cli.validate import schema, validate
 from ldm.diagnosis import module_clash
 from ldm.errors import Interrupted, LdmError
+from ldm.parallel import sigterm_as_interrupt
 
 INTERRUPTED = 130
 
@@ -51,7 +54,7 @@ def _print_version(requested: bool) -> None:
     if requested:
         from ldm import __version__
 
-        typer.echo(f"ldm {__version__}")
+        output.say(f"ldm {__version__}", error=False)
         raise typer.Exit
 
 
@@ -96,12 +99,12 @@ def main() -> None:
 
     0: done. 1: an error that the message explains. 2: wrong usage. 130: interrupted.
     """
-    # So that `--env my_module:MyEnv` finds a module in the working directory; last, so that it
-    # hides nothing that is installed.
-    sys.path.append(os.getcwd())
+    # Processes that we start must not find modules in the working directory either.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         try:
-            app(prog_name="ldm")
+            with sigterm_as_interrupt():  # so that nothing is left half-written
+                app(prog_name="ldm")
         except SystemExit as finished:
             if finished.code == INTERRUPTED:
                 _complain("Interrupted.")
@@ -115,7 +118,8 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except Exception as error:
         if os.environ.get("LDM_DEBUG") == "1":
-            raise
+            output.say(traceback.format_exc())
+            sys.exit(1)
         _complain(*_explain(error))
         sys.exit(INTERRUPTED if isinstance(error, Interrupted) else 1)
 
@@ -142,6 +146,6 @@ def _explain(error: Exception) -> tuple[str, str]:
 
 
 def _complain(message: str, remedy: str = "") -> None:
-    print(message, file=sys.stderr)
+    output.say(message)
     if remedy:
-        print(remedy, file=sys.stderr)
+        output.say(remedy)

@@ -19,6 +19,7 @@ from ldm.cli.options import (
     Resume,
     RunsAt,
     Seed,
+    Trust,
     as_given,
     expanded,
     option_settings,
@@ -85,6 +86,7 @@ class Execution:
     as_json: AsJson = False
     runs: RunsAt = DEFAULT_RUNS
     resume: Resume = None
+    trust: Trust = False
     llm: LlmName = None
     planner_llm: PlannerName = None
     calls: Calls = field(default_factory=Calls)
@@ -107,14 +109,17 @@ def autoplan(optimisation: Optimisation, execution: Execution) -> None:
     from ldm.experiments import planning
     from ldm.experiments.lifecycle import recorded_spec
 
-    plan, runtime = optimisation, command_runtime(execution.runs, execution.workers)
+    plan, runtime = (
+        optimisation,
+        command_runtime(execution.runs, execution.workers, trust=execution.trust),
+    )
     models = execution.calls.options(llm=execution.llm, planner_llm=execution.planner_llm)
     more, env_options = option_settings(plan.assign, plan.data)
     options = {**dict(more), **plan.options()}
     recorded_options = {"env": plan.env, "kind": plan.kind, "split": plan.split, "out": plan.out}
     if execution.resume is not None:
         refuse_with_resume(**recorded_options, seed=plan.seed, **options, **dict(env_options))
-        run, spec = recorded_spec(execution.resume, PlanSpec, runtime.runs)
+        run, spec = recorded_spec(execution.resume, PlanSpec, runtime.runs, trust=execution.trust)
         recorded = planning.resume(run, spec, models, runtime)
     else:
         if not plan.env or not plan.kind:

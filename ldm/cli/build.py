@@ -247,8 +247,11 @@ def _show_imported(
         }
         output.print_json(report)
         return
+    from ldm.records import is_stream
+
     rows = [(kind, str(number)) for kind, number in sorted(kinds.items())]
-    output.print_table("", ("kind", "trajectories"), rows)
+    apart = is_stream(selection.out)  # the trajectories themselves may be on standard output
+    output.print_table("", ("kind", "trajectories"), rows, error=apart)
     lines = [f"{len(imported)} trajectories → {selection.out}"]
     if read > rewarded:
         lines.append(f"{read - rewarded} left out: reward below {selection.min_reward:g}.")
@@ -260,7 +263,7 @@ def _show_imported(
             " the data that --data names."
         )
     for line in lines:
-        output.say(line, error=False)
+        output.say(line, error=apart)
 
 
 def _report(built: BuildResult) -> dict[str, Any]:

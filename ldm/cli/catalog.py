@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ldm import registry
+from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 
@@ -99,13 +97,13 @@ def _defaults(options: type[Any]) -> dict[str, Any]:
 
 def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(entries, ensure_ascii=False))
+        output.print_json(entries)
         return
     for name, entry in entries.items():
-        typer.echo(f"{name}" + (f": {entry['is']}" if entry.get("is") else ""))
+        output.say(name + (f": {entry['is']}" if entry.get("is") else ""), error=False)
         for key, value in entry.items():
             if key != "is" and (key == "needs" or value not in ({}, [], "")):
-                typer.echo(f"  {key.replace('_', ' ')}: {_worded(value)}")
+                output.say(f"  {key.replace('_', ' ')}: {_worded(value)}", error=False)
 
 
 def _worded(value: Any) -> str:

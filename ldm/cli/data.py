@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,7 +64,7 @@ def check(
     source = _source(env)
     report = source.check(path or _folder_of_variable(env, source))
     if as_json:
-        typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
+        output.print_json(report.as_json())
     else:
         _print_report(report)
     if report.problems:
@@ -115,11 +114,13 @@ def get(
         downloads = source.fetch(destination, size=size, url=url, sha256=sha256, progress=progress)
     for one in downloads:
         compared = "as expected" if one.compared else "not compared: no --sha256 was given"
-        typer.echo(" ".join(filter(None, ("SHA-256", one.sha256, one.file, f"({compared})"))))
+        output.say(
+            " ".join(filter(None, ("SHA-256", one.sha256, one.file, f"({compared})"))), error=False
+        )
     report = source.check(destination)
     _print_report(report)
     if source.variable and not to and not named:
-        typer.echo(f"Use them with: export {source.variable}={destination}")
+        output.say(f"Use them with: export {source.variable}={destination}", error=False)
     if report.problems:
         raise typer.Exit(1)
 
@@ -155,9 +156,11 @@ def _folder_of_variable(env: str, source: DataSource) -> Path | None:
 
 def _print_report(report: DataReport) -> None:
     for line in report.lines():
-        typer.echo(line)
+        output.say(line, error=False)
     for problem in report.problems[:SHOWN]:
-        typer.echo(f"  problem: {problem}")
+        output.say(f"  problem: {problem}", error=False)
     if len(report.problems) > SHOWN:
-        typer.echo(f"  … and {len(report.problems) - SHOWN} more: see them all with --json")
-    typer.echo(f"{len(report.problems)} problem(s)")
+        output.say(
+            f"  … and {len(report.problems) - SHOWN} more: see them all with --json", error=False
+        )
+    output.say(f"{len(report.problems)} problem(s)", error=False)

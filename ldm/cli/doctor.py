@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from ldm.cli import output
 from ldm.cli.environment import connection
 from ldm.cli.options import AsJson, LlmName, model_options
 from ldm.diagnosis import Check, diagnose
@@ -46,7 +46,7 @@ def doctor(
     checks = list(diagnose(memory, os.environ, models))
     healthy = all(check.status != "problem" for check in checks)
     if as_json:
-        typer.echo(json.dumps({"ok": healthy, "checks": [asdict(check) for check in checks]}))
+        output.print_json({"ok": healthy, "checks": [asdict(check) for check in checks]})
     else:
         _print(checks)
     if not healthy:
@@ -59,7 +59,7 @@ def _print(checks: list[Check]) -> None:
     for check in checks:
         if check.section != section:
             section = check.section
-            typer.echo(section)
-        typer.echo(f"  {check.status:8}{check.name:{width}}  {check.detail}")
+            output.say(section, error=False)
+        output.say(f"  {check.status:8}{check.name:{width}}  {check.detail}", error=False)
         if check.status != "ok" and check.remedy:
-            typer.echo(f"          → {check.remedy}")
+            output.say(f"          → {check.remedy}", error=False)

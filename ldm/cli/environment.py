@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
-def runtime(runs: Path = DEFAULT_RUNS, workers: int | None = None) -> Runtime:
+def runtime(
+    runs: Path = DEFAULT_RUNS, workers: int | None = None, *, trust: bool = False
+) -> Runtime:
     """Return the runtime of a command: variables, and progress on standard error."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ldm"
     kept = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
@@ -27,6 +29,7 @@ def runtime(runs: Path = DEFAULT_RUNS, workers: int | None = None) -> Runtime:
         data=data_folder,
         cache=cache,
         embeddings=cache / "embeddings" if kept else None,
+        trust=trust,
         message=output.say,
         progress=output.progress,
         stages=output.stages,

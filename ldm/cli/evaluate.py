@@ -26,6 +26,7 @@ from ldm.cli.options import (
     Resume,
     RunsAt,
     Seed,
+    Trust,
     distinct,
     expanded,
     listed_ids,
@@ -123,6 +124,7 @@ class Execution:
     as_json: AsJson = False
     runs: RunsAt = DEFAULT_RUNS
     resume: Resume = None
+    trust: Trust = False
     llm: LlmName = None
     planner_llm: PlannerName = None
     reasoner_llm: ReasonerName = None
@@ -226,7 +228,10 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
     request = Request(subject, variations)
-    runtime, models = command_runtime(execution.runs, subject.workers), execution.models()
+    runtime, models = (
+        command_runtime(execution.runs, subject.workers, trust=execution.trust),
+        execution.models(),
+    )
     if execution.resume is not None:
         evaluations = [_resumed(execution.resume, request, models, runtime)]
     else:
@@ -243,12 +248,15 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
 
 def _prepared(request: Request, models: ModelOptions, runtime: Runtime) -> list[Evaluation]:
     """Start an evaluation in the environment asked for, or in every one that has a memory."""
+    from ldm.envs import load_env
     from ldm.experiments.evaluation import prepare, remembered, resolve
 
     values, grid = request.values(), request.grid()
     values.setdefault("memory", full_location(DEFAULT_MEMORY))
     evaluations = []
-    for env in [values["env"]] if "env" in values else remembered(values["memory"]):
+    names = [values["env"]] if "env" in values else remembered(values["memory"])
+    for env in names:
+        load_env(env, recorded="env" not in values)
         spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
         evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
     return evaluations
@@ -264,9 +272,10 @@ def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime
         raise LdmError(
             "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
         )
-    run, spec = recorded_spec(name, EvaluationSpec, runtime.runs)
-    values = request.values(spec.env, resumed=True)
     agents = listed_names(request.subject.agent or "")
+    _import_named(request.subject.env, agents)
+    run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
+    values = request.values(spec.env, resumed=True)
     if "agent_options" in values:
         options = values["agent_options"]
         named = replace(spec, agent_options=fitting(options, spec) if len(agents) > 1 else options)
@@ -283,6 +292,18 @@ def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime
             "Leave the option out, or start a new run.",
         )
     return evaluation
+
+
+def _import_named(env: str | None, agents: Sequence[str]) -> None:
+    """Import the modules that the user names: a recorded run may then name them, too."""
+    from ldm.agents import load_agent
+    from ldm.envs import load_env
+
+    if env and ":" in env:
+        load_env(env)
+    for agent in agents:
+        if ":" in agent:
+            load_agent(agent)
 
 
 def _agree(spec: EvaluationSpec, values: dict[str, Any], run: str) -> None:
@@ -326,6 +347,7 @@ def _published_list(env: str, tasks: str | None, split: str | None) -> tuple[str
 def compare(
     names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")],
     runs: RunsAt = DEFAULT_RUNS,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare finished runs side by side, with the paired difference of the first to the others.
@@ -339,7 +361,7 @@ def compare(
     from ldm.eval import as_json as as_object
     from ldm.experiments.evaluation import compare as compared
 
-    reports = compared(names, folder=runs).reports
+    reports = compared(names, folder=runs, trust=trust).reports
     _side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})

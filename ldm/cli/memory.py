@@ -9,10 +9,9 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.environment import runtime
-from ldm.cli.options import AsJson, EmbedderName, MemoryAt, RunsAt
+from ldm.cli.options import AsJson, EmbedderName, MemoryAt, RunsFrom, expanded
 from ldm.experiments.lifecycle import plain
 from ldm.experiments.refinement import only_environment
-from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_MEMORY
 
 if TYPE_CHECKING:
@@ -95,6 +94,7 @@ def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = Fals
 
 
 @memory_app.command("credit")
+@expanded
 def credit(
     names: RunNames,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Tuples to show at most.")] = 20,
@@ -102,7 +102,7 @@ def credit(
         bool,
         typer.Option("--utilities", help="Learn utilities for --recall utility: a new generation."),
     ] = False,
-    runs: RunsAt = DEFAULT_RUNS,
+    where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
     as_json: AsJson = False,
 ) -> None:
     """Show what came of each tuple in finished runs: how often it was recalled, and followed.
@@ -119,9 +119,9 @@ def credit(
     """
     from ldm.experiments.crediting import COLUMNS, credit_tuples, learn_utilities
 
-    credited = credit_tuples(names, folder=runs)
+    credited = credit_tuples(names, folder=where.runs, trust=where.trust)
     if utilities:
-        learnt = learn_utilities(names, folder=runs)
+        learnt = learn_utilities(names, folder=where.runs, trust=where.trust)
         output.say(f"Generation {learnt.number} knows {len(learnt.utilities)} utilities.")
     shown = credited.tuples[:limit]
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
@@ -135,6 +135,7 @@ def credit(
 
 
 @memory_app.command("prune")
+@expanded
 def prune(
     names: RunNames,
     min_followed: Annotated[
@@ -144,7 +145,7 @@ def prune(
         float, typer.Option("--max-score", help="Of these, with such a mean score at most.")
     ] = 0.5,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be dropped.")] = False,
-    runs: RunsAt = DEFAULT_RUNS,
+    where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
     as_json: AsJson = False,
 ) -> None:
     """Drop tuples that were followed often with poor outcomes, as a new generation.
@@ -162,7 +163,7 @@ def prune(
     from ldm.experiments.crediting import COLUMNS, prune_memory
 
     options = PruneOptions(min_followed, max_score)
-    pruned = prune_memory(names, options, folder=runs, dry_run=dry_run)
+    pruned = prune_memory(names, options, folder=where.runs, trust=where.trust, dry_run=dry_run)
     added = pruned.generation
     if as_json:
         entries = [one.as_data() for one in pruned.dropped]
@@ -314,6 +315,7 @@ def export(
     """
     from ldm.memory.exchange import export as write
     from ldm.memory.packs import SUFFIX, export_pack
+    from ldm.records import is_stream
 
     name = env or only_environment(memory)
     if file.suffix == SUFFIX:
@@ -321,7 +323,7 @@ def export(
         count = export_pack(memory, name, file, generation, **words)
     else:
         count = write(memory, name, file, generation)
-    output.say(f"{count} tuples → {file}", error=False)
+    output.say(f"{count} tuples → {file}", error=is_stream(file))
 
 
 @memory_app.command("import")

@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 
+from ldm import untrusted
 from ldm.errors import LdmError
+from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import CONCURRENCY, ModelOptions
 from ldm.options import ENV_PREFIX, Settings, settings, sorted_settings
@@ -72,6 +74,9 @@ BundledEmbedder = Annotated[str | None, typer.Option(help="Embedder; default: th
 Seed = Annotated[int | None, typer.Option(help="Of everything drawn at random.")]
 Kinds = Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")]
 RunsAt = Annotated[Path, typer.Option("--runs", help="Folder in which runs are recorded.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import modules that recorded runs name. Runs their code.")
+]
 Resume = Annotated[str | None, typer.Option(help="Go on with this run (directory or id).")]
 Data = Annotated[Path | None, typer.Option(help="The environment's data.")]
 LlmName = Annotated[
@@ -155,6 +160,14 @@ class Recordings:
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Answer from this recording or run only.")
     ] = None
+
+
+@dataclass(frozen=True)
+class RunsFrom:
+    """Where recorded runs are, and whether the modules that they name are imported."""
+
+    runs: RunsAt = DEFAULT_RUNS
+    trust: Trust = False
 
 
 PricesAt = Annotated[
@@ -272,5 +285,8 @@ def listed_ids(text: str) -> tuple[str, ...]:
     path = Path(text)
     if not path.is_file():
         return listed_names(text)
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = untrusted.file_bytes(path).decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))

@@ -1,21 +1,27 @@
-"""How commands print: tables, lines, progress bars and JSON.
+"""How commands print: tables, lines, progress bars and JSON. Nothing else in the package prints.
 
-Results go to standard output; everything else, progress included, to standard error.
+Results go to standard output; everything else, progress included, to standard error. What a goal,
+an observation or a reply holds for a terminal to act on is made visible (`ldm.untrusted`).
 """
 
 from __future__ import annotations
 
-import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
+
+from ldm.secrecy import redacted, redacted_json
+from ldm.untrusted import printable, printable_json
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
 #: Wide enough for every table where the output is no terminal: nothing is cut off in a file.
 FILE_WIDTH = 160
+#: Seconds between two lines of progress where the output is no terminal.
+BETWEEN = 30.0
 
 
 class Advance(Protocol):
@@ -24,14 +30,19 @@ class Advance(Protocol):
     def __call__(self, note: str = "") -> None: ...
 
 
+def _shown(text: str) -> str:
+    """Return what may be printed of a text: no secret, and nothing that a terminal acts on."""
+    return printable(redacted(text))
+
+
 def say(line: str, *, error: bool = True) -> None:
     """Print a line; to standard error unless `error` is False."""
-    print(line, file=sys.stderr if error else sys.stdout, flush=True)
+    print(_shown(line), file=sys.stderr if error else sys.stdout, flush=True)
 
 
-def print_json(value: Any) -> None:
-    """Print one JSON value on one line of standard output."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+def print_json(value: Any, indent: int | None = None) -> None:
+    """Print one JSON value on standard output, on one line unless it is indented."""
+    print(redacted_json(printable_json(value, indent)), flush=True)
 
 
 def print_table(
@@ -42,20 +53,43 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=Text(_shown(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for number, column in enumerate(columns):
         worded = any(cell[:1].isalpha() for cell in (row[number] for row in rows))
-        table.add_column(Text(column), justify="left" if worded else "right", overflow="fold")
+        table.add_column(
+            Text(_shown(column)), justify="left" if worded else "right", overflow="fold"
+        )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(_shown(cell)) for cell in row))
     _console(error=error).print(table)
+
+
+class _Lines:
+    """Says how far the work is where no bar can be shown: in a line every BETWEEN seconds."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if time.monotonic() - self._last >= BETWEEN:
+            self._last = time.monotonic()
+            say(f"{stage}: {done} of {total}")
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
-    """Show a progress bar on standard error; nothing at all where that is no terminal."""
+    """Show a progress bar on standard error; where that is no terminal, a line now and then."""
     if not sys.stderr.isatty():
-        yield lambda note="": None
+        line, done = _Lines(), 0
+
+        def advanced(note: str = "") -> None:
+            nonlocal done
+            done += 1
+            line(label, done, total)
+
+        yield advanced
         return
     from rich.progress import (
         BarColumn,
@@ -75,10 +109,10 @@ def progress(label: str, total: int) -> Iterator[Advance]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=_console(error=True)) as bar:
-        task = bar.add_task(label, total=total, note="")
+        task = bar.add_task(_shown(label), total=total, note="")
 
         def advance(note: str = "") -> None:
-            bar.update(task, advance=1, note=note)
+            bar.update(task, advance=1, note=_shown(note))
 
         yield advance
 
@@ -95,17 +129,17 @@ def _console(*, error: bool) -> Any:
 def stages() -> Iterator[Callable[[str, int, int], None]]:
     """Show progress bars on standard error, one a stage; yields what takes (stage, done, total)."""
     if not sys.stderr.isatty():
-        yield lambda stage, done, total: None
+        yield _Lines()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=_console(error=True)) as bars:
         tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total or None)
+                tasks[stage] = bars.add_task(_shown(stage), total=total or None)
             bars.update(tasks[stage], completed=done, total=total or None)
 
         yield report

@@ -22,6 +22,7 @@ from ldm.cli.options import (
     Resume,
     RunsAt,
     Seed,
+    Trust,
     as_given,
     expanded,
     listed_ids,
@@ -154,6 +155,7 @@ class Execution:
     as_json: AsJson = False
     runs: RunsAt = DEFAULT_RUNS
     resume: Resume = None
+    trust: Trust = False
     llm: LlmName = None
     reasoner_llm: ReasonerName = None
     calls: Calls = field(default_factory=Calls)
@@ -179,7 +181,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     from ldm.experiments import refinement
     from ldm.experiments.lifecycle import recorded_spec
 
-    runtime = command_runtime(execution.runs, execution.workers)
+    runtime = command_runtime(execution.runs, execution.workers, trust=execution.trust)
     models = execution.calls.options(llm=execution.llm, reasoner_llm=execution.reasoner_llm)
     policy_options, env_options = option_settings(base.assign, base.data, base.decisions)
     if execution.resume is not None:
@@ -191,7 +193,9 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             set=policy_options,
             data=env_options,
         )
-        run, spec = recorded_spec(execution.resume, RefinementSpec, runtime.runs)
+        run, spec = recorded_spec(
+            execution.resume, RefinementSpec, runtime.runs, trust=execution.trust
+        )
         recorded = refinement.resume(run, spec, models, runtime)
     else:
         spec = RefinementSpec(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from ldm.cli import output
-from ldm.cli.options import AsJson, RunsAt
+from ldm.cli.options import AsJson, RunsAt, Trust
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
 
@@ -32,7 +32,10 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
     """
     from ldm.runs import list_runs
 
-    manifests = [run.manifest for run in list_runs(runs)]
+    def left_out(error: LdmError) -> None:
+        output.say(f"Left out: {error.message}")
+
+    manifests = [run.manifest for run in list_runs(runs, left_out)]
     if as_json:
         output.print_json(
             [{"id": m.id, "command": m.command, "started": m.started} for m in manifests]
@@ -58,6 +61,7 @@ def tree(
     ] = False,
     svg: Annotated[Path | None, typer.Option(help="Write a picture to this file.")] = None,
     runs: RunsAt = DEFAULT_RUNS,
+    trust: Trust = False,
 ) -> None:
     """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
 
@@ -75,7 +79,7 @@ def tree(
 
     run = open_run(name, runs)
     if run.manifest.command == "eval":
-        _print_divided(run, task)
+        _print_divided(run, task, trust=trust)
         return
     if run.manifest.command != "refine":
         raise LdmError(f"{run.directory} is no refinement: it has no trees.", "")
@@ -111,11 +115,14 @@ def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
         yield f"  {row.tuple.observation} -> {row.tuple.action}"
 
 
-def _print_divided(run: Run, task: str) -> None:
+def _print_divided(run: Run, task: str, *, trust: bool) -> None:
     """Print how an agent divided its tasks: all in a table, or the tree of one task."""
+    from ldm.agents import load_agent
     from ldm.agents.reporting import reporting_named
     from ldm.eval import agent_of, results
 
+    if trust and ":" in agent_of(run):
+        load_agent(agent_of(run))
     tree_of = reporting_named(agent_of(run)).tree
     trees = [(result, tree) for result in results(run) if (tree := tree_of(result)) is not None]
     if not trees:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 
@@ -33,20 +33,21 @@ def validate(
     reports = [_check(file, record) for file in files]
     failed = any(report["problems"] for report in reports)
     if as_json:
-        typer.echo(json.dumps({"ok": not failed, "files": reports}, ensure_ascii=False))
+        output.print_json({"ok": not failed, "files": reports})
     else:
         for report in reports:
             for problem in report["problems"]:
-                typer.echo(problem["text"])
+                output.say(problem["text"], error=False)
             if not report["problems"]:
-                typer.echo(f"{report['file']}: {report['records']} {report['type']} records, ok")
+                counted = f"{report['records']} {report['type']} records"
+                output.say(f"{report['file']}: {counted}, ok", error=False)
     if failed:
         raise typer.Exit(1)
 
 
 def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
     """Return the report on one file; a file that cannot be read is one problem."""
-    from ldm import records
+    from ldm import records, untrusted
 
     report: dict[str, Any] = {"file": str(file), "type": "", "records": 0, "problems": []}
     listed: list[dict[str, Any]] = report["problems"]
@@ -57,7 +58,7 @@ def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
             place = {"line": problem.line, "field": problem.field, "message": problem.message}
             listed.append({**place, "text": str(problem)})
         bad = {problem["line"] for problem in listed}
-        report["records"] = sum(1 for _ in records.numbered_lines(file)) - len(bad)
+        report["records"] = sum(1 for _ in untrusted.lines(file)) - len(bad)
     except LdmError as error:
         listed.append({"line": None, "field": "", "message": error.message, "text": str(error)})
     return report
@@ -74,4 +75,4 @@ def schema(
     """
     from ldm import records
 
-    typer.echo(json.dumps(records.schema(name), indent=2, ensure_ascii=False))
+    output.print_json(records.schema(name), indent=2)

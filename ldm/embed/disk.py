@@ -41,6 +41,8 @@ PROBES = (
     "You open the drawer 1. The drawer 1 is open. In it, you see a cloth 1, and a pen 2. " * 3,
 )
 DAY = 86_400
+#: How far a vector's length may be from 1.
+UNIT = 1e-3
 TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors"
     " (key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL)"
@@ -69,11 +71,17 @@ class VectorFile:
         try:
             for start in range(0, len(keys), CHUNK):
                 for key, vector in self._rows(keys[start : start + CHUNK]):
-                    if len(vector) == 4 * self._encoder.dimension:
-                        kept[text_of[key]] = np.frombuffer(vector, np.float32)
+                    held = np.frombuffer(vector, np.float32) if len(vector) % 4 == 0 else None
+                    if held is not None and self._is_sound(held):
+                        kept[text_of[key]] = held
         except (sqlite3.Error, OSError) as error:
             self._consider(error)
         return kept
+
+    def _is_sound(self, vector: NDArray[np.float32]) -> bool:
+        """Return whether a vector can be the encoder's; one that is damaged is computed anew."""
+        whole = len(vector) == self._encoder.dimension
+        return whole and abs(float(np.linalg.norm(vector)) - 1) <= UNIT
 
     def write(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep the vectors if the file can be written now, and drop others if it is too large."""

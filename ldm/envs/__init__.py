@@ -33,9 +33,12 @@ class EnvironmentClass(Protocol):
     def __call__(self, options: Any) -> Environment: ...
 
 
-def load_env(name: str) -> EnvironmentClass:
-    """Return the environment class called `name`: built in, an entry point, or module:Class."""
-    env: EnvironmentClass = registry.load(name, ENVS, GROUP, "environment")
+def load_env(name: str, *, recorded: bool = False) -> EnvironmentClass:
+    """Return the environment class called `name`: built in, an entry point, or module:Class.
+
+    recorded: the name comes from a file, see `registry.load`.
+    """
+    env: EnvironmentClass = registry.load(name, ENVS, GROUP, "environment", recorded=recorded)
     return env
 
 

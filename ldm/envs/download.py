@@ -11,12 +11,13 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import urlsplit
 
 from ldm.errors import LdmError
+from ldm.untrusted import MAX_RATIO, MAX_UNPACKED
 
 #: Called with the activity, the amount done so far, and the total amount (0: unknown).
 Progress = Callable[[str, int, int], None]
@@ -68,13 +69,15 @@ def unpack(archive: Path, destination: Path, *, progress: Progress | None = None
     try:
         with zipfile.ZipFile(archive) as zip_file:
             members = [member for member in zip_file.infolist() if not member.is_dir()]
+            _check_sizes(members, archive)
             targets = [_target(member, destination, archive) for member in members]
             for count, (member, target) in enumerate(zip(members, targets, strict=True), start=1):
                 _extract(zip_file, member, target)
                 if progress:
                     progress("unpacking", count, len(members))
             return len(members)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
+        # A RuntimeError is an encrypted member, or one packed in a way that is not known.
         raise LdmError(
             f"{archive} is damaged: {error}.", "Remove it and download it again."
         ) from error
@@ -83,6 +86,16 @@ def unpack(archive: Path, destination: Path, *, progress: Progress | None = None
             f"{archive} cannot be unpacked below {destination}: {error}.",
             "Free space there or choose another folder with --to.",
         ) from error
+
+
+def _check_sizes(members: Sequence[zipfile.ZipInfo], archive: Path) -> None:
+    """Raise LdmError if little that is packed would become very much; no member is longer."""
+    unpacked = sum(member.file_size for member in members)
+    if unpacked > max(MAX_UNPACKED, MAX_RATIO * archive.stat().st_size):
+        raise LdmError(
+            f"{archive} unpacks to {unpacked // 2**20} MB, far more than such an archive holds.",
+            "Nothing was unpacked. Use an archive that you trust.",
+        )
 
 
 def _fetch_part(url: str, part: Path, progress: Progress | None) -> None:
@@ -136,8 +149,8 @@ def _request(url: str, part: Path, progress: Progress | None) -> None:
 def _copy(
     response: http.client.HTTPResponse, file: IO[bytes], received: int, progress: Progress | None
 ) -> None:
-    length = response.headers.get("Content-Length")
-    total = received + int(length) if length else 0
+    length = response.headers.get("Content-Length") or ""
+    total = received + int(length) if length.isascii() and length.isdecimal() else 0
     while chunk := response.read1(_CHUNK):
         file.write(chunk)
         received += len(chunk)
@@ -174,6 +187,11 @@ def _check(file: Path, sha256: str, url: str) -> str:
 def _target(member: zipfile.ZipInfo, destination: Path, archive: Path) -> Path:
     """Return the path of a member; raise LdmError for a link or a path outside `destination`."""
     name = PurePosixPath(member.filename.replace("\\", "/"))
+    if not name.parts or not str(name).isprintable():
+        raise LdmError(
+            f"{archive} has a member without a proper name, {member.filename!r}.",
+            "Nothing was unpacked. Use an archive that you trust.",
+        )
     outside = name.is_absolute() or ".." in name.parts or ":" in (name.parts or ("",))[0]
     if outside or stat.S_ISLNK(member.external_attr >> 16):
         raise LdmError(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from ldm.records import Problem
+from ldm.untrusted import Problem, json_value
+
+#: No number in a recording is larger; an integer of a thousand digits is no float.
+MOST = 1e300
 
 
 class FieldError(Exception):
@@ -21,13 +22,12 @@ class FieldError(Exception):
         self.field = field
 
 
-def line_object(text: str, file: str, number: int) -> Mapping[str, Any] | Problem:
+def line_object(text: str | bytes, file: str, number: int) -> Mapping[str, Any] | Problem:
     """Return the JSON object in line `number` of `file`, or the problem with the line."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:  # also a number of too many digits
-        return Problem(file, number, "", f"not JSON: {getattr(error, 'msg', error)}")
-    return value if isinstance(value, dict) else Problem(file, number, "", "not a JSON object")
+    value = json_value(text, file, number)
+    if isinstance(value, dict | Problem):
+        return value
+    return Problem(file, number, "", "not a JSON object")
 
 
 def text_in(line: Mapping[str, Any], name: str, path: str = "") -> str:
@@ -44,6 +44,6 @@ def text_in(line: Mapping[str, Any], name: str, path: str = "") -> str:
 def number_in(line: Mapping[str, Any], name: str) -> float:
     """Return the finite number in field `name`; raise FieldError if there is none."""
     value = line.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MOST:
         raise FieldError(name, "missing or not a number")
     return float(value)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.envs.field_errors import line_object
 from ldm.envs.interchange import atif, chat, parquet
 from ldm.envs.interchange.foreign import NOTHING, Assumed
@@ -108,6 +107,8 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
             )
             files.update(p for p in visible if p.suffix != atif.SUFFIX or atif.detect_file(p))
         elif path.name.endswith(SUFFIXES):
+            if not path.is_file():  # a named pipe would be waited for
+                raise LdmError(f"{path} is neither a file nor a folder.", "Name a file.")
             files.add(path)
         else:
             raise LdmError(
@@ -126,12 +127,10 @@ def format_of(path: Path) -> str | None:
         return "parquet" if parquet.detect_file(path) else None
     if path.suffix == atif.SUFFIX:
         return "atif" if atif.detect_file(path) else None
-    for _, text in records.numbered_lines(path):
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        return _format_of(line) if isinstance(line, dict) else None
+    for number, text in untrusted.lines(path):
+        line = untrusted.json_value(text, str(path), number)
+        if not isinstance(line, Problem):
+            return _format_of(line) if isinstance(line, dict) else None
     return None
 
 
@@ -149,7 +148,7 @@ def read(
         yield from INTERCHANGE[name].read(path, assumed)
         return
     reader = _load(name)
-    lines = records.numbered_lines(path)
+    lines = untrusted.text_lines(path)
     if hasattr(reader, "scan"):
         yield from reader.scan(lines, str(path), data)
         return

@@ -180,9 +180,9 @@ def published_options(name: str, method: str) -> dict[str, str]:
 
 
 def batch_size(name: str) -> int:
-    """Return B for the environment called `name`; the default if it is not registered."""
+    """Return B for the environment that a record calls `name`; the default if not registered."""
     try:
-        return metadata(name).batch_size
+        return metadata_of(load_env(name, recorded=True)).batch_size
     except LdmError:
         return BATCH_SIZE
 

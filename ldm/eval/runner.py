@@ -14,6 +14,7 @@ from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.eval.statistics import Summary, summarize
 from ldm.runs import Run, run_items, writing
+from ldm.secrecy import redacted_json
 from ldm.types import EpisodeResult, Task, Trajectory
 
 EPISODES = "episodes.jsonl"
@@ -143,7 +144,8 @@ def finished(run: Run) -> bool:
 
 def agent_of(run: Run) -> str:
     """Return the agent that an evaluation names: registered, or module:Class; "" if it does not."""
-    return str(run.manifest.arguments.get("plan", {}).get("agent", ""))
+    plan = run.manifest.arguments.get("plan")
+    return str(plan.get("agent", "")) if isinstance(plan, dict) else ""
 
 
 def _merge(run: Run, played: Sequence[Played]) -> list[EpisodeResult]:
@@ -162,5 +164,6 @@ def _summarize(run: Run, results: Sequence[EpisodeResult]) -> Summary:
     summary = summarize(results, seed=seed, reporting=reporting)
     path: Path = run.directory / SUMMARY
     with writing(path), records.replacing(path) as file:
-        file.write(json.dumps(summary.as_data(), separators=(",", ":"), ensure_ascii=False) + "\n")
+        text = json.dumps(summary.as_data(), separators=(",", ":"), ensure_ascii=False)
+        file.write(redacted_json(text) + "\n")
     return summary

@@ -243,10 +243,12 @@ def environment_name(name: str, options: Settings, cache: Path | None = None) ->
 
 
 def card_of(env: str) -> Card:
-    """Return the card of environment `env`; an empty one where no such environment is known."""
+    """Return the card of the environment that records call `env`; empty if not registered."""
+    from ldm.envs import load_env
     from ldm.types import Card
 
     try:
+        load_env(env, recorded=True)
         environment = build_environment(env, ())
     except LdmError:
         return Card(env, "", ())

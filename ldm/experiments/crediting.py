@@ -81,17 +81,19 @@ class Pruned:
     generation: Generation | None
 
 
-def credit_tuples(runs: Sequence[str | Path], *, folder: Path = Path("runs")) -> Credited:
+def credit_tuples(
+    runs: Sequence[str | Path], *, folder: Path = Path("runs"), trust: bool = False
+) -> Credited:
     """Return what the tuples of a memory were worth in finished evaluations with it.
 
-    runs: directories, or ids below `folder`.
+    runs: directories, or ids below `folder`. trust: as for `ldm.compare`.
     Raises LdmError where a run is no finished evaluation with a memory, was recorded before what is
     followed was, or has another memory than the first, or where that memory has changed.
     """
     from ldm.eval.credit import tuple_credits
     from ldm.memory import inspect
 
-    recorded = [recorded_spec(str(run), EvaluationSpec, folder) for run in runs]
+    recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
     _check_runs(recorded)
     attempts = [attempt for run, _ in recorded for attempt in _attempts(run)]
     first = recorded[0][1]
@@ -119,12 +121,13 @@ def prune_memory(
     options: PruneOptions | None = None,
     *,
     folder: Path = Path("runs"),
+    trust: bool = False,
     dry_run: bool = False,
 ) -> Pruned:
     """Drop the tuples that were followed often with poor outcomes, as the memory's next generation.
 
-    runs, folder: as for `credit_tuples`; evaluations of training splits only, since to choose by
-    the outcomes of test tasks is to learn from them. options: None for the defaults.
+    runs, folder, trust: as for `credit_tuples`; evaluations of training splits only, since to
+    choose by the outcomes of test tasks is to learn from them. options: None for the defaults.
     dry_run: say what would be dropped, and add nothing.
 
     Where there is nothing to drop, nothing is added.
@@ -136,8 +139,8 @@ def prune_memory(
 
     options = options or PruneOptions()
     for run in runs:
-        _check_training(*recorded_spec(str(run), EvaluationSpec, folder))
-    credited = credit_tuples(runs, folder=folder)
+        _check_training(*recorded_spec(str(run), EvaluationSpec, folder, trust=trust))
+    credited = credit_tuples(runs, folder=folder, trust=trust)
     dropped = tuple(one for one in credited.tuples if options.drops(one.credit))
     if dry_run or not dropped:
         return Pruned(credited, dropped, None)
@@ -151,19 +154,21 @@ def prune_memory(
     return Pruned(credited, dropped, generation)
 
 
-def learn_utilities(runs: Sequence[str | Path], *, folder: Path = Path("runs")) -> Generation:
+def learn_utilities(
+    runs: Sequence[str | Path], *, folder: Path = Path("runs"), trust: bool = False
+) -> Generation:
     """Learn what each tuple is worth, for `--recall utility`, as the memory's next generation.
 
-    runs, folder: as for `prune_memory`. Utilities known before are forgotten.
+    runs, folder, trust: as for `prune_memory`. Utilities known before are forgotten.
     Raises what `prune_memory` raises.
     """
     from ldm.eval.credit import utilities
     from ldm.memory import value
 
-    recorded = [recorded_spec(str(run), EvaluationSpec, folder) for run in runs]
+    recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
     for run, spec in recorded:
         _check_training(run, spec)
-    credited = credit_tuples(runs, folder=folder)
+    credited = credit_tuples(runs, folder=folder, trust=trust)
     attempts = [attempt for run, _ in recorded for attempt in _attempts(run)]
     settings = {"runs": ",".join(sorted(directory.name for directory in credited.runs))}
     learnt = utilities(attempts)

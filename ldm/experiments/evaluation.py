@@ -84,9 +84,12 @@ class Comparison:
         return "\n".join([*map(str, self.reports), *self.lines])
 
 
-def compare(runs: Sequence[str | Path], *, folder: Path = Path("runs")) -> Comparison:
+def compare(
+    runs: Sequence[str | Path], *, folder: Path = Path("runs"), trust: bool = False
+) -> Comparison:
     """Compare finished evaluations, by directory or id below `folder`, on the same tasks.
 
+    trust: import the modules that the runs name, whether or not they are registered.
     Raises LdmError where there are fewer than two, or where their protocols differ.
     """
     from ldm.eval import results
@@ -95,7 +98,7 @@ def compare(runs: Sequence[str | Path], *, folder: Path = Path("runs")) -> Compa
 
     if len(runs) < 2:
         raise LdmError("One run cannot be compared.", "Name two or more.")
-    recorded = [recorded_spec(str(run), EvaluationSpec, folder) for run in runs]
+    recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
     first = recorded[0][0]
     for other, _ in recorded[1:]:
         differing = differences(first.manifest.protocol, other.manifest.protocol)
@@ -269,8 +272,8 @@ def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtim
         companion = run.manifest.arguments.get("companion", "")
         if not companion:
             break
-        name = str(run.directory.parent / companion)
-        run, spec = recorded_spec(name, EvaluationSpec, runtime.runs)
+        name = str(run.directory.parent / str(companion))
+        run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
     for agent in {member.spec.agent: member for member in members}.values():
         _check_models(agent.spec, agent.models, runtime)
     return Evaluation(tuple(members), runtime)

@@ -101,12 +101,18 @@ def start(
     return Recorded(spec, create(runtime.runs, subject, manifest), checked.tasks, models, new=True)
 
 
-def recorded_spec(name: str, spec_type: type[S], runs: Path) -> tuple[Run, S]:
+def recorded_spec(
+    name: str, spec_type: type[S], runs: Path, *, trust: bool = False
+) -> tuple[Run, S]:
     """Return a recorded run, by its directory or id, and its spec.
 
-    Raises LdmError where there is none, or where it is another kind of experiment.
+    trust: import the modules that it names, whether or not they are registered.
+    Raises LdmError where there is none, where it is another kind of experiment, or where it names
+    a module that is not trusted.
     """
     from ldm import records
+    from ldm.agents import load_agent
+    from ldm.envs import load_env
     from ldm.runs import MANIFEST, open_run
 
     run = open_run(name, runs)
@@ -115,7 +121,11 @@ def recorded_spec(name: str, spec_type: type[S], runs: Path) -> tuple[Run, S]:
             f"{run.directory} is no {spec_type.noun}.", f"Go on with `{run.resume_command}`."
         )
     text = json.dumps(run.manifest.arguments.get("plan", {}))
-    return run, records.loads(text, spec_type, file=str(run.directory / MANIFEST))
+    spec = records.loads(text, spec_type, file=str(run.directory / MANIFEST))
+    for load, recorded in ((load_env, spec.env), (load_agent, getattr(spec, "agent", ""))):
+        if ":" in recorded:
+            load(recorded, recorded=not trust)
+    return run, spec
 
 
 def reopen(

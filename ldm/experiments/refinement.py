@@ -336,10 +336,12 @@ def _practised(one: Comparison) -> str:
 
 def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
     """Fill in environment, data, training split and the memory's full place."""
+    from ldm.envs import load_env
     from ldm.policy import PolicyOptions
 
     memory = full_location(spec.memory)
     env = spec.env or only_environment(memory)
+    load_env(env, recorded=not spec.env)
     override(PolicyOptions, dict(spec.policy_options), "policy")
     options = with_data(env, spec.env_options, runtime)
     split = training_split(env, spec.split, options, runtime)

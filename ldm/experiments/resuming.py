@@ -31,13 +31,13 @@ def resume(
     runtime, models, name = runtime or Runtime(), models or ModelOptions(), str(run)
     command = open_run(name, runtime.runs).manifest.command
     if command == EvaluationSpec.command:
-        recorded = recorded_spec(name, EvaluationSpec, runtime.runs)
+        recorded = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
         return evaluation.resume(*recorded, models, runtime).play()
     if command == RefinementSpec.command:
-        explored = recorded_spec(name, RefinementSpec, runtime.runs)
+        explored = recorded_spec(name, RefinementSpec, runtime.runs, trust=runtime.trust)
         *_, last = refinement.rounds(refinement.resume(*explored, models, runtime), runtime)
         return last
     if command == PlanSpec.command:
-        attempts = recorded_spec(name, PlanSpec, runtime.runs)
+        attempts = recorded_spec(name, PlanSpec, runtime.runs, trust=runtime.trust)
         return planning.make_attempts(planning.resume(*attempts, models, runtime), runtime)
     raise LdmError(f"Runs of the command {command} cannot be resumed.", "Upgrade ldm.")

@@ -47,6 +47,7 @@ class Runtime:
     data: environment name → its data folder, None where none is known.
     cache: the folder in which environments keep what they made of their data; None for nowhere.
     embeddings: the folder in which vectors of texts are kept for later runs; None for nowhere.
+    trust: whether to import the modules that a recorded run names, see `ldm.registry.load`.
     message: receives a line for the user, e.g. `print`. progress(label, total) and stages():
     context managers that show how far the work is.
     """
@@ -57,6 +58,7 @@ class Runtime:
     data: Callable[[str], str | None] = lambda env: None
     cache: Path | None = None
     embeddings: Path | None = None
+    trust: bool = False
     message: Callable[[str], None] = lambda line: None
     progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
     stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages

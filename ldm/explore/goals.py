@@ -27,7 +27,7 @@ def evaluated_leak_keys(
     for run in list_runs(runs):
         manifest = run.manifest
         plan = manifest.arguments.get("plan", {})
-        if manifest.command == "eval" and plan.get("env") == name:
+        if manifest.command == "eval" and isinstance(plan, dict) and plan.get("env") == name:
             options = tuple(
                 (str(field), str(value)) for field, value in plan.get("env_options", ())
             )

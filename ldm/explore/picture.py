@@ -7,6 +7,7 @@ from html import escape
 
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode, path_to
+from ldm.untrusted import printable
 
 #: Fates that no decision process passes through.
 NO_PROCESS = ("pruned", "invalid", "merged")
@@ -84,7 +85,7 @@ def svg(tree: Tree, title: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" font-family="sans-serif" font-size="11">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="10" y="16" font-size="13">{escape(title)}</text>',
+        f'<text x="10" y="16" font-size="13">{_escaped(title)}</text>',
     ]
     for node in tree.nodes[1:]:
         parts += _edge(node, tree.nodes[node.parent], rows, node.number in best)
@@ -146,14 +147,19 @@ def _mark(tree: Tree, node: TreeNode, row: int, bold: bool) -> list[str]:
     fits = len(label) <= space or not _has_children(tree, node)
     visible = label if fits else label[:space] + "…"
     parts.append(
-        f'<text x="{x + 5:g}" y="{y - 5:g}" fill="{colour}">{escape(visible)}'
-        f"<title>{escape(label)}</title></text>"
+        f'<text x="{x + 5:g}" y="{y - 5:g}" fill="{colour}">{_escaped(visible)}'
+        f"<title>{_escaped(label)}</title></text>"
     )
     return parts
 
 
 def _has_children(tree: Tree, node: TreeNode) -> bool:
     return any(child.parent == node.number for child in tree.nodes)
+
+
+def _escaped(text: str) -> str:
+    """Return `text` for a picture: XML has no control characters."""
+    return escape(printable(text))
 
 
 def _line(text: str, length: int = 140) -> str:

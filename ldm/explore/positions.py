@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ldm.episode import NO_ACTION, Environment
+from ldm.episode import NO_ACTION, Environment, checked
 from ldm.errors import ForkUnsupported, ReplayDivergence
 from ldm.types import Past, Task, TimeStep, stable_hash
 
@@ -59,7 +59,7 @@ class Positions:
         """
         action = action if action.strip() else NO_ACTION
         env = self._environment_at(position)
-        now = env.step(action)
+        now = checked(env.step(action), self._task)
         self.steps += 1
         past = (*position.past, (position.now.observation, action))
         reached = Position(

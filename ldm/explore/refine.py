@@ -27,7 +27,7 @@ from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.policy import Decision, Observed, Policy
 from ldm.reasoner import Notes, Process, Reasoner
 from ldm.runs import Run, run_items, writing
-from ldm.types import Origin, Past, Step, Task, Trajectory, stable_seed
+from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory, stable_seed
 
 TREES = "trees.jsonl"
 #: Actions whose votes a best-first search looks at in a state; the others count as without votes.
@@ -72,6 +72,14 @@ class Tree:
     steps: int = 0
     replayed: int = 0
 
+    def __post_init__(self) -> None:
+        for place, node in enumerate(self.nodes):
+            before = node.parent == -1 if place == 0 else 0 <= node.parent < place
+            if node.number != place or not before:
+                raise ValueError(f"node {place} is out of order, or its parent does not precede it")
+        if not -1 <= self.best < max(1, len(self.nodes)):
+            raise ValueError(f"there is no node {self.best}, the best one")
+
     @property
     def improved(self) -> bool:
         return self.key >= 0
@@ -95,7 +103,7 @@ class ExploredGoal:
     index: int
     task: Task
     trees: tuple[Tree, ...] = ()
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     error: str = ""
 
     @property

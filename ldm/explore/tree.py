@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
 from ldm.policy import Decision
+from ldm.types import Number
 
 #: What became of a node. "grown": it has children. "pruned": too little confidence, never tried.
 #: The others are leaves: the task ended, the depth was reached, the search was over, no action was
@@ -63,12 +64,12 @@ class TreeNode:
     parent: int
     depth: int
     action: str
-    confidence: float
-    path_confidence: float
+    confidence: Number
+    path_confidence: Number
     fate: Fate
     observation: str = ""
     state: str = ""
-    score: float = 0.0
+    score: Number = 0.0
     batches: tuple[tuple[str, int], ...] = ()
     recalls: tuple[str, ...] = ()
 

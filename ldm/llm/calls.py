@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from ldm.llm import Message, Sampling
-from ldm.types import Usage, stable_hash
+from ldm.types import Count, Seconds, Usage, stable_hash
 
 #: How a server is made to reply in JSON: by a schema, as any object, or by the prompt alone.
 Mode = Literal["json_schema", "json_object", "prompt"]
@@ -74,7 +74,7 @@ class Call:
     usage: Usage
     mode: str = ""
     error: str = ""
-    attempts: int = 1
-    seconds: float = 0.0
+    attempts: Count = 1
+    seconds: Seconds = 0.0
     estimated: bool = False
     paid: bool = True

@@ -11,10 +11,11 @@ from typing import ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Mode, Request
+from ldm.secrecy import redacted_json
 from ldm.types import stable_seed
 
 FILE = "capabilities.json"
@@ -129,7 +130,7 @@ class CapabilityStore:
         self._lock = threading.Lock()
         if path is not None and path.exists():
             try:
-                self._table = _adapter().validate_python(records.read_json(path))
+                self._table = _adapter().validate_python(untrusted.json_file(path))
             except ValidationError as error:
                 raise LdmError(
                     f"{path} does not hold the capabilities of servers.",
@@ -149,7 +150,8 @@ class CapabilityStore:
             if self._path is None:
                 return
             with records.replacing(self._path) as file:
-                file.write(_adapter().dump_json(self._table, indent=2).decode() + "\n")
+                text = _adapter().dump_json(self._table, indent=2).decode()
+                file.write(redacted_json(text) + "\n")
 
 
 @cache

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm import records
+from ldm import untrusted
 from ldm.errors import LdmError
 from ldm.types import Usage
 
@@ -22,6 +22,8 @@ VERSION = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4}|\d{8})$")
 #: OpenAI's models that tokens alone do not price: open weights, which a local server may serve for
 #: nothing, and models that search the web, where each search is billed too.
 UNPRICED = re.compile(r"^gpt-oss|-search|deep-research")
+#: US dollars for a million tokens that no model costs.
+MOST = 1e6
 FORMAT = 'Write {"models": {"NAME": [prompt, cached, completion]}}, in USD per million tokens.'
 
 
@@ -75,13 +77,13 @@ def load_prices(file: Path | None = None) -> dict[str, Price]:
     prices = {name: price for name, price in listed.items() if not _is_implied(name, listed)}
     if file is None:
         return prices
-    table = records.read_json(file)
+    table = untrusted.json_file(file)
     models = table.get("models") if isinstance(table, dict) else None
     if not isinstance(models, dict):
         raise LdmError(f"{file} has no field models.", FORMAT)
     for model, values in models.items():
         is_triple = isinstance(values, list) and len(values) == 3
-        if not is_triple or not all(isinstance(v, int | float) and v >= 0 for v in values):
+        if not is_triple or not all(isinstance(v, int | float) and 0 <= v <= MOST for v in values):
             raise LdmError(f"{file}: models.{model} is not three prices.", FORMAT)
         prompt, cached, completion = map(float, values)
         prices[model] = Price(prompt, cached, completion)

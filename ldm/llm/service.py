@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import email.utils
-import json
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from ldm import untrusted
 from ldm.llm.calls import Request, ServerReply
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities
 from ldm.llm.meter import prompt_guess
 from ldm.llm.structured import strict_schema, with_json_instruction
+from ldm.secrecy import guard, redacted
 from ldm.types import Usage, encodable, stable_hash
 
 if TYPE_CHECKING:
@@ -53,19 +54,18 @@ class Connection:
         """The URL to show: scheme, host, port and path, but no user, password or query."""
         return bare_url(self.base_url) if self.base_url else "the openai package's default"
 
-    def redact(self, text: str) -> str:
-        """Return `text` without the key and without secrets that the URL carries."""
-        secrets = [self.api_key]
+    def secrets(self) -> tuple[str, ...]:
+        """Return the key, and what the URL carries: a password, values of its query."""
         try:
             parts = urlsplit(self.base_url)
-            pairs = [pair.partition("=") for pair in parts.query.split("&")]
-            secrets += [parts.password or ""]
-            secrets += [value for name, _, value in pairs if "version" not in name]
         except ValueError:
-            secrets.append(self.base_url)
-        for secret in sorted(filter(_is_secret, secrets), key=len, reverse=True):
-            text = text.replace(secret, "[key]").replace(repr(secret)[1:-1], "[key]")
-        return text
+            return self.api_key, self.base_url
+        pairs = [pair.partition("=") for pair in parts.query.split("&")]
+        own = [self.api_key, parts.password or ""]
+        if parts.password:  # as the header says them, together
+            name, password = unquote(parts.username or ""), unquote(parts.password)
+            own += [f"{parts.username}:{parts.password}", f"{name}:{password}"]
+        return (*own, *(value for name, _, value in pairs if "version" not in name))
 
 
 @dataclass(eq=False)
@@ -97,6 +97,7 @@ class Service:
         from ldm.llm.http_timeout import DeadlineClient
 
         self.connection = connection
+        guard(connection.secrets())
         self._client = openai.OpenAI(
             base_url=connection.base_url or None,
             api_key=connection.api_key or "none",  # local servers need none
@@ -153,7 +154,7 @@ class Service:
             fault = self._refusal(error)
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            reason = self.connection.redact(str(cause)) or type(cause).__name__
+            reason = redacted(str(cause)) or type(cause).__name__
             fault = Fault("again", f"no connection ({reason})", down=True)
         except (openai.OpenAIError, ValueError) as error:  # ValueError: a body that is not UTF-8
             fault = Fault("again", f"an unreadable answer ({type(error).__name__})", final=True)
@@ -161,20 +162,20 @@ class Service:
         raise fault
 
     def _reply(self, body: bytes, request: Request, capabilities: Capabilities) -> ServerReply:
-        try:
-            content = json.loads(body)
-        except ValueError:
-            raise Fault("again", "an answer that is not JSON (cut off?)", final=True) from None
+        content = untrusted.json_value(untrusted.whole_characters(body.decode()), "")
+        if isinstance(content, untrusted.Problem):
+            raise Fault("again", "an answer that is not JSON (cut off?)", final=True)
         choices = content.get("choices") if isinstance(content, dict) else None
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             raise Fault("again", "an answer without choices", final=True)
         message = choices[0].get("message")
         text = message.get("content") if isinstance(message, dict) else None
-        text = self.connection.redact(encodable(text)) if isinstance(text, str) else ""
+        text = redacted(encodable(text)) if isinstance(text, str) else ""
         if not capabilities.stop:
             text = _before_stop(text, request.stop)
         usage, estimated = _usage(content.get("usage"), request, text)
-        return ServerReply(text, str(choices[0].get("finish_reason") or ""), usage, estimated)
+        finish = redacted(encodable(str(choices[0].get("finish_reason") or "")))
+        return ServerReply(text, finish, usage, estimated)
 
     def _refusal(self, error: APIStatusError) -> Fault:
         status, message = error.status_code, self._message(error)
@@ -205,7 +206,7 @@ class Service:
             )
         else:
             message = str(body or "")
-        message = self.connection.redact(" ".join(message.split()))
+        message = redacted(" ".join(message.split()))
         return message if len(message) <= QUOTE_LENGTH else message[:QUOTE_LENGTH] + "…"
 
 
@@ -273,11 +274,6 @@ def bare_url(url: str) -> str:
     if not parts.hostname:
         return "set, but not a URL"
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
-
-
-def _is_secret(secret: str) -> bool:
-    """Return whether a text looks like a secret, unlike "ollama" or "EMPTY"."""
-    return len(secret) >= 16 or (len(secret) >= 6 and any(map(str.isdigit, secret)))
 
 
 def _before_stop(text: str, stop: tuple[str, ...]) -> str:

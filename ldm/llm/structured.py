@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ldm.llm import Message
+from ldm.untrusted import whole_characters
 
 FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
@@ -131,7 +132,7 @@ def repair_messages(messages: Sequence[Message], reply: str, complaint: str) -> 
 
 def _candidates(text: str) -> Iterator[dict[str, Any]]:
     """Yield every JSON object in a reply, the likeliest first."""
-    plain = THINKING.sub("", text)
+    plain = whole_characters(THINKING.sub("", text))
     decoder = json.JSONDecoder(strict=False)  # a line break within a string is no reason to refuse
     for part in (plain, *FENCE.findall(plain)):
         start = part.find("{")

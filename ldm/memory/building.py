@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ldm.embed import Embedder
-from ldm.errors import LdmError
+from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import snapshot
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows
 from ldm.memory.formation import (
@@ -107,8 +107,7 @@ class StagedEmbedder:
             return self._embedder.embed(chunk)
         path = self._folder / f"{stable_hash(self.name, list(chunk))}.npy"
         if path.is_file():
-            staged: NDArray[np.float32] = np.load(path)
-            return staged
+            return self._staged(path, len(chunk))
         vectors = self._embedder.embed(chunk)
         with store_errors(str(self._folder)):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,6 +115,19 @@ class StagedEmbedder:
             np.save(temporary, vectors)
             temporary.replace(path)
         return vectors
+
+    def _staged(self, path: Path, count: int) -> NDArray[np.float32]:
+        """Return the vectors in a file; raise MemoryStoreError where they are damaged."""
+        try:
+            staged: NDArray[np.float32] = np.load(path)
+            if staged.shape != (count, self.dimension) or not np.isfinite(staged).all():
+                raise ValueError("it holds other vectors")
+        except (OSError, ValueError, EOFError) as error:
+            raise MemoryStoreError(
+                f"{path}, which an interrupted command left, is damaged: {error}.",
+                "Remove it: its vectors are then computed anew.",
+            ) from error
+        return staged
 
 
 def build(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -221,9 +233,10 @@ class _GenerationBuilder:
             else:
                 columns, vectors = added.collected()
                 rows = Rows(columns)
-            generation = self._generation(rows)
+            written = self.store.batches(self.env)
+            batches = tuple(b for b in written if b.generation <= self.number)
+            generation = self._generation(rows, batches)
             self.store.commit(generation)
-        batches = tuple(b for b in self.store.batches(self.env) if b.generation <= self.number)
         with self._timed("check"):
             snapshot.write(self.store.location, Contents(generation, batches, rows, vectors))
         return BuildResult(
@@ -289,15 +302,15 @@ class _GenerationBuilder:
                     self.store.add_batch(self.env, batch.index)
                     added.add_rows(batch.rows, vectors)
 
-    def _generation(self, rows: Rows) -> Generation:
-        return Generation(
+    def _generation(self, rows: Rows, batches: Sequence[BatchIndex]) -> Generation:
+        made = Generation(
             number=self.number,
             origin="formed",
             env=self.env,
             embedder=self.embedder.name,
             dimension=self.embedder.dimension,
             tuples=len(rows),
-            digest=rows.columns.digest(self.base),
+            digest=self.base.digest if self.base else "",
             settings={
                 "batch_size": str(self.options.batch_size),
                 "batching": self.options.batching,
@@ -308,6 +321,7 @@ class _GenerationBuilder:
             hidden=self.base.hidden if self.base else (),
             utilities=self.base.utilities if self.base else {},
         )
+        return replace(made, digest=rows.columns.digest(made, batches))
 
     def _selection(self, rows: Rows) -> dict[str, str]:
         """Return the options that made a difference to which trajectories are remembered, how."""

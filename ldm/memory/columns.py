@@ -43,6 +43,10 @@ NUMBERS: Mapping[str, type[np.generic]] = {
     "id": np.uint64,
 }
 NO_PAST = -1
+#: What digests begin with that cover all fields.
+WHOLE = "2:"
+#: The columns that a digest covers, beside ids and pasts.
+DIGESTED = (*TEXTS, "step", "generation", "goal_type", "observation_type", "reach")
 #: Values, and texts, that are kept once they were asked for.
 KEPT_ROWS = 20_000
 KEPT_TEXTS = 20_000
@@ -109,12 +113,43 @@ class Columns:
         triples: NDArray[np.int64] = pairs * count + actions
         return triples
 
-    def digest(self, base: Generation | None = None) -> str:
-        """Return the hash of the tuples' ids, histories, cells and outcomes, whatever their order.
+    def digest(self, of: Generation | None = None, batches: Iterable[BatchIndex] = ()) -> str:
+        """Return the hash of the tuples and their cells, whatever their order.
 
-        What is not recorded or as usual adds nothing: digests of older memories stay as they are.
-        base: the generation whose hidden tuples and utilities count as well; None for none.
+        It covers all that decisions and gates use: every field of the tuples, the batches with the
+        names of their types, and what the generation `of` says beside its number and settings.
+        Vectors are not covered: their ids are hashes of them. Where the digest of `of` is of
+        version 0.1, so is this one, which covers less; None is of no generation.
         """
+        if of is not None and of.digest and not of.digest.startswith(WHOLE):
+            return self._first_digest(of)
+        texts, pasts = list(self.texts), self._past_hashes()
+        fields = [
+            [texts[i] for i in self[name].tolist()] if name in TEXTS else self[name].tolist()
+            for name in DIGESTED
+        ]
+        tuples = [
+            (id_of(number), "" if past == NO_PAST else pasts[past], *values)
+            for number, past, *values in zip(
+                self["id"].tolist(), self["past"].tolist(), *fields, strict=True
+            )
+        ]
+        indices = sorted(records.dumps(batch) for batch in batches)
+        stated: list[object] = []
+        if of is not None:
+            stated = [of.embedder, sorted(of.tasks), sorted(of.hidden), of.utilities]
+        return WHOLE + stable_hash(sorted(tuples), indices, stated, length=32)
+
+    def _past_hashes(self) -> list[str]:
+        """Return a hash for each node of the pasts, of the whole past that ends there."""
+        texts, hashes = list(self.texts), list[str]()
+        for before, observation, action in self.pasts.tolist():
+            parent = "" if before == NO_PAST else hashes[before]
+            hashes.append(stable_hash(parent, texts[observation], texts[action]))
+        return hashes
+
+    def _first_digest(self, base: Generation) -> str:
+        """Return the digest of version 0.1: of ids, histories' words, cells and outcomes."""
         usual = {"", records.dumps(FULL_OUTCOME)}
         names = ("batch", "goal_type", "observation_type", "assessment", "summary", "outcome")
         columns = [self["id"].tolist(), *(self[name].tolist() for name in names)]
@@ -127,9 +162,8 @@ class Columns:
             if (recorded := self.texts[outcome]) not in usual:
                 parts.append(recorded)
             digested.append([*parts, f"reach {reach}"] if reach else parts)
-        further = [sorted(base.hidden), base.utilities] if base else []
-        parts_of_base = [part for part in further if part]
-        return stable_hash(sorted(digested), *parts_of_base, length=32)
+        further = [part for part in (sorted(base.hidden), base.utilities) if part]
+        return stable_hash(sorted(digested), *further, length=32)
 
     def pairs(self, first: str, second: str) -> Iterator[tuple[str, str]]:
         """Yield the distinct pairs of texts in two columns of texts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -85,7 +85,7 @@ def import_memory(
     if as_new:
         newest, batches, rows = _as_new(path, newest, batches, rows)
         generations = [newest]
-    complete = (len(rows), digest(rows, newest)) == (newest.tuples, newest.digest)
+    complete = all(_is_whole(one, rows, batches) for one in generations)
     if not complete or {row.batch for row in rows} != {batch.id for batch in batches}:
         raise MemoryStoreError(
             f"{path} is incomplete or was changed.",
@@ -126,5 +126,16 @@ def _as_new(
         hidden=tuple(name for name in newest.hidden if name in distinct),
         utilities={name: u for name, u in newest.utilities.items() if name in distinct},
     )
-    generation = replace(generation, digest=digest(renumbered, generation))
-    return generation, [replace(batch, generation=0) for batch in batches], renumbered
+    batches = [replace(batch, generation=0) for batch in batches]
+    generation = replace(generation, digest=digest(renumbered, generation, batches))
+    return generation, batches, renumbered
+
+
+def _is_whole(
+    generation: Generation, rows: Sequence[IndexedTuple], batches: Sequence[BatchIndex]
+) -> bool:
+    """Return whether a generation's tuples and batches are those that its digest is of."""
+    number = generation.number
+    held = [row for row in rows if row.tuple.generation <= number]
+    indices = [batch for batch in batches if batch.generation <= number]
+    return (len(held), digest(held, generation, indices)) == (generation.tuples, generation.digest)

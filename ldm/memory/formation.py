@@ -141,10 +141,11 @@ def tuples_of(
         values = [WARNING] * len(values)
     steps = tuple((observation, step.action) for _, observation, step in states)
     notes_by_step = reasoner.annotate(task.goal, steps)
+    trajectory_id, cut = trajectory.id, shortened(steps)
     return [
         StateActionTuple(
             goal=task.goal,
-            history=History(notes.assessment, notes.summary, shortened(past)),
+            history=History(notes.assessment, notes.summary, cut[:number]),
             observation=observation,
             action=step.action,
             kind=task.kind,
@@ -152,13 +153,13 @@ def tuples_of(
             split=task.split,
             task_id=task.id,
             source=task.leak_key,
-            trajectory_id=trajectory.id,
+            trajectory_id=trajectory_id,
             step=number,
             origin=trajectory.origin,
             generation=generation,
             outcome=Outcome(trajectory.score, values[number], advantage),
         )
-        for number, ((past, observation, step), notes) in enumerate(
+        for number, ((_, observation, step), notes) in enumerate(
             zip(states, notes_by_step, strict=True)
         )
         if number >= first

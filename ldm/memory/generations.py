@@ -82,10 +82,10 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
             number=number,
             origin="refined",
             tuples=len(whole),
-            digest=whole.digest(base),
             settings=dict(settings),
             tasks=tuple(sorted(tasks)),
         )
+        generation = replace(generation, digest=whole.digest(generation, contents.batches))
         if generation in present:
             return generation
         _check_newest(location, base, present, "explored", "explore again")
@@ -216,7 +216,7 @@ def _over_the_same_tuples(location: str, base: Generation, changed: Generation) 
                 f"The memory of {base.env} at {location} would be left without any tuple.",
                 "Leave some.",
             )
-        digest = contents.rows.columns.digest(changed)
+        digest = contents.rows.columns.digest(changed, contents.batches)
         generation = replace(changed, number=base.number + 1, digest=digest)
         if generation in present:
             return generation

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from ldm.errors import MemoryStoreError
-from ldm.types import StateActionTuple
+from ldm.types import Count, Reward, Similarity, StateActionTuple
 
 #: (batch, goal type, observation type).
 Cell = tuple[str, int, int]
@@ -44,7 +44,7 @@ class BatchIndex:
 
     id: str
     kind: str
-    generation: int
+    generation: Count
     trajectories: tuple[str, ...]
     goal_types: tuple[GoalType, ...]
     reasoner: str = ""
@@ -96,9 +96,9 @@ class IndexedTuple:
 
     tuple: StateActionTuple
     batch: str
-    goal_type: int
-    observation_type: int
-    reach: float = 0.0
+    goal_type: Count
+    observation_type: Count
+    reach: Similarity = 0.0
 
     @property
     def cell(self) -> Cell:
@@ -119,7 +119,7 @@ class Generation:
     origin: "formed", "refined", "pruned", "credited" or "forgotten".
     dimension: of the embedder's vectors.
     tuples: how many tuples all generations up to this one hold together.
-    digest: of those tuples' ids, histories and cells; equal memories have equal digests.
+    digest: of those tuples and the batches, see `Columns.digest`; equal memories have equal ones.
     settings: how it was made (batch size, batching, seed, reasoner, …).
     tasks: ids of the tasks that a refinement explored for it, whether or not it added anything.
     hidden: ids of the tuples that it no longer recalls, sorted. They stay in the store, where
@@ -131,17 +131,17 @@ class Generation:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    number: int
+    number: Count
     origin: str
     env: str
     embedder: str
-    dimension: int
-    tuples: int
+    dimension: Count
+    tuples: Count
     digest: str
     settings: dict[str, str]
     tasks: tuple[str, ...] = ()
     hidden: Annotated[tuple[str, ...], Field(exclude_if=not_)] = ()
-    utilities: Annotated[dict[str, float], Field(exclude_if=not_)] = field(default_factory=dict)
+    utilities: Annotated[dict[str, Reward], Field(exclude_if=not_)] = field(default_factory=dict)
 
     @property
     def recallable(self) -> int:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
 
+from ldm import untrusted
 from ldm.errors import MemoryStoreError
 
 LOCK = ".lock"
@@ -153,11 +154,8 @@ def _owner() -> dict[str, str | int]:
 
 
 def _parsed(text: str) -> Mapping[str, Any]:
-    try:
-        owner = json.loads(text)
-    except ValueError:
-        return {}
-    return owner if isinstance(owner, dict) else {}
+    owner = untrusted.json_value(text, "")
+    return owner if isinstance(owner, dict) and isinstance(owner.get("since"), int) else {}
 
 
 def _held(location: str, owner: Mapping[str, Any]) -> MemoryStoreError:

@@ -239,7 +239,8 @@ class _Union:
         """Return the record of generation `number`. contents: of the newest."""
         parts = [[one for one in whole.generations if one.number <= number][-1] for whole in wholes]
         base = replace(parts[0], number=number, origin="merged")
-        columns = contents.at(base).rows.columns
+        at = contents.at(base)
+        columns = at.rows.columns
         present = columns.ids
         hidden: set[str] = set()
         worth: dict[str, list[float]] = {}
@@ -250,6 +251,7 @@ class _Union:
         tasks = {task for one in parts if one.number == number for task in one.tasks}
         generation = replace(
             base,
+            digest="",
             tuples=len(columns),
             settings={"merged": " ".join(f"{one.origin} {one.digest[:8]}" for one in parts)},
             tasks=tuple(sorted(tasks)),
@@ -266,7 +268,7 @@ class _Union:
                 "the memories.",
                 "Roll one of them back with `ldm memory rollback`.",
             )
-        return replace(generation, digest=columns.digest(generation))
+        return replace(generation, digest=columns.digest(generation, at.batches))
 
 
 def _vectors_of(part: _Part) -> Iterator[NDArray[np.float32]]:

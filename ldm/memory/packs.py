@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import IO, Any, ClassVar, get_args
 
 import numpy as np
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import snapshot
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows
@@ -145,7 +146,7 @@ def read_pack(path: Path) -> tuple[Contents, tuple[Generation, ...]]:
             return _read(pack)
     except _Refused as reason:
         problem = str(reason)
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
         problem = f"it is damaged ({' '.join(str(error).split())[:200]})"
     except RecursionError:
         problem = "it is nested too deeply"
@@ -162,7 +163,9 @@ class _Refused(Exception):
 
 def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     _check_members(pack)
-    head = json.loads(_bytes(pack, MANIFEST))
+    head = untrusted.json_value(_bytes(pack, MANIFEST), MANIFEST)
+    if isinstance(head, untrusted.Problem):
+        raise _Refused(f"its manifest is damaged: {head.message}")
     if not isinstance(head, dict) or not isinstance(head.get("format"), int):
         raise _Refused("its manifest names no format")
     if head["format"] > FORMAT:
@@ -196,8 +199,9 @@ def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     columns, of_rows = builder.collected()
     contents = Contents(newest, batches, Rows(columns), of_rows)
     for one in manifest.generations:
-        held = contents.at(one).rows.columns
-        if (len(held), held.digest(one)) != (one.tuples, one.digest):
+        held = contents.at(one)
+        digest = held.rows.columns.digest(one, held.batches)
+        if (len(held.rows), digest) != (one.tuples, one.digest):
             raise _Refused(f"generation {one.number} holds other tuples than it says")
     if {*columns.distinct("batch").values()} != {*cells}:
         raise _Refused("its batches are not those of its tuples")
@@ -258,7 +262,9 @@ def _passage(
     vectors: Mapping[str, bytes],
 ) -> tuple[int, str]:
     """Return generation and content of a line, which must be a sound passage."""
-    passage = json.loads(line)
+    passage = untrusted.json_value(line, PASSAGES)
+    if isinstance(passage, untrusted.Problem):
+        raise _Refused(passage.message)
     if not isinstance(passage, dict) or {*passage} != {*SHARED, *_PARTS, "generation"}:
         raise _Refused(f"it has not the fields {', '.join((*SHARED, *_PARTS))}, generation")
     generation = passage.pop("generation")

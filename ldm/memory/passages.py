@@ -13,7 +13,7 @@ from typing import Any
 
 from ldm.memory.columns import NO_PAST, ColumnsBuilder, numbers_of, texts_of
 from ldm.memory.index import IndexedTuple
-from ldm.types import stable_hash
+from ldm.types import Past, stable_hash
 
 #: What the tuples of a passage share.
 SHARED = ("goal", "kind", "split", "task_id", "source", "trajectory_id", "origin", "batch")
@@ -53,11 +53,21 @@ def _passage(
     nodes: dict[tuple[int, int, int], int] = {}
     vectors: dict[str, int] = {}
     tuples, ids = [], []
+    longest: Past = ()
+    path: list[int] = []  # the nodes of the longest past so far: others are mostly parts of it
     for row, pair in members:
-        past = NO_PAST
-        for seen, action in row.tuple.history.past:
-            node = past, texts.setdefault(seen, len(texts)), texts.setdefault(action, len(texts))
-            past = nodes.setdefault(node, len(nodes))
+        whole = row.tuple.history.past
+        if longest[: len(whole)] != whole:
+            if whole[: len(longest)] != longest:
+                longest, path = (), []
+            past = path[-1] if path else NO_PAST
+            for seen, action in whole[len(longest) :]:
+                first = texts.setdefault(seen, len(texts))
+                node = past, first, texts.setdefault(action, len(texts))
+                past = nodes.setdefault(node, len(nodes))
+                path.append(past)
+            longest = whole
+        past = path[len(whole) - 1] if whole else NO_PAST
         own, numbers = texts_of(row), {"past": past, **numbers_of(row)}
         values: list[float] = [texts.setdefault(own[name], len(texts)) for name in OWN_TEXTS]
         values += [numbers[name] for name in OWN_NUMBERS]

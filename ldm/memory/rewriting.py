@@ -175,7 +175,7 @@ def _write(location: str, new: Path, on_progress: OnProgress) -> None:
         "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
         "from ldm.memory.rewriting import main; main(sys.argv[2])"
     )
-    command = [sys.executable, "-c", code, json.dumps(sys.path), str(new)]
+    command = [sys.executable, "-P", "-c", code, json.dumps(sys.path), str(new)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as child:  # noqa: S603
         assert child.stdout is not None and child.stderr is not None  # noqa: S101, PT018 - pipes
@@ -307,7 +307,7 @@ def _shrunk(
         utilities=utilities,
         tasks=tuple(name for name in generation.tasks if name not in tasks),
     )
-    return replace(shrunk, digest=columns.digest(shrunk))
+    return replace(shrunk, digest=columns.digest(shrunk, left.at(generation).batches))
 
 
 def _reworded(batch: BatchIndex, words: frozenset[str]) -> BatchIndex:

@@ -13,7 +13,8 @@ of its newest generation, which holds all earlier ones. A snapshot is a folder:
 It is written beside its place and renamed, so that there is a whole one or none. One that is
 damaged or missing, or has vectors of another precision, is made again from Chroma, the store of
 record. `catalog.json` lists the generations, with the state of the database that they were read
-from. The writer replaces it when a generation is complete; until then readers go by the one before.
+from, and a checksum in a line below. The writer replaces it when a generation is complete; until
+then readers go by the one before.
 """
 
 from __future__ import annotations
@@ -194,7 +195,10 @@ def stamp(database: Path) -> tuple[int, ...]:
 def catalog(location: str) -> Catalog | None:
     """Return what was published last; None where nothing was, or it is damaged."""
     try:
-        known = records.loads((folder_of(location) / CATALOG).read_bytes(), Catalog)
+        text, _, checksum = (folder_of(location) / CATALOG).read_bytes().rpartition(b"\n")
+        if int(checksum) != zlib.crc32(text):
+            return None
+        known = records.loads(text, Catalog)
     except DAMAGE:
         return None
     return known if known.format == FORMAT else None
@@ -227,7 +231,8 @@ def publish(
     with suppress(OSError):
         path = folder_of(location) / CATALOG
         with records.replacing(path) as file:
-            file.write(records.dumps(listed))
+            text = records.dumps(listed)
+            file.write(f"{text}\n{zlib.crc32(text.encode())}")
     for place in outdated(location, (present[-1] for present in generations.values())):
         shutil.rmtree(place, ignore_errors=True)
 

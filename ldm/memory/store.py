@@ -209,7 +209,7 @@ class Store:
         except KeyError:  # a vector is missing
             return None
         columns = rows.columns
-        complete = len(rows) == chosen.tuples and columns.digest(chosen) == chosen.digest
+        complete = len(rows) == chosen.tuples and columns.digest(chosen, batches) == chosen.digest
         if not complete or {*columns.distinct("batch").values()} != {b.id for b in batches}:
             return None
         return Contents(chosen, batches, rows, vectors)
@@ -400,7 +400,10 @@ class Store:
             )
         for page in pages:
             for name, vector in zip(page["ids"], page["embeddings"], strict=True):
-                vectors[name] = np.asarray(vector, np.float32).tobytes()
+                held = np.asarray(vector, np.float32)
+                if vector_id(held) != name:
+                    raise KeyError(name)  # it is not what was written
+                vectors[name] = held.tobytes()
         return vectors
 
     def _old_rows(self, env: str) -> Iterator[tuple[IndexedTuple, NDArray[np.float32]]]:
@@ -608,13 +611,17 @@ def is_server(location: str) -> bool:
     return location.startswith(("http://", "https://"))
 
 
-def digest(rows: Sequence[IndexedTuple], base: Generation | None = None) -> str:
+def digest(
+    rows: Sequence[IndexedTuple],
+    of: Generation | None = None,
+    batches: Iterable[BatchIndex] = (),
+) -> str:
     """Return the hash of tuples of one environment: see `Columns.digest`."""
     if isinstance(rows, Rows):
-        return rows.columns.digest(base)
+        return rows.columns.digest(of, batches)
     builder = ColumnsBuilder(rows[0].tuple.env if rows else "", 1)
     builder.add_rows(rows, np.zeros((len(rows), 2), np.float32))
-    return builder.collected()[0].digest(base)
+    return builder.collected()[0].digest(of, batches)
 
 
 @contextmanager
@@ -640,7 +647,8 @@ def _client(location: str) -> Any:
     import chromadb
     from chromadb.config import Settings
 
-    settings = Settings(anonymized_telemetry=False)
+    # Chroma would read a file .env in the working directory, which can name classes to load.
+    settings = Settings(_env_file=None, anonymized_telemetry=False)
     if not is_server(location):
         if Path(location, DATABASE).exists() and not os.access(location, os.W_OK):
             raise PermissionError(f"permission denied: {location}")  # SQLite needs to write its log

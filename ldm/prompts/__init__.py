@@ -23,9 +23,17 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 SUFFIX = ".jinja"
 ROLES = ("system", "user")
-#: A tag as `data` writes it, with or without blanks, in any case; or the end of a turn in a chat
-#: format, such as <|im_end|>.
-TAG = re.compile(r"<(\s*/?\s*[a-z][\w-]*\s*|[|｜][^<>\n]*[|｜])>", re.IGNORECASE)
+#: A tag as `data` writes it, with or without blanks and further words, in any case; or the end of a
+#: turn in a chat format, such as <|im_end|>.
+TAG = re.compile(
+    r"<(\s*/?\s*[a-z][\w-]*\s*|/?[a-z][\w-]*(?:\s+[^\s<>\[\]]+)+\s*|[|｜][^<>\n]*[|｜])>",
+    re.IGNORECASE,
+)
+#: The same in formats with square brackets: [/INST].
+BRACKETED = re.compile(
+    r"\[(\s*/?\s*(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\s*)\]",
+    re.IGNORECASE,
+)
 #: How the parts of an example are labelled; a text must not forge one.
 LABEL = re.compile(r"^(?=(?:example \d|task:|so far:|seen:|action:))", re.IGNORECASE | re.MULTILINE)
 
@@ -72,7 +80,7 @@ def fenced(text: object, tag: str) -> str:
 
 def plain(text: object) -> str:
     """Return `text` in which nothing looks like a tag, for use within a fence."""
-    return TAG.sub(r"(\1)", encodable(str(text)))
+    return BRACKETED.sub(r"(\1)", TAG.sub(r"(\1)", encodable(str(text))))
 
 
 def one_line(text: object) -> str:

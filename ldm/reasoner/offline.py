@@ -22,13 +22,13 @@ from ldm.reasoner import (
     TypeView,
     entity_votes,
     page_votes,
-    shortened,
 )
 from ldm.reasoner.clusters import cluster, nearest
 from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situation
 from ldm.reasoner.entity_votes import Precedent, Weights
 from ldm.reasoner.page_votes import PagePrecedent, PageWeights
 from ldm.reasoner.pages import Page, read_call
+from ldm.reasoner.running import RunningNotes
 from ldm.reasoner.voting import Poll, voice_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
@@ -73,10 +73,7 @@ class OfflineReasoner:
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """See `Reasoner.annotate`."""
-        return tuple(
-            self.notes(goal, shortened(steps[:number]), observation, Notes())
-            for number, (observation, _) in enumerate(steps)
-        )
+        return tuple(RunningNotes(goal, SUMMARY_LENGTH).over(steps))
 
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
         """Return assessment and summary of the whole past; `previous` has no influence."""

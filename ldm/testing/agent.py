@@ -124,7 +124,7 @@ class AgentContract:
             pytest.skip(f"{agent.name} declares that it sees rewards")
         for task in self.some_tasks(env):
             plain = run_episode(env, agent, task)[1]
-            altered = run_episode(Onlooker(env, bonus=0.25), agent, task)[1]  # type: ignore[arg-type]
+            altered = run_episode(Onlooker(env, bonus=-0.25), agent, task)[1]  # type: ignore[arg-type]
             assert [_actions(t) for t in plain] == [_actions(t) for t in altered]
 
 

@@ -26,7 +26,8 @@ Run = Callable[..., Outcome]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """`run("eval", "--env", "toy")` is the command `ldm eval --env toy`."""
-    monkeypatch.setattr(sys, "path", list(sys.path))  # main adds the working directory
+
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # main sets it
 
     def command(*args: object) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["ldm", *map(str, args)])

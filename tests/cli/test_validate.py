@@ -71,7 +71,7 @@ def test_a_line_that_is_no_json_is_named(run: Run, file: Path) -> None:
     file.write_text(file.read_text() + '{"task": \n')
     outcome = run("validate", file)
     assert outcome.code == 1
-    assert outcome.out.startswith(f"{file}:4: Invalid JSON")
+    assert outcome.out.startswith(f"{file}:4: not JSON")
 
 
 def test_the_type_can_be_given(run: Run, file: Path) -> None:
@@ -102,7 +102,7 @@ def test_binary_content_is_reported(run: Run, tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     outcome = run("validate", path)
     assert outcome.code == 1
-    assert "is not UTF-8 text" in outcome.out
+    assert "Line 1 is not JSON" in outcome.out
 
 
 def test_the_report_can_be_read_by_a_program(run: Run, file: Path) -> None:

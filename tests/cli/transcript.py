@@ -133,7 +133,7 @@ def run_command(*arguments: object) -> Outcome:
     """Run `ldm ARGUMENTS` in this process."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "path", list(sys.path))  # main adds the working directory
+        patch.setenv("PYTHONSAFEPATH", "1")  # main sets it
         patch.setattr(sys, "argv", ["ldm", *map(str, arguments)])
         with pytest.raises(SystemExit) as finished:
             main()

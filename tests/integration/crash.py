@@ -112,7 +112,10 @@ def evaluation(*options: str) -> Command:
 
     return Command(
         start=lambda place: [*LDM, "eval", *options, "--runs", str(place)],
-        resume=lambda place: [*LDM, "eval", "--resume", str(runs(place)[0]), *_workers(options)],
+        resume=lambda place: [
+            *(*LDM, "eval", "--resume", str(runs(place)[0]), "--trust"),
+            *_workers(options),
+        ],
         begun=lambda place: bool(runs(place)),
         digest=digest,
     )
@@ -218,7 +221,7 @@ def refinement(base: Path, *options: str, program: Sequence[str] = LDM) -> Comma
     return Command(
         start=start,
         resume=lambda place: [
-            *(*program, "refine", "--resume", str(runs(place)[0])),
+            *(*program, "refine", "--resume", str(runs(place)[0]), "--trust"),
             *_workers(options),
         ],
         begun=lambda place: bool(runs(place)),

@@ -16,6 +16,7 @@ from ldm.llm.calls import Request
 from ldm.llm.capabilities import Capabilities, CapabilityStore
 from ldm.llm.recording import read_calls
 from ldm.llm.service import Connection, bare_url, idempotency_key, retry_after
+from ldm.secrecy import guard, redacted
 from tests.llm.conftest import Connect, Serve
 
 
@@ -190,8 +191,9 @@ class TestSecrets:
     )
     def test_are_cut_out_of_what_is_said(self, key: str, url: str, hidden: list[str]) -> None:
         connection = Connection(url, key)
+        guard(connection.secrets())
         for words in hidden:
-            message = connection.redact(f"It was {words}.")
+            message = redacted(f"It was {words}.")
             assert "[key]" in message
             assert (key or "w0rd") not in message
             assert "b2c3" not in message
@@ -200,7 +202,8 @@ class TestSecrets:
     def test_words_that_stand_in_for_a_key_are_none(self, key: str) -> None:
         connection = Connection("https://host/v1?api-version=2024-02-01", key)
         message = f"The key {key} of 2024-02-01 is a word like ollama."
-        assert connection.redact(message) == message
+        guard(connection.secrets())
+        assert redacted(message) == message
 
     def test_a_url_is_shown_without_them(self) -> None:
         assert bare_url("https://me:pw@host:8443/v1?key=k") == "https://host:8443/v1"

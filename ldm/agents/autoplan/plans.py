@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult, Trajectory, Usage, stable_hash
 
@@ -105,7 +105,7 @@ def read(path: Path) -> PlanFile:
     """Return the plan in a file. Raises LdmError where it is missing or damaged."""
     if not path.is_file():
         raise LdmError(f"There is no plan at {path}.", "Make one with `ldm autoplan --out FOLDER`.")
-    return records.loads(path.read_text(encoding="utf-8"), PlanFile, file=str(path))
+    return records.loads(untrusted.file_bytes(path), PlanFile, file=str(path))
 
 
 def digest(folder: Path) -> str:
@@ -113,7 +113,16 @@ def digest(folder: Path) -> str:
     files = sorted(folder.glob(f"*{SUFFIX}"))
     if not files:
         raise LdmError(f"There are no plans in {folder}.", "Make one with `ldm autoplan`.")
-    return stable_hash([(file.name, file.read_text(encoding="utf-8")) for file in files])
+    return stable_hash([(file.name, _text(file)) for file in files])
+
+
+def _text(path: Path) -> str:
+    try:
+        return untrusted.file_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise LdmError(
+            f"{path} is not UTF-8 text: {error.reason}.", "Make the plan anew."
+        ) from error
 
 
 def in_folder(folder: Path, env: str) -> Iterable[PlanFile]:

@@ -7,12 +7,11 @@ NAME.plans.json: ADaPT's planner is shown that. Those that ship are made by
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.errors import LdmError
 from ldm.types import Trajectory, stable_hash
 
@@ -92,10 +91,7 @@ def _path(env: str, place: str | None) -> Path:
 
 @lru_cache(maxsize=32)
 def _plans(path: Path) -> Mapping[str, str]:
-    try:
-        by_task = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise LdmError(f"{path} cannot be read: {error}.", _OBJECT) from error
+    by_task = untrusted.json_file(path)
     if not isinstance(by_task, dict) or not all(isinstance(one, str) for one in by_task.values()):
         raise LdmError(f"{path} does not map task ids to texts.", _OBJECT)
     return by_task

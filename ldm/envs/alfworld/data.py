@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from ldm.envs import download
+from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import (
     FILE,
     KINDS,
     OFFICIAL_SPLITS,
+    Game,
     Skipped,
     data_root,
     scan_split,
 )
 from ldm.envs.download import Progress, unpack
 from ldm.envs.metadata import Fetched
+from ldm.errors import LdmError
 from ldm.records import Problem
 
 #: Number of games that the published runners play, by split (ALFWorld, arXiv 2010.03768, Table 1).
@@ -75,7 +78,7 @@ class Report:
 
 
 def check(path: Path) -> Report:
-    """Read every game file below `path`. Raise LdmError if none of the splits is present."""
+    """Read and start every game below `path`. Raise LdmError if none of the splits is present."""
     root = data_root(path)
     counts: dict[str, dict[str, int]] = {}
     skipped: dict[str, dict[str, int]] = {}
@@ -90,11 +93,24 @@ def check(path: Path) -> Report:
                 problems.append(game)
             elif isinstance(game, Skipped):
                 reasons[game.reason] += 1
+            elif flaw := _unplayable(game):
+                file = root / game.id / FILE
+                problems.append(Problem(str(file), 1, "", flaw))
             else:
                 kinds[game.kind] += 1
         counts[split] = {kind: kinds[kind] for kind in KINDS.values()}
         skipped[split] = dict(sorted(reasons.items()))
     return Report(root, counts, skipped, tuple(problems))
+
+
+def _unplayable(game: Game) -> str:
+    """Return why a game cannot be started and listed, "" if it can."""
+    engine = FastEngine()
+    try:
+        engine.start(game)
+    except LdmError as error:
+        return error.message
+    return ""
 
 
 def summary(path: Path) -> str:
@@ -120,8 +136,13 @@ def fetch(
     there is only one. Raise LdmError if the download, the checksum or the archive is bad.
     """
     address = url or URL
-    archive = destination / address.rsplit("/", 1)[-1].split("?", 1)[0]
+    name = address.rsplit("/", 1)[-1].split("?", 1)[0]
+    if name in ("", ".", ".."):
+        raise LdmError(f"{address} names no archive.", "Give the archive's full address.")
+    archive = destination / name
     digest = download.fetch(address, archive, sha256=sha256, progress=progress)
-    unpack(archive, destination, progress=progress)
-    archive.unlink()
+    try:
+        unpack(archive, destination, progress=progress)
+    finally:
+        archive.unlink()  # also a bad one, or it would be taken for the download the next time
     return (Fetched(digest, bool(sha256)),)

@@ -399,16 +399,21 @@ class FastEngine:
         self._operations: dict[str, Operation] = {}
 
     def start(self, game: Game) -> EngineState:
-        """Start `game`. Raise LdmError if its rules are not ALFWorld's."""
-        if self._world is None or self._world.digest != game.digest:
-            try:
+        """Start `game`. Raise LdmError if its rules are not ALFWorld's, or if it is damaged."""
+        try:
+            if self._world is None or self._world.digest != game.digest:
                 self._world = World(game)
-            except UnknownRules as error:
-                raise LdmError(
-                    f"The fast engine does not support the rules of {game.id}: {error}.",
-                    "Use the official engine: --engine official (needs ldm-memory[alfworld]).",
-                ) from error
-        return self._enter(self._world, self._world.introduction, self._world.start)
+            return self._enter(self._world, self._world.introduction, self._world.start)
+        except UnknownRules as error:
+            raise LdmError(
+                f"The fast engine does not support the rules of {game.id}: {error}.",
+                "Use the official engine: --engine official (needs ldm-memory[alfworld]).",
+            ) from error
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise LdmError(
+                f"The game {game.id} is damaged: {type(error).__name__}: {error}.",
+                "Download the games anew: ldm data get alfworld.",
+            ) from error
 
     def step(self, command: str) -> EngineState:
         """Execute any command; an inadmissible one is answered and changes nothing."""

@@ -16,7 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ldm import untrusted
 from ldm.envs.alfworld.dialect import Dialect, dialect_of
+from ldm.envs.alfworld.pddl import grammar_flaw
 from ldm.envs.alfworld.texts import TASK, goal_of
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -118,11 +120,11 @@ def read_game(file: Path, game_id: str) -> Game | Skipped | Problem:
     if "Sliced" in game_id:
         return Skipped(file, "sliced object")
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        return Problem(str(file), error.lineno, "", f"not JSON: {error.msg}")
-    except (OSError, UnicodeDecodeError) as error:
-        return Problem(str(file), 1, "", f"cannot be read: {error}")
+        data = untrusted.json_value(untrusted.file_bytes(file), str(file))
+    except LdmError as error:
+        return Problem(str(file), 1, "", error.message)
+    if isinstance(data, Problem):
+        return data
     if not isinstance(data, dict):
         return Problem(str(file), 1, "", "not a JSON object")
     return _game_from(data, file, game_id)
@@ -154,18 +156,19 @@ def _game_from(data: dict[str, Any], file: Path, game_id: str) -> Game | Skipped
 def _task_in(grammar: str) -> str:
     """Return the task that a grammar prints; "" if it has none."""
     match = _TASK_RULE.search(grammar)
-    return goal_of(json.loads(f'"{match.group(1)}"')) if match else ""
+    text = untrusted.json_value(f'"{match.group(1)}"', "") if match else ""
+    return goal_of(text) if isinstance(text, str) else ""
 
 
 def _flaw(game: Game) -> str:
-    """Return what a game's grammar lacks, "" if nothing; called when listing, not when playing."""
+    """Return why a game's grammar cannot or must not be used, "" if it can."""
     if not game.goal:
         return f"has no line {TASK!r}"
     try:
         game.dialect  # noqa: B018 - raises if it has none
     except ValueError as error:
         return str(error)
-    return ""
+    return grammar_flaw(game.grammar)
 
 
 def own_games(split: str) -> list[Game]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ldm.envs.alfworld.engine import EngineState
 from ldm.envs.alfworld.games import Game
+from ldm.envs.alfworld.pddl import grammar_flaw
 from ldm.envs.alfworld.texts import entity_names
 from ldm.errors import ForkUnsupported, LdmError
 
@@ -100,13 +101,19 @@ def remember_parses() -> None:
 def as_data(game: Game) -> dict[str, str]:
     """Return a game in the form that the official engine reads.
 
-    Our own games need the package alfworld. Raise LdmError if it is missing.
+    Our own games need the package alfworld. Raise LdmError if it is missing, or if the grammar
+    holds code: the engine evaluates what stands in its braces.
     """
     domain, grammar = game.domain, game.grammar
     if not domain:
         domain = _installed("alfred.pddl").read_text(encoding="utf-8")
         grammar = _installed("alfred.twl2").read_text(encoding="utf-8")
         grammar = grammar.replace(_UNKNOWN_GOAL, json.dumps(game.goal)[1:-1])
+    if flaw := grammar_flaw(grammar):
+        raise LdmError(
+            f"The game {game.id} is not played: {flaw}.",
+            "Download the games: ldm data get alfworld.",
+        )
     return {"pddl_domain": domain, "grammar": grammar, "pddl_problem": game.problem}
 
 

@@ -7,7 +7,6 @@ observation. See https://harborframework.com/docs/trajectory-format.
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.envs.field_errors import FieldError
 from ldm.envs.interchange import foreign
 from ldm.envs.interchange.content import Content, text_of
@@ -30,6 +29,7 @@ from ldm.envs.interchange.remainder import (
 )
 from ldm.errors import LdmError
 from ldm.records import Problem
+from ldm.secrecy import redacted_json
 from ldm.types import Step, Trajectory
 
 SUFFIX = ".json"
@@ -124,11 +124,7 @@ def detect(line: Mapping[str, Any]) -> bool:
 
 def detect_file(path: Path) -> bool:
     """Return whether a JSON file looks like a document, from its beginning."""
-    try:
-        with path.open("rb") as file:
-            return bool(_SIGN.search(file.read(_HEAD)))
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    return bool(_SIGN.search(untrusted.file_bytes(path, most=_HEAD)))
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
@@ -137,14 +133,10 @@ def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Proble
     assumed: of documents that are not ours.
     """
     if path.suffix != SUFFIX:
-        for number, line in records.numbered_lines(path):
+        for number, line in untrusted.lines(path):
             yield parse(line, str(path), number, assumed)
         return
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    yield parse(text.removeprefix(codecs.BOM_UTF8), str(path), 1, assumed)
+    yield parse(untrusted.file_bytes(path), str(path), 1, assumed)
 
 
 def parse(
@@ -204,7 +196,8 @@ def write(path: Path, trajectories: Sequence[Trajectory]) -> None:
 
 def _write_document(path: Path, trajectory: Trajectory) -> None:
     with records.replacing(path) as file:
-        file.write(json.dumps(document_of(trajectory), ensure_ascii=False, indent=1) + "\n")
+        text = json.dumps(document_of(trajectory), ensure_ascii=False, indent=1)
+        file.write(redacted_json(text) + "\n")
 
 
 def _turn(step: Step) -> dict[str, Any]:
@@ -265,7 +258,3 @@ def _turns(turns: Sequence[Turn]) -> Iterator[Heard | Acted]:
                 thought = ""  # what led to several calls is said once
         for result in turn.observation.results if turn.observation else ():
             yield Heard(text_of(result.content), result.source_call_id or "")
-
-
-def _unreadable(path: Path, error: OSError) -> LdmError:
-    return LdmError(f"{path} cannot be read: {error}.", "Check the path and its permissions.")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.envs.field_errors import FieldError
 from ldm.envs.interchange import foreign
 from ldm.envs.interchange.content import Content, text_of
@@ -94,11 +94,13 @@ def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Proble
 
     assumed: of lines that are not ours.
     """
-    for number, line in records.numbered_lines(path):
+    for number, line in untrusted.lines(path):
         yield parse(line, str(path), number, assumed)
 
 
-def parse(text: str, file: str, number: int, assumed: Assumed = NOTHING) -> Trajectory | Problem:
+def parse(
+    text: str | bytes, file: str, number: int, assumed: Assumed = NOTHING
+) -> Trajectory | Problem:
     """Return the trajectory in a line, or the problem with it."""
     line = parsed(text, Line, file, number, {})
     if isinstance(line, Problem):

@@ -18,6 +18,7 @@ from ldm.envs.interchange.foreign import NOTHING, Assumed
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Trajectory
+from ldm.untrusted import json_value
 
 SUFFIX = ".parquet"
 #: Of the columns; it changes where an older reader would lose something.
@@ -129,10 +130,10 @@ def _trajectory(rows: Sequence[Row], file: str, start: int) -> Trajectory | Prob
     for number, row in enumerate(rows if first["step"] is not None else ()):
         step = {field: row[column] for column, field in EACH.items()}
         for column in _JSON:
-            try:
-                step[column] = json.loads(row[column] or "null")
-            except (TypeError, ValueError, RecursionError):
-                return Problem(file, start + number, column, "not JSON")
+            value = json_value(row[column] or "null", file, start + number)
+            if isinstance(value, Problem):
+                return replace(value, line=start + number, field=column)
+            step[column] = value
         record["steps"].append(step)
     found = records.parse(json.dumps(record), Trajectory, file, start)
     return _located(found, start) if isinstance(found, Problem) else found

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from ldm import records
 from ldm.records import Problem
-from ldm.types import Origin, Step, Task, Trajectory
+from ldm.types import Count, Origin, Reward, Score, Similarity, Step, Task, Trajectory
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Remainder:
 
     version: Literal[1]
     task: Task
-    score: float
+    score: Score
     success: bool
     origin: Origin
 
@@ -49,10 +49,10 @@ class StepRemainder:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _CONFIG
 
-    reward: float = 0.0
+    reward: Reward = 0.0
     valid: bool = True
-    recalls: tuple[tuple[str, float], ...] = ()
-    followed: tuple[int, ...] | None = None
+    recalls: tuple[tuple[str, Similarity], ...] = ()
+    followed: tuple[Count, ...] | None = None
 
     def step(self, action: str, observation: str, thought: str) -> Step:
         """Return the step of which the messages said the rest."""

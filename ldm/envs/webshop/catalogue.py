@@ -8,21 +8,19 @@ of the title in lower case. Products are read as a stream: all 1.18 million are 
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from ldm.errors import LdmError
-from ldm.records import Problem
+from ldm.untrusted import MAX_LENGTH, Problem, json_file, json_value, opened
 
 #: The price of official products without one.
 NO_PRICE = 100.0
@@ -31,6 +29,11 @@ NO_ATTRIBUTE = "DUMMY_ATTR"
 LONGEST_ASIN = 10
 
 _CHUNK = 1 << 20
+#: Bytes of the largest object in a file of its own: attributes and instructions of all products.
+_MOST = 4 * 2**30
+#: Half a surrogate pair, as an escape or of a byte that is not UTF-8, or a word for no number.
+_SUSPICIOUS = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]|NaN|Infinity")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 _BETWEEN = re.compile(r"[\s,]*")
 _NOT_NUMERIC = re.compile(r"[^\d.]")
 _PRODUCTS = ("items_shuffle*.json", "items_shuffle*.json.gz")
@@ -173,6 +176,8 @@ def read_products(
         if limit is not None and position > limit:
             return
         try:
+            if isinstance(raw, Problem):
+                raise _InvalidField(raw.field, raw.message)
             asin = _text(raw, "asin")
             if asin == "nan" or len(asin) > LONGEST_ASIN or asin in known_asins:
                 continue
@@ -189,10 +194,11 @@ def read_products(
             yield problem
 
 
-def stream_array(path: Path) -> Iterator[tuple[int, Any]]:
+def stream_array(path: Path) -> Iterator[tuple[int, Any | Problem]]:
     """Yield (position from 1, value) for every element of a JSON array, one at a time.
 
-    Raise LdmError with file and position if it is not JSON or ends too early.
+    An element that is damaged in itself is yielded as a Problem, its line being its position.
+    Raise LdmError with file and position if the file ends too early, or is no array.
     """
     decoder = json.JSONDecoder()
     position = 0
@@ -207,23 +213,41 @@ def stream_array(path: Path) -> Iterator[tuple[int, Any]]:
                 return
             try:
                 value, end = decoder.raw_decode(buffer, start)
-                # A number at the end of the buffer may go on in the next chunk.
-                complete = end < len(buffer)
-                problem = "it does not end"
-            except json.JSONDecodeError as error:
-                complete, problem = False, error.msg
-            if complete:
-                position, start = position + 1, end
+            except (ValueError, RecursionError):
+                value, end = None, _end_of(buffer, start)
+            # A number at the end of the buffer may go on in the next chunk.
+            if start < end < len(buffer):
+                position += 1
+                text = buffer[start:end]
+                if value is None or _SUSPICIOUS.search(text):
+                    value = json_value(text.encode("utf-8", "surrogateescape"), str(path), position)
+                if isinstance(value, Problem):
+                    value = replace(value, line=position)
                 yield position, value
+                start = end
                 continue
             chunk = file.read(max(_CHUNK, len(buffer) - start))
-            if not chunk:
+            if not chunk or len(buffer) - start > MAX_LENGTH:
                 raise LdmError(
-                    f"{path}: product {position + 1} is not JSON, or the file ends within it: "
-                    f"{problem}.",
+                    f"{path}: product {position + 1} does not end, or the file ends within it.",
                     _DOWNLOAD,
                 )
             buffer, start = buffer[start:] + chunk, 0
+
+
+def _end_of(text: str, start: int) -> int:
+    """Return where the element that begins at `start` ends, by its brackets; `start` if nowhere."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        if token[0] in "[{":
+            depth += 1
+        elif token[0] in "]}":
+            depth -= 1
+        if depth < 0 or (depth == 0 and token[0] == ","):
+            return token.start()
+        if depth == 0 and token[0] in "]}":
+            return token.end()
+    return start
 
 
 class _InvalidField(Exception):
@@ -364,11 +388,7 @@ def _the_one(folder: Path, patterns: Sequence[str]) -> Path:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        with _reading(path) as file:
-            content = json.load(file)
-    except json.JSONDecodeError as error:
-        raise LdmError(f"{path}:{error.lineno}: {error.msg}.", _DOWNLOAD) from error
+    content = json_file(path, most=_MOST)
     if not isinstance(content, dict):
         raise LdmError(f"{path} is not a JSON object.", _DOWNLOAD)
     return content
@@ -376,15 +396,15 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[IO[str]]:
-    """Open a text file, gzip by its suffix; raise LdmError if reading it fails."""
-    try:
-        with (
-            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as raw,
-            io.TextIOWrapper(cast(IO[bytes], raw), encoding="utf-8-sig", newline="") as file,
-        ):
-            yield file
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise LdmError(f"{path} cannot be read: {error}.", _DOWNLOAD) from error
+    """Open a text file, gzip by its suffix; raise LdmError if reading it fails.
+
+    A byte that is not UTF-8 becomes half a surrogate pair: it spoils its own product only.
+    """
+    with (
+        opened(path) as raw,
+        io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="") as file,
+    ):
+        yield file
 
 
 def products_of(entries: Iterable[Product | Problem]) -> tuple[list[Product], list[Problem]]:

@@ -64,7 +64,7 @@ def test_a_check_names_every_damaged_file(root: Path) -> None:
         (f"{PICK}-6", 1, "", "not a JSON object"),
         (f"{PICK}-7", 1, "pddl_domain", "missing"),
         (f"{PICK}-8", 1, "grammar", "the grammar places objects with the verb 'drop'"),
-        (f"{PICK}-9", 1, "", "cannot be read"),
+        (f"{PICK}-9", 1, "", "not JSON"),
     ]  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def test_an_array_is_streamed_over_chunks(tmp_path: Path) -> None:
     assert [value for _, value in stream_array(tmp_path / "a.json")] == values
 
 
-@pytest.mark.parametrize("text", ['[{"a": 1}, {"a":', "[1, 2", '{"a": 1}', "", "[1, x]"])
+@pytest.mark.parametrize("text", ['[{"a": 1}, {"a":', "[1, 2", '{"a": 1}', ""])
 def test_a_torn_array_is_an_error_with_a_remedy(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(LdmError, match=r"a\.json") as torn:

@@ -148,7 +148,7 @@ def test_sessions_are_told_apart_and_may_end_without_a_purchase(tmp_path: Path) 
         (results("x", [7]), "log.jsonl:2:content.search_result_asins: missing"),  # type: ignore[list-item]
         (purchase(A, reward=None), "log.jsonl:2:reward: missing"),
         (purchase(A, reward=1.5), "log.jsonl:2:reward: not between 0 and 1"),
-        (purchase(A, reward=float("nan")), "log.jsonl:2:reward: missing"),
+        (purchase(A, reward=float("nan")), "log.jsonl:2: not JSON"),
     ],
 )
 def test_a_bad_line_is_named_and_loses_its_session_only(

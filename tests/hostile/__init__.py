@@ -1,0 +1,1 @@
+"""Input that somebody made to break or to misuse ldm, and damage that nobody meant."""

@@ -1,0 +1,158 @@
+"""Archives, downloads and leftovers: what is damaged or made to harm is named and left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldm.embed.disk import VectorFile
+from ldm.envs import download
+from ldm.envs.alfworld import data
+from ldm.envs.download import unpack
+from ldm.errors import LdmError, MemoryStoreError
+from ldm.memory.building import StagedEmbedder
+from tests.cli.conftest import Run, run
+from tests.conftest import CHECKOUT
+from tests.embedder import BagOfWords
+
+__all__ = ["run"]
+
+
+def packed(path: Path, name: str = "a.txt", content: bytes = b"hello " * 100) -> bytes:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return path.read_bytes()
+
+
+def in_both_headers(whole: bytes, local: int, central: int, value: int) -> bytes:
+    """The archive with a field of its only member changed, in both places where it stands."""
+    changed = bytearray(whole)
+    start = whole.index(b"PK\x01\x02")
+    changed[local : local + 2] = struct.pack("<H", value)
+    changed[start + central : start + central + 2] = struct.pack("<H", value)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda whole: in_both_headers(whole, 6, 8, 1), "encrypted"),
+        (lambda whole: in_both_headers(whole, 8, 10, 99), "is damaged"),
+        (lambda whole: whole[:-30], "is damaged"),
+        (lambda whole: whole.replace(b"a.txt", b"\x1b[2J\n"), "without a proper name"),
+        (lambda whole: whole.replace(b"a.txt", b"../.."), "outside"),
+    ],
+    ids=["encrypted", "unknown method", "torn", "a name that acts", "a name that leaves"],
+)
+def test_a_bad_archive_is_named_and_nothing_is_written(
+    tmp_path: Path, change: Callable[[bytes], bytes], message: str
+) -> None:
+    archive, place = tmp_path / "a.zip", tmp_path / "out"
+    archive.write_bytes(change(packed(archive)))
+    with pytest.raises(LdmError, match=message):
+        unpack(archive, place)
+    assert not place.exists() or not any(place.iterdir())
+
+
+def test_one_that_unpacks_to_very_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "MAX_UNPACKED", 2**20)
+    archive = tmp_path / "a.zip"
+    packed(archive, content=b"0" * 2**24)
+    with pytest.raises(LdmError, match="unpacks to 16 MB"):
+        unpack(archive, tmp_path / "out")
+
+
+def test_a_bad_download_does_not_block_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetched(url: str, file: Path, **_: object) -> str:
+        file.write_bytes(b"no archive")
+        return "0" * 64
+
+    monkeypatch.setattr(download, "fetch", fetched)
+    with pytest.raises(LdmError, match="is damaged"):
+        data.fetch(tmp_path, url="http://host/games.zip")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("url", ["http://host/", "http://host/a/..", "http://host/?x=a.zip"])
+def test_an_address_without_a_name_replaces_no_folder(tmp_path: Path, url: str) -> None:
+    with pytest.raises(LdmError, match="names no archive"):
+        data.fetch(tmp_path / "data", url=url)
+    assert not (tmp_path / "data").exists()
+
+
+def test_damaged_staged_vectors_are_named(tmp_path: Path) -> None:
+    texts = ["a", "b"]
+    StagedEmbedder(BagOfWords(), tmp_path).prepare(texts, lambda *_: None)
+    (file,) = tmp_path.glob("*.npy")
+    whole = file.read_bytes()
+    for damaged in (whole[:50], whole[:-8], b"", b"\x93NUMPY\x01\x00"):
+        file.write_bytes(damaged)
+        with pytest.raises(MemoryStoreError, match=r"\.npy, which an interrupted command left"):
+            StagedEmbedder(BagOfWords(), tmp_path).prepare(texts, lambda *_: None)
+    np.save(file, np.full((2, BagOfWords().dimension), np.nan, np.float32))
+    with pytest.raises(MemoryStoreError, match="damaged"):
+        StagedEmbedder(BagOfWords(), tmp_path).prepare(texts, lambda *_: None)
+
+
+def test_a_damaged_cached_vector_is_computed_anew(tmp_path: Path) -> None:
+    class Encoder:
+        name, dimension = "words", BagOfWords().dimension
+
+        def encode(self, texts: list[str]) -> np.ndarray:
+            return BagOfWords().embed(texts)
+
+    cache = VectorFile(tmp_path, Encoder())  # type: ignore[arg-type]
+    vector = BagOfWords().embed(["an egg"])[0]
+    cache.write({"an egg": vector, "a mug": vector * 3, "a pan": vector * np.nan})
+    assert list(cache.read(["an egg", "a mug", "a pan"])) == ["an egg"]
+
+
+def test_a_named_pipe_is_no_input(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    for command in (
+        ("import", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl"),
+        ("validate", tmp_path / "a.jsonl"),
+        ("memory", "import", tmp_path / "a.jsonl", "--memory", tmp_path / "m"),
+    ):
+        outcome = run(*command)
+        assert outcome.code == 1
+        assert "Error inside ldm" not in outcome.err
+
+
+@pytest.mark.process
+def test_a_terminated_import_leaves_nothing_hidden(tmp_path: Path) -> None:
+    source = CHECKOUT / "data/trajectories"
+    program = (
+        "import sys, time, ldm.records as r\n"
+        "plain = r.dumps\n"
+        "r.dumps = lambda record: (time.sleep(0.05), plain(record))[1]\n"
+        "from ldm.cli.app import main\n"
+        f"sys.argv = ['ldm', 'import', {str(source)!r}, '--out', 'out.jsonl']\n"
+        "main()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 130
+    assert not any(tmp_path.iterdir())

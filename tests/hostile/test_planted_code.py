@@ -1,0 +1,162 @@
+"""Code that nobody asked for does not run: neither what lies about nor what a file names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ldm import records, registry
+from ldm.agents import load_agent
+from ldm.envs.metadata import batch_size
+from ldm.errors import LdmError
+from tests.cli.conftest import Run, run
+from tests.conftest import CHECKOUT
+from tests.test_types import TRAJECTORY
+
+__all__ = ["run"]
+
+#: Modules that libraries look for and that are not always installed.
+PROBED = {
+    *("brotli", "cchardet", "chardet", "dotenv", "h2", "jax", "lz4", "numpy", "orjson", "pandas"),
+    *("psutil", "pyarrow", "sentry_sdk", "setproctitle", "simplejson", "sitecustomize", "socks"),
+    *("tensorflow", "torch", "ujson", "usercustomize", "uvloop", "yaml", "zstandard"),
+}
+#: A module that leaves a mark where it is imported.
+PLANTED = "import pathlib\npathlib.Path({mark!r}).write_text(__name__ + '\\n')\n"
+AGENT = PLANTED + "from ldm.agents.random import RandomAgent as Agent\n"
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    """The file that planted modules write to."""
+    return tmp_path / "mark"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory for commands, and a process in which no module was named yet."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(registry, "_named", set())
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        if name.startswith(("hired", "planted")):
+            del sys.modules[name]
+
+
+def hire(place: Path, mark: Path, name: str = "hired") -> str:
+    """Write a module with an agent; return the agent's name."""
+    (place / f"{name}.py").write_text(AGENT.format(mark=str(mark)))
+    return f"{name}:Agent"
+
+
+def recorded(run: Run, place: Path, agent: str) -> str:
+    """Evaluate with an installed agent, and let the record name another one; return the run."""
+    words = "eval --env alfworld --split demo_test --agent random --limit 1 --workers 1"
+    done = run(*words.split(" "))
+    assert done.code == 0, done.err
+    (manifest,) = place.glob("runs/*/run.json")
+    content = json.loads(manifest.read_text())
+    content["arguments"]["plan"]["agent"] = agent
+    manifest.write_text(json.dumps(content))
+    return str(manifest.parent)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_no_command_imports_what_lies_in_the_working_directory(place: Path, mark: Path) -> None:
+    for name in PROBED | sys.stdlib_module_names:
+        text = PLANTED.format(mark=str(mark)) + "raise ImportError\n"
+        (place / f"{name}.py").write_text(text)
+    (place / ".env").write_text("CHROMA_API_IMPL=planted.Implementation\n")
+    ldm = [sys.executable, "-P", "-c", "from ldm.cli.app import main; main()"]
+    evaluation = "eval --env alfworld --split demo_test --limit 2 --workers 2 --agent"
+    episodes = CHECKOUT / "data/trajectories/alfworld"
+    for command in (
+        f"build-memory {episodes} --per-kind 2",
+        "memory show",
+        "memory compact",
+        f"{evaluation} random",
+        f"{evaluation} ldm",
+    ):
+        done = subprocess.run(
+            [*ldm, *command.split()],
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (command, done.stderr)
+    assert not mark.exists(), mark.read_text()
+
+
+def test_a_module_that_the_user_names_is_found_there(run: Run, place: Path, mark: Path) -> None:
+    path = list(sys.path)
+    assert load_agent(hire(place, mark)).name == "random"
+    assert mark.read_text() == "hired\n"
+    assert sys.path == path
+
+
+@pytest.mark.parametrize("command", ["compare RUN RUN", "eval --resume RUN", "memory credit RUN"])
+def test_a_module_that_a_run_names_is_not_imported(
+    run: Run, place: Path, mark: Path, command: str
+) -> None:
+    directory = recorded(run, place, hire(place, mark))
+    outcome = run(*command.replace("RUN", directory).split())
+    assert outcome.code == 1
+    assert "names the agent 'hired:Agent', which is not registered" in outcome.err
+    assert "--trust" in outcome.err
+    assert not mark.exists()
+
+
+def test_a_tree_of_such_a_run_is_looked_for_without_its_code(
+    run: Run, place: Path, mark: Path
+) -> None:
+    directory = recorded(run, place, hire(place, mark))
+    assert "has no trees" in run("runs", "tree", directory).err
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["compare RUN RUN --trust", "eval --resume RUN --trust", "eval --resume RUN --agent"]
+)
+def test_it_is_where_the_user_trusts_it_or_names_it_again(
+    run: Run, place: Path, mark: Path, command: str
+) -> None:
+    agent = hire(place, mark)
+    directory = recorded(run, place, agent)
+    words = command.replace("RUN", directory).split()
+    outcome = run(*words, *([agent] if words[-1] == "--agent" else []))
+    assert outcome.code == 0, outcome.err
+    assert mark.exists()
+
+
+def test_the_environment_that_trajectories_name_is_not_imported(
+    run: Run, place: Path, mark: Path
+) -> None:
+    env = hire(place, mark, "planted")
+    hostile = replace(TRAJECTORY, task=replace(TRAJECTORY.task, env=env), score=1.0)
+    records.write(place / "a.jsonl", [hostile])
+    built = run("build-memory", "a.jsonl")
+    assert built.code == 0, built.err
+    assert batch_size(env) == 50
+    for command in ("eval", "refine", "memory show"):
+        outcome = run(*command.split())
+        assert command == "memory show" or "is not registered" in outcome.err
+    assert not mark.exists()
+
+
+def test_a_registered_target_may_be_recorded_in_full() -> None:
+    name = "ldm.agents.random:RandomAgent"
+    assert load_agent(name, recorded=True).name == "random"
+    with pytest.raises(LdmError, match="not registered"):
+        load_agent("os:system", recorded=True)

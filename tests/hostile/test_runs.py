@@ -1,0 +1,67 @@
+"""A bad run.json is named and breaks nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ldm.runs import Manifest, create, list_runs
+from tests.cli.conftest import Run, run
+
+__all__ = ["run"]
+
+GOOD = Manifest("eval", {"plan": {"env": "toy", "agent": "random"}}, {"split": "test"})
+BAD = {
+    "not JSON": b"{",
+    "not UTF-8": b'{"id": "\xff"}',
+    "deep": b'{"arguments": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    "digits": b'{"schema_version": ' + b"9" * 5000 + b"}",
+    "later": b'{"schema_version": 99}',
+    "version in words": b'{"schema_version": "1"}',
+    "a list": b"[1]",
+    "empty": b"",
+    "a surrogate": b'{"id": "\\ud800"}',
+}
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
+def test_a_bad_one_is_named_and_the_others_are_listed(
+    run: Run, tmp_path: Path, content: bytes
+) -> None:
+    good = create(tmp_path, ["good"], GOOD)
+    bad = tmp_path / "bad" / "run.json"
+    bad.parent.mkdir()
+    bad.write_bytes(content)
+    assert [one.manifest.id for one in list_runs(tmp_path)] == [good.manifest.id]
+    outcome = run("runs", "list", "--runs", tmp_path)
+    assert (outcome.code, good.manifest.id in outcome.out) == (0, True)
+    assert f"Left out: {bad}" in outcome.err
+    listed = json.loads(run("runs", "list", "--runs", tmp_path, "--json").out)
+    assert [one["id"] for one in listed] == [good.manifest.id]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"plan": 3},
+        {"plan": {"agent": 3}},
+        {"plan": {"env": "alfworld", "env_options": 3}},
+        {"plan": {"env": "alfworld"}, "companion": 5, "models": 7},
+        {"plan": {"env": "alfworld"}, "models": {"llm": ["a"]}},
+    ],
+)
+@pytest.mark.parametrize(
+    "command", ["eval --resume RUN", "compare RUN RUN", "runs tree RUN", "memory credit RUN"]
+)
+def test_arguments_that_are_none_are_an_error_of_that_run(
+    run: Run, tmp_path: Path, arguments: dict[str, object], command: str
+) -> None:
+    made = create(tmp_path, ["odd"], replace(GOOD, arguments=arguments))
+    (made.directory / "episodes.jsonl").write_text("")
+    outcome = run(*command.replace("RUN", str(made.directory)).split())
+    assert outcome.code in (0, 1)
+    assert "Error inside ldm" not in outcome.err, outcome.err

@@ -1,0 +1,117 @@
+"""What comes from outside is read within bounds; every fault is named, and nothing else is lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldm import untrusted
+from ldm.errors import LdmError
+from ldm.untrusted import Problem
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+)
+TEXT = st.text(st.characters(codec="utf-8"))
+VALUES = st.recursive(
+    SCALARS | TEXT, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=20
+)
+BAD = {
+    "nested too deeply": b"[" * 1000 + b"]" * 1000,
+    "too many digits": b"[" + b"9" * 5000 + b"]",
+    "surrogate pair, or an escape": b'{"a": "\\ud800"}',
+    "not UTF-8": b'{"a": "\xff"}',
+    "none that JSON has": b"[NaN]",
+    "ends too early": b'{"a": [1,',
+    "trailing characters": b"{} {}",
+}
+
+
+class TestJson:
+    @given(VALUES)
+    def test_any_value_comes_back_equal(self, value: Any) -> None:
+        for text in (json.dumps(value), json.dumps(value, ensure_ascii=False).encode()):
+            assert untrusted.json_value(text, "a") == value
+
+    @pytest.mark.parametrize("reason", BAD)
+    def test_what_is_out_of_bounds_is_a_problem_with_its_line(self, reason: str) -> None:
+        problem = untrusted.json_value(BAD[reason], "a.jsonl", 7)
+        assert isinstance(problem, Problem)
+        assert (problem.file, problem.line) == ("a.jsonl", 7)
+        assert reason in problem.message
+
+    def test_the_line_within_a_document_is_named(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.json"
+        file.write_text('{"a": 1,\n"b": oops}\n')
+        with pytest.raises(LdmError, match=r"a\.json:2: not JSON"):
+            untrusted.json_file(file)
+        with pytest.raises(LdmError, match="cannot be read"):
+            untrusted.json_file(tmp_path / "b.json")
+
+    def test_more_than_allowed_is_refused_unread(self) -> None:
+        problem = untrusted.json_value(b"[" + b" " * 2**21 + b"]", "a", most=2**20)
+        assert isinstance(problem, Problem)
+        assert problem.message == "longer than 1 MB"
+
+    @pytest.mark.parametrize(
+        ("text", "repaired"),
+        [
+            (r"\ud83d", r"\ufffd"),
+            (r"\ud83d\ude00", r"\ud83d\ude00"),
+            (r"\\ud83d", r"\\ud83d"),
+            (r"\\\ud83d", r"\\\ufffd"),
+            (r"\ude00\ud83d", r"\ufffd\ufffd"),
+        ],
+    )
+    def test_half_a_character_can_be_replaced(self, text: str, repaired: str) -> None:
+        assert untrusted.whole_characters(text) == repaired
+
+
+class TestLines:
+    def test_a_long_line_is_refused_and_loses_no_other(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(untrusted, "MAX_LENGTH", 100)
+        file = tmp_path / "a.jsonl"
+        file.write_bytes(b"1\n" + b"[" + b" " * 500 + b"]\n\n2\n")
+        numbered = list(untrusted.lines(file))
+        assert [number for number, _ in numbered] == [1, 2, 4]
+        assert len(numbered[1][1]) == 101
+
+    def test_little_that_becomes_very_much_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(untrusted, "MAX_UNPACKED", 2**20)
+        file = tmp_path / "a.jsonl.gz"
+        file.write_bytes(gzip.compress(b"[]\n" * 2**20))
+        with pytest.raises(LdmError, match="unpacks to more than"):
+            list(untrusted.lines(file))
+
+    def test_a_named_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "a.jsonl")
+        with pytest.raises(LdmError, match="named pipe"):
+            list(untrusted.lines(tmp_path / "a.jsonl"))
+
+
+class TestPrintable:
+    @given(st.text())
+    def test_nothing_is_left_that_a_terminal_acts_on(self, text: str) -> None:
+        shown = untrusted.printable(text)
+        shown.encode()
+        assert not any(ord(c) < 32 and c not in "\n\t" for c in shown)
+        assert not set("\x1b\x7f\x9b\x9d\u202e\u2066") & set(shown)
+
+    @pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "äöü ⟨g → a⟩ 卵 👩‍🍳", ""])
+    def test_what_is_harmless_stays(self, text: str) -> None:
+        assert untrusted.printable(text) == text
+
+    def test_what_is_not_is_made_visible(self) -> None:
+        hostile = "a\x1b]52;c;aGk=\x07b\r\x9b2J\u202ec\ud800"
+        assert untrusted.printable(hostile) == (r"a\x1b]52;c;aGk=\x07b\x0d\x9b2J\u202ec\ud800")
