@@ -195,7 +195,7 @@ def test_an_estimate_of_several_passes_over_those_that_cost_nothing(
         assert outcome.code == 0, outcome.err
         assert "random calls no model: it costs nothing." in outcome.out
         assert "\nreact:\n" in f"\n{outcome.out}"
-        resumed = outcome.out.rpartition("--resume ")[2].partition("`")[0]
+        resumed = outcome.out.rpartition("--resume ")[2].partition("`")[0].removesuffix(" --trust")
         assert agents.partition(",")[0] in resumed
         assert "Side by side" in run("eval", "--resume", resumed, "--workers", "1").out
     alone = run("eval", *TOY, "--agent", "random", "--estimate", "--runs", "others")
