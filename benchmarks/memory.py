@@ -157,8 +157,13 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - started, result
 
 
-def build_ours(contents: Contents, size: int, place: Path) -> dict[str, float]:
-    """Write a memory with about `size` tuples; return tuples a second and seconds of commits."""
+def build_ours(
+    contents: Contents, size: int, place: Path, *, snapshot_only: bool
+) -> dict[str, float]:
+    """Write a memory with about `size` tuples; return tuples a second and seconds of commits.
+
+    snapshot_only: leave the tuples out of the database, which takes most of the time.
+    """
     shutil.rmtree(place, ignore_errors=True)
     copies = max(1, round(size / len(contents.rows)))
     base = reduced(contents, size) if size < len(contents.rows) else contents
@@ -168,9 +173,14 @@ def build_ours(contents: Contents, size: int, place: Path) -> dict[str, float]:
     with writing(str(place)) as store:
         for copy in range(copies):
             rows, vectors = copy_of(base, copy)
+            if not snapshot_only:
+                adding += timed(lambda: store.add_tuples(rows, vectors, generation.embedder))[0]  # noqa: B023
             adding += timed(lambda: add(store, builder, base, rows, vectors, copy))[0]  # noqa: B023
             added += len(rows)
         committing, contents_now = timed(lambda: commit(store, builder, base))
+    built = {"tuples": added, "commit_s": committing}
+    if snapshot_only:
+        return built
     rows, vectors = copy_of(reduced(contents, 1000), 9_999)
     embedder = KnownVectors(generation.embedder, generation.dimension)
     for row, vector in zip(rows, vectors, strict=True):
@@ -183,12 +193,7 @@ def build_ours(contents: Contents, size: int, place: Path) -> dict[str, float]:
     extending, _ = timed(
         lambda: extend(str(place), contents_now.generation, rows, embedder, tasks=(), settings={})
     )
-    return {
-        "tuples": added,
-        "added_per_s": added / adding,
-        "commit_s": committing,
-        f"extend_by_{len(rows)}_s": extending,
-    }
+    return {**built, "added_per_s": added / adding, f"extend_by_{len(rows)}_s": extending}
 
 
 def add(
@@ -199,8 +204,7 @@ def add(
     vectors: np.ndarray,
     copy: int,
 ) -> None:
-    """Write the tuples and batches of a copy, as `ldm.memory.build` does."""
-    store.add_tuples(rows, vectors, base.generation.embedder)
+    """Do what `ldm.memory.build` does once the tuples of a copy are in the database."""
     builder.add_rows(rows, vectors)
     for batch in base.batches:
         name = f"{batch.id}~{copy}" if copy else batch.id
@@ -396,7 +400,7 @@ def run(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     contents = inspect(arguments.memory, ENV)
     for size in arguments.sizes:
         place = arguments.out / str(size)
-        built = build_ours(contents, size, place)
+        built = build_ours(contents, size, place, snapshot_only=arguments.snapshot_only)
         present = reduced(contents, size) if size < len(contents.rows) else contents
         listed = states_of(present, arguments.episodes)
         vectors = present.vectors[[i for _, _, i in listed]]
@@ -454,6 +458,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 20_000])
     parser.add_argument("--episodes", type=int, default=20, help="whose states are asked for")
     parser.add_argument("--out", type=Path, default=Path("/tmp/ldm-memories"))  # noqa: S108
+    parser.add_argument("--snapshot-only", action="store_true", help="write no tuples to Chroma")
     parser.add_argument("--keep", action="store_true", help="keep the memories that are made")
     names = ["ours", "chroma-where", "chroma-cells", "brute-force", "usearch"]
     parser.add_argument("--only", nargs="+", choices=names, default=names)

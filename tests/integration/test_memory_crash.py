@@ -45,6 +45,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "forget": ("memory", "forget", "--memory", "PLACE", "--origin", "expert", "--task", "TASK"),
     "purge": ("memory", "forget", "--memory", "PLACE", "--task", "TASK", "--purge"),
     "compact": ("memory", "compact", "--memory", "PLACE"),
+    "round": ("memory", "compact", "--memory", "PLACE", "--vectors", "float16"),
     "migrate": ("memory", "migrate", "--memory", "PLACE"),
     "rollback": ("memory", "rollback", "--memory", "PLACE", "0"),
     "import": ("memory", "import", "FILE", "--memory", "PLACE"),
