@@ -184,6 +184,8 @@ def resume(
 
     Raises LdmError as `lifecycle.reopen`.
     """
+    if "explorer" not in dict(spec.options):  # begun before there was a gate, and ends without
+        spec = replace(spec, gate_options=(("gate", "off"),))
     return reopen(run, spec, lambda spec: _check(spec, runtime), models)
 
 

@@ -20,23 +20,25 @@ from tests.test_types import TRAJECTORY
 from tests.toy import expert_trajectories
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
-NUMBER = st.floats(allow_nan=False, allow_infinity=False)
+SIMILARITY = st.floats(-1, 1)
+SCORE = st.floats(0, 1)
+REWARD = st.floats(-1, 1)
 STEPS = st.builds(
     Step,
     action=TEXT,
     observation=TEXT,
-    reward=NUMBER,
+    reward=REWARD,
     thought=TEXT,
     valid=st.booleans(),
-    recalls=st.lists(st.tuples(TEXT, NUMBER), max_size=2).map(tuple),
-    followed=st.none() | st.lists(st.integers(), max_size=2).map(tuple),
+    recalls=st.lists(st.tuples(TEXT, SIMILARITY), max_size=2).map(tuple),
+    followed=st.none() | st.lists(st.integers(0, 2**53), max_size=2).map(tuple),
 )
 TRAJECTORIES = st.builds(
     Trajectory,
     task=st.builds(Task, *[TEXT] * 6),
     opening=TEXT,
     steps=st.lists(STEPS, max_size=4).map(tuple),
-    score=NUMBER,
+    score=SCORE,
     success=st.booleans(),
     origin=st.sampled_from(ORIGINS),
 )
