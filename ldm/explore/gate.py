@@ -46,8 +46,8 @@ class GateOptions:
     episodes are remembered whole. reach: of improvements, see `IndexedTuple`; -1 tries REACHES, and
     the last of them for practice that does not help every goal of its kind.
     neighbours: on how many goals the improvements of each goal are tried alone; 0 tries them
-    together only. share: an improvement that has a part in more of all steps than this is refused,
-    as it says the same everywhere.
+    together only. share: an improvement that has a part in more than this of the steps of all
+    goals is refused, as it says the same everywhere.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -374,7 +374,7 @@ class _Gate:
         for i, one in zip(places, part, strict=True):
             end[i] = one
         compared = [replace(one, chosen=one is best) for one in compared]
-        return _without_frequent(alone, part, self._options.share), compared, end
+        return _without_frequent(alone, end, self._options.share), compared, end
 
     def _trials(self, shown: Iterable[str], reach: float, first: int = 0) -> list[Trial]:
         trajectories = tuple(shown)
@@ -478,7 +478,11 @@ def _comparison(
 def _without_frequent(
     judgements: Sequence[Judgement], played: Sequence[Played], share: float
 ) -> list[Judgement]:
-    """Refuse the goals with a trajectory that was recalled in too many of all steps."""
+    """Refuse the goals with a trajectory that was recalled in too many of all steps.
+
+    played: of all goals, those of kinds without improvements included: what speaks in every step of
+    its own kind is of use there, what speaks in every step of a shop's goals is not.
+    """
     counts: Counter[str] = Counter()
     for one in played:
         counts.update(dict(one.recalled))

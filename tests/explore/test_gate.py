@@ -257,6 +257,14 @@ class TestImprovements:
         verdict = judged(run, place, explored, practice=False, reach=0, share=0.001)
         assert "recalled in more than 0% of all steps" in {j.refused for j in verdict.judgements}
 
+    def test_that_speak_at_every_step_of_their_own_kind_are_of_use(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        of_fetch = [one if one.task.kind == "fetch" else replace(one, trees=()) for one in explored]
+        verdict = judged(run, place, of_fetch, practice=False, reach=0)
+        assert verdict.rows
+        assert not any("recalled in more than" in one.refused for one in verdict.judgements)
+
     def test_of_a_given_reach_are_tried_with_that_alone(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
