@@ -285,8 +285,16 @@ def _without(part: Whole, purged: frozenset[str]) -> Whole:
     tasks = frozenset(columns.distinct("task_id").values()) - {
         *new_columns.distinct("task_id").values()
     }
-    generations = tuple(_shrunk(left, g, purged, tasks) for g in part.generations)
-    return Whole(left.at(generations[-1]), generations)
+    generations: list[Generation] = []
+    hidden: frozenset[str] = frozenset()
+    for generation in part.generations:
+        shrunk = _shrunk(left, generation, purged, tasks)
+        if generation.origin == "forgotten" and purged & {*generation.hidden} - hidden:
+            # How they were chosen may name them.
+            shrunk = replace(shrunk, settings={"chosen": "tuples that were purged later"})
+        hidden = frozenset(generation.hidden)
+        generations.append(shrunk)
+    return Whole(left.at(generations[-1]), tuple(generations))
 
 
 def _shrunk(

@@ -128,6 +128,19 @@ class TestPurging:
         ]
         assert len(Memory.open(str(copy), "toy", embedder=BagOfWords()).retrieve("put", "fig")) == 5
 
+    def test_nor_in_what_a_generation_says_of_those_it_forgot(self, copy: Path) -> None:
+        base = inspect(str(copy), "toy")
+        trajectory = base.rows[0].tuple.trajectory_id
+        named = [r.tuple.id for r in base.rows if r.tuple.trajectory_id == trajectory]
+        others = [r.tuple.id for r in base.rows if r.tuple.trajectory_id != trajectory]
+        settings = {"trajectories": trajectory}
+        forgotten = hide(str(copy), base.generation, named, settings=settings, origin="forgotten")
+        later = {"trajectories": "another"}
+        hide(str(copy), forgotten, others[:1], settings=later, origin="forgotten")
+        purge(str(copy), "toy", named)
+        assert trajectory.encode() not in bytes_below(copy)
+        assert generations(str(copy), "toy")[-1].settings == later
+
     def test_removes_types_and_batches_that_held_nothing_else(self, copy: Path) -> None:
         before = inspect(str(copy), "toy")
         cell = before.rows[0].cell
