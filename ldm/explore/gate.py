@@ -69,6 +69,8 @@ class GateOptions:
         return REACHES if self.reach == -1 else (self.reach,)
 
 
+#: Why an improvement of one step is refused.
+SINGLE = "a single step, which ends the episode"
 #: The bounds that are tried, widest first: from every goal to hardly any but the same.
 REACHES = (0.0, 0.5, 0.7, 0.8, 0.9)
 
@@ -381,7 +383,17 @@ class _Gate:
         return [Trial(first + i, task, trajectories, reach) for i, task in enumerate(self._tasks)]
 
     def _judged_alone(self, base: Sequence[Played], goals: Sequence[str]) -> list[Judgement]:
-        """Judge the improvements of each of `goals` alone, on the goals most like it."""
+        """Judge the improvements of each of `goals` alone, on the goals most like it.
+
+        A single step is not tried: it ends the episode, and is as good as what came before it.
+        """
+        sizes = Counter(row.tuple.task_id for row in self._learnt.improvements)
+        single = [
+            Judgement(goal, "improvement", self._improvements[goal], 1, refused=SINGLE)
+            for goal in goals
+            if sizes[goal] == 1
+        ]
+        goals = [goal for goal in goals if sizes[goal] > 1]
         neighbours = {goal: self._neighbours(goal) for goal in goals}
         trials = [(near, self._improvements[goal]) for goal in goals for near in neighbours[goal]]
         reach = self._options.reaches[0]
@@ -391,8 +403,7 @@ class _Gate:
             )
         )
         scores = {one.task: one.score for one in base}
-        sizes = Counter(row.tuple.task_id for row in self._learnt.improvements)
-        judgements = []
+        judgements = single
         for goal in goals:
             near = [next(played) for _ in neighbours[goal]]
             gains = [one.score - scores[one.task] for one in near]

@@ -265,6 +265,18 @@ class TestImprovements:
         assert verdict.rows
         assert not any("recalled in more than" in one.refused for one in verdict.judgements)
 
+    def test_of_a_single_step_are_refused(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        number, improved = next((i, one) for i, one in enumerate(explored) if one.added)
+        (tree,) = improved.trees
+        explored = list(explored)
+        explored[number] = replace(improved, trees=(replace(tree, added=tree.added[-1:]),))
+        verdict = judged(run, place, explored, practice=False, reach=0)
+        judgement = next(one for one in verdict.judgements if one.task == improved.task.id)
+        assert judgement.refused == "a single step, which ends the episode"
+        assert improved.task.id not in {row.tuple.task_id for row in verdict.rows}
+
     def test_of_a_given_reach_are_tried_with_that_alone(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
