@@ -59,6 +59,10 @@ class Builder(Hashable, Protocol[T_co]):
         """Load what the threads of a process may share; None where nothing is needed."""
         ...
 
+    def prepare(self, built: Any) -> None:
+        """Let the environment that was built load what it otherwise would at first use."""
+        ...
+
 
 class Shared(Generic[T_co]):
     """A builder for the threads of this process, which share its models and its knowledge.
@@ -75,12 +79,18 @@ class Shared(Generic[T_co]):
         self.built: list[T_co] = []
 
     def __call__(self) -> T_co:
-        """Build one more, for one thread."""
+        """Build one more, for one thread.
+
+        The first is ready for everything before there is another: libraries that are imported
+        while other threads work may break them.
+        """
         with self._lock:
             if not self._loaded:
                 self._knowledge, self._loaded = self._builder.load(), True
-        result = self._builder(self._models, self._knowledge)
-        self.built.append(result)
+            result = self._builder(self._models, self._knowledge)
+            if not self.built:
+                self._builder.prepare(result)
+            self.built.append(result)
         return result
 
 
@@ -111,6 +121,9 @@ class PlayerBuilder:
             if models is not None and "reasoner" in agent.needs:
                 resources |= {"reasoner_llm": models.get("reasoner"), "ask": loaded.ask}
         return env, agent(options, Resources(**resources))
+
+    def prepare(self, built: tuple[Environment, Agent]) -> None:
+        prepare(built[0])
 
     def load(self) -> Knowledge | None:
         spec = self.spec
@@ -159,6 +172,9 @@ class ExplorerBuilder:
             env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed
         )
 
+    def prepare(self, built: ExplorationSetup) -> None:
+        prepare(built.env)
+
     def load(self) -> Knowledge:
         spec = self.spec
         return self._load(environment_name(spec.env, spec.env_options, self.cache))
@@ -186,8 +202,21 @@ class OptimiserBuilder:
         env = build_environment(self.spec.env, self.spec.env_options, self.cache)
         return AttemptSetup(env, models.get("llm"), models.get("planner"))
 
+    def prepare(self, built: AttemptSetup) -> None:
+        prepare(built.env)
+
     def load(self) -> None:
         return None
+
+
+def prepare(env: Environment) -> None:
+    """Call the environment's method `prepare`, where it has one.
+
+    It loads what would be loaded at first use, so that nothing is imported beside working threads.
+    """
+    hook: Callable[[], None] | None = getattr(env, "prepare", None)
+    if hook is not None:
+        hook()
 
 
 def agent_of(spec: EvaluationSpec) -> AgentClass:

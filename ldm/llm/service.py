@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import email.utils
+import importlib
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -96,6 +98,11 @@ class Service:
 
         from ldm.llm.http_timeout import DeadlineClient
 
+        # At every reply the package looks for `httpx` among the modules, and takes one that another
+        # thread has begun to import for a whole one: where it is installed it is whole from now on.
+        with suppress(ImportError):
+            importlib.import_module("httpx")
+
         self.connection = connection
         guard(connection.secrets())
         self._client = openai.OpenAI(
@@ -158,6 +165,9 @@ class Service:
             fault = Fault("again", f"no connection ({reason})", down=True)
         except (openai.OpenAIError, ValueError) as error:  # ValueError: a body that is not UTF-8
             fault = Fault("again", f"an unreadable answer ({type(error).__name__})", final=True)
+        except Exception as error:  # the package's own faults are no reason to lose an episode
+            what = redacted(f"{type(error).__name__}: {error}")[:QUOTE_LENGTH]
+            fault = Fault("again", f"an error inside the openai package ({what})")
         # Outside of the handler, so that no chained exception can show the server's message.
         raise fault
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import openai
 import pytest
 
 from ldm.errors import LdmError, ModelError, ModelUnavailable
@@ -251,3 +252,34 @@ class TestWhatIsKnownOfServers:
         (tmp_path / "capabilities.json").write_text('{"m": {"structured": "json_schema"}}')
         with pytest.raises(LdmError, match=r"capabilities\.json does not hold the capabilities"):
             CapabilityStore(tmp_path / "capabilities.json")
+
+
+class TestAFaultOfThePackage:
+    def test_is_tried_again(
+        self, serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = connect(serve())
+        client.capabilities("m")
+        post, faults = openai.OpenAI.post, iter([AttributeError("half-imported")])
+
+        def faulty(*arguments: object, **options: object) -> object:
+            for error in faults:
+                raise error
+            return post(*arguments, **options)  # type: ignore[call-overload]
+
+        monkeypatch.setattr(openai.OpenAI, "post", faulty)
+        assert client.model("m").complete(ask("x")).text
+
+    def test_is_named_where_it_stays(
+        self, serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = connect(serve(), key="sk-secret-0123456789")
+        client.capabilities("m")
+
+        def faulty(*_: object, **__: object) -> object:
+            raise AttributeError("half-imported sk-secret-0123456789")
+
+        monkeypatch.setattr(openai.OpenAI, "post", faulty)
+        with pytest.raises(ModelError, match="inside the openai package") as caught:
+            client.model("m").complete(ask("x"))
+        assert "sk-secret" not in str(caught.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.pages import BOUGHT, Layout, Node, Session
 from ldm.envs.webshop.render import INVALID, Mode, render
 from ldm.envs.webshop.store import Settings, open_catalogue
-from ldm.envs.webshop.titles import check_parser, parser_version
+from ldm.envs.webshop.titles import check_parser, load_parser, parser_version
 from ldm.envs.webshop.world import World
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -183,6 +184,16 @@ class WebShop:
     def fork(self) -> WebShop:
         """Return a copy in the same state; the catalogue is shared."""
         return copy.copy(self)
+
+    def prepare(self) -> None:
+        """Load spaCy's model now, where a purchase may need it.
+
+        Loaded beside threads that receive replies, it breaks them: spaCy imports `httpx`, which the
+        `openai` package looks for among the modules, half-imported as it may be.
+        """
+        if self.options.data:
+            with suppress(LdmError):  # the purchase that needs it says what is missing
+                load_parser()
 
     def close(self) -> None:
         self._world = self._session = None

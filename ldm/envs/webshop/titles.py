@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from threading import Lock
 from typing import Any
@@ -15,16 +16,16 @@ INSTALL = 'Install one with: pip install "ldm-memory[webshop]".'
 _NOUNS = ("NOUN", "PROPN")
 #: Pipeline components that parts of speech do not depend on.
 _UNUSED = ["parser", "ner", "lemmatizer", "senter"]
+#: spaCy's model serves one thread of the process at a time.
+_PARSING = Lock()
 
 
 class Titles:
-    """The nouns of titles. Each title is parsed once; the parser is loaded on first use."""
+    """The nouns of titles. Each title is parsed once, by the parser of the process."""
 
     def __init__(self, nouns: Mapping[str, tuple[str, ...]] | None = None) -> None:
         """Start with `nouns`, the nouns of titles that need no parser."""
         self._nouns = dict(nouns or {})
-        self._parser: Any = None
-        self._lock = Lock()
 
     def nouns(self, product: Product) -> tuple[str, ...]:
         """Return the noun tokens of a product's title, in lower case and with repeats.
@@ -35,15 +36,13 @@ class Titles:
             return product.nouns
         nouns = self._nouns.get(product.title)
         if nouns is None:
-            with self._lock:
-                nouns = self._parse(product.title)
-            self._nouns[product.title] = nouns
+            nouns = self._nouns[product.title] = self._parse(product.title)
         return nouns
 
     def _parse(self, title: str) -> tuple[str, ...]:
-        if self._parser is None:
-            self._parser = _load()
-        return tuple(t.text.lower() for t in self._parser(title) if t.pos_ in _NOUNS)
+        with _PARSING:
+            parsed = load_parser()(title)
+        return tuple(t.text.lower() for t in parsed if t.pos_ in _NOUNS)
 
 
 def parser_version() -> str:
@@ -73,7 +72,9 @@ def _installed() -> EntryPoint | None:
     return fitting[0] if fitting else None
 
 
-def _load() -> Any:
+@cache
+def load_parser() -> Any:
+    """Return spaCy's model, loaded once a process. Raise LdmError where it cannot be."""
     model = check_parser()
     try:
         import spacy
