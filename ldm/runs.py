@@ -14,7 +14,7 @@ import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -86,11 +86,17 @@ class Run:
         return f"ldm {self.manifest.command} --resume {self.directory}{trust}"
 
     def recorded(self, record_type: type[R]) -> dict[int, R]:
-        """Return the records in the part files, by index. Torn last lines are dropped."""
+        """Return the records in the part files, by index. Torn last lines are dropped.
+
+        Of several records of an item the one with the highest `attempt` counts, where they have
+        this field.
+        """
         by_index: dict[int, R] = {}
         for path in sorted(self.parts.glob("*.jsonl")):
             for record in records.read(path, record_type, torn_tail=True):
-                by_index.setdefault(record.index, record)
+                known = by_index.get(record.index)
+                if known is None or getattr(record, "attempt", 1) > getattr(known, "attempt", 1):
+                    by_index[record.index] = record
         return by_index
 
     def discard_parts(self) -> None:
@@ -271,32 +277,33 @@ def run_items(  # noqa: PLR0913 - passed by name in every call
     *,
     workers: int,
     threads: bool = False,
-    only: Collection[int] | None = None,
+    wanted: Callable[[int, R | None], bool] = lambda _, record: record is None,
     on_result: Callable[[R], None] = lambda _: None,
 ) -> list[R]:
     """Process the `items` that are not recorded yet; return all records, in the items' order.
 
     A record's index must be its item's place in `items`. Hold `run.lock()` while calling this.
-    threads: see `parallel_map`. only: process no items but these; their records and those of
-    earlier attempts are returned.
+    threads: see `parallel_map`. wanted: whether to process an item, by its index and its record, if
+    there is one; by default all without a record. What is not wanted is returned as recorded.
     on_result: called in this process with every record, old ones first.
     Raises Interrupted (Ctrl-C, SIGTERM), WorkerDied and RunStopped with how to resume.
     """
     with writing(run.parts):
         run.parts.mkdir(exist_ok=True)
     finished = {i: r for i, r in run.recorded(record_type).items() if i < len(items)}
-    for index in sorted(finished):
+    pending = [i for i in range(len(items)) if wanted(i, finished.get(i))]
+    for index in sorted({*finished} - {*pending}):
         on_result(finished[index])
 
     def take(record: R) -> None:
         finished[record.index] = record
         on_result(record)
 
-    indices = range(len(items)) if only is None else sorted(only)
-    pending = [items[index] for index in indices if index not in finished]
     recording = _RecordingFactory(build, run.parts)
     with _naming_how_to_resume(run, record_type, len(items)):
-        parallel_map(recording, pending, workers=workers, threads=threads, on_result=take)
+        parallel_map(
+            recording, [items[i] for i in pending], workers=workers, threads=threads, on_result=take
+        )
     return [finished[index] for index in sorted(finished)]
 
 

@@ -124,6 +124,10 @@ class Execution:
     as_json: AsJson = False
     runs: RunsAt = DEFAULT_RUNS
     resume: Resume = None
+    retry_errors: Annotated[
+        bool,
+        typer.Option("--retry-errors", help="With --resume: play again what ended in an error."),
+    ] = False
     trust: Trust = False
     llm: LlmName = None
     planner_llm: PlannerName = None
@@ -232,6 +236,8 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
         command_runtime(execution.runs, subject.workers, trust=execution.trust),
         execution.models(),
     )
+    if execution.retry_errors and execution.resume is None:
+        raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
     if execution.resume is not None:
         evaluations = [_resumed(execution.resume, request, models, runtime)]
     else:
@@ -240,7 +246,8 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
         for line in (line for evaluation in evaluations for line in evaluation.estimate()):
             output.say(line, error=False)
         return
-    finished = [evaluation.play() for evaluation in evaluations]
+    again = execution.retry_errors
+    finished = [evaluation.play(retry_errors=again) for evaluation in evaluations]
     _show(finished, execution.as_json)
     for line in (line for evaluation in evaluations for line in evaluation.refined_lines()):
         output.say(line, error=execution.as_json)
@@ -381,7 +388,7 @@ def _show(groups: Sequence[Sequence[Report]], as_json: bool) -> None:
     if as_json:
         objects = [as_json_group(reports) for reports in groups]
         output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
-    if not any(r.summary.overall.success_rate is not None for group in groups for r in group):
+    if not any(r.summary.overall.finished_rate is not None for group in groups for r in group):
         raise LdmError("Every episode ended in an error.", "The first one is shown above.")
 
 

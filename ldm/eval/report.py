@@ -13,7 +13,7 @@ from ldm import records
 from ldm.agents.reporting import Findings, Measure, Reporting, reporting_on
 from ldm.errors import LdmError
 from ldm.eval.runner import TRAJECTORIES
-from ldm.eval.statistics import Group, Interval, Summary, bootstrap, difference
+from ldm.eval.statistics import Group, Interval, Summary, bootstrap, difference, frame
 from ldm.memory import inspect
 from ldm.reasoner import TYPES_BY_FALLBACK
 from ldm.runs import Run
@@ -62,7 +62,7 @@ class Report:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Return what `ldm eval --json` prints; rates in [0, 1], None where nothing counts."""
+    """Return what `ldm eval --json` prints; rates in [0, 1], None where there are no episodes."""
     overall = report.summary.overall
     return {
         "env": report.env,
@@ -71,6 +71,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "episodes": overall.episodes,
         "success_rate": overall.success_rate,
         "interval": overall.interval,
+        "finished_rate": overall.finished_rate,
         "by_kind": {
             kind: {
                 "episodes": group.episodes,
@@ -156,9 +157,12 @@ def lines(report: Report) -> list[str]:
         sentences.append(replies)
     broken = [result for result in report.results if result.error]
     if broken:
+        first = broken[0]
         sentences.append(
-            f"{len(broken)} of {overall.episodes} episodes ended in an error and do not count. "
-            f"The first, {broken[0].task.id}: {broken[0].error.strip().splitlines()[-1]}"
+            f"{len(broken)} of {overall.episodes} episodes ended in an error and count as failures"
+            f" (of the others {percent(overall.finished_rate)} were solved); `ldm eval --resume"
+            f" {report.directory} --retry-errors` plays them again. The first, {first.task.id}:"
+            f" {first.error.strip().splitlines()[-1]}"
         )
     sentences.append(f"Files: {report.directory}")
     return sentences
@@ -215,10 +219,10 @@ def describe_replies(counts: Mapping[str, int]) -> str:
 
 def score_interval(report: Report) -> Interval | None:
     """Return the 95 % interval of the mean score; None where scores say no more than successes."""
-    counted = [result for result in report.results if result.end != "error"]
-    if all(result.score == float(result.success) for result in counted):
+    counted = frame(report.results)
+    if (counted["score"] == counted["success"]).all():
         return None
-    return bootstrap([result.score for result in counted])
+    return bootstrap(counted["score"].to_numpy())
 
 
 def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
@@ -311,7 +315,7 @@ def gains(reports: Sequence[Report]) -> list[str]:
 def _gain(first: Report, second: Report) -> str:
     try:
         gain = difference(first.results, second.results)
-    except LdmError as error:  # all episodes of one of them ended in an error
+    except LdmError as error:  # they have no task in common
         return str(error)
     if gain.interval is None:
         between = "(the same for every task: no interval)"

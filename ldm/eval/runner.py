@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -20,6 +21,10 @@ from ldm.types import EpisodeResult, Task, Trajectory
 EPISODES = "episodes.jsonl"
 TRAJECTORIES = "trajectories.jsonl"
 SUMMARY = "summary.json"
+#: How often an episode is played that ends in an error: a lost connection may be to blame.
+ATTEMPTS = 2
+#: The part file of a finished run that is reopened.
+REOPENED = "reopened.jsonl"
 
 
 class PlayerFactory(Hashable, Protocol):
@@ -30,13 +35,21 @@ class PlayerFactory(Hashable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A line of a part file: a task's place, its result and its trajectories, trials in order."""
+    """A line of a part file: a task's place, its result and its trajectories, trials in order.
+
+    attempt: from 1; an episode that ends in an error is played again.
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     index: int
     result: EpisodeResult
     trajectories: tuple[Trajectory, ...]
+    attempt: int = 1
+
+    @property
+    def to_repeat(self) -> bool:
+        return self.result.end == "error" and self.attempt < ATTEMPTS
 
 
 class _Player:
@@ -44,10 +57,10 @@ class _Player:
         self._env = env
         self._agent = agent
 
-    def __call__(self, item: tuple[int, Task]) -> Played:
-        index, task = item
+    def __call__(self, item: tuple[int, Task, int]) -> Played:
+        index, task, attempt = item
         result, trajectories = run_episode(self._env, self._agent, task)
-        return Played(index, result, trajectories)
+        return Played(index, result, trajectories, attempt)
 
     def close(self) -> None:
         self._env.close()
@@ -66,38 +79,40 @@ def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, A
     return {**env.protocol(), "split": split, "tasks": [task.id for task in tasks]}
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 - passed by name in every call
     run: Run,
     factory: PlayerFactory,
     tasks: Sequence[Task],
     *,
     workers: int = 1,
     threads: bool = False,
+    retry_errors: bool = False,
     on_result: Callable[[EpisodeResult], None] = lambda _: None,
 ) -> list[EpisodeResult]:
     """Return the results of all `tasks` in their order, played now or recorded before.
 
+    Episodes that end in an error are played once more, after all others.
     threads: play in threads of this process, for agents that share its model client.
-    on_result: called with every result, recorded ones first.
+    retry_errors: play those of a finished run again, too.
+    on_result: called with every result, recorded ones first; not with those of further attempts.
     Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
     whatever LdmError the factory raises.
     """
     with run.lock():
+        if retry_errors and finished(run):
+            _reopen(run)
         if finished(run):
             finished_results = results(run)
             run.discard_parts()
             for result in finished_results:
                 on_result(result)
         else:
-            played = run_items(
-                run,
-                _Play(factory),
-                list(enumerate(tasks)),
-                Played,
-                workers=workers,
-                threads=threads,
-                on_result=lambda record: on_result(record.result),
+            play = partial(run_items, run, _Play(factory), workers=workers, threads=threads)
+            played = play(
+                _turns(tasks, 1), Played, on_result=lambda record: on_result(record.result)
             )
+            if any(record.to_repeat for record in played):
+                played = play(_turns(tasks, ATTEMPTS), Played, wanted=_unfinished)
             finished_results = _merge(run, played)
         _summarize(run, finished_results)
     return finished_results
@@ -121,11 +136,11 @@ def sample(
         played = run_items(
             run,
             _Play(factory),
-            list(enumerate(tasks)),
+            _turns(tasks, 1),
             Played,
             workers=workers,
             threads=threads,
-            only=[index for index, task in enumerate(tasks) if task.id in ids],
+            wanted=lambda index, record: record is None and tasks[index].id in ids,
         )
     return [record.result for record in played]
 
@@ -146,6 +161,33 @@ def agent_of(run: Run) -> str:
     """Return the agent that an evaluation names: registered, or module:Class; "" if it does not."""
     plan = run.manifest.arguments.get("plan")
     return str(plan.get("agent", "")) if isinstance(plan, dict) else ""
+
+
+def _unfinished(_: int, played: Played | None) -> bool:
+    return played is None or played.to_repeat
+
+
+def _turns(tasks: Sequence[Task], attempt: int) -> list[tuple[int, Task, int]]:
+    return [(index, task, attempt) for index, task in enumerate(tasks)]
+
+
+def _reopen(run: Run) -> None:
+    """Make a finished run with errors one that has still to play these; others stay recorded."""
+    episodes = results(run)
+    if not any(result.end == "error" for result in episodes):
+        return
+    trials: dict[str, list[Trajectory]] = {}
+    for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
+        trials.setdefault(trajectory.task.id, []).append(trajectory)
+    played = (
+        Played(index, result, tuple(trials.get(result.task.id, ())))
+        for index, result in enumerate(episodes)
+    )
+    run.discard_parts()
+    with writing(run.parts):
+        run.parts.mkdir(exist_ok=True)
+        records.write(run.parts / REOPENED, played)
+        (run.directory / EPISODES).unlink()  # only now is it open: nothing can be lost
 
 
 def _merge(run: Run, played: Sequence[Played]) -> list[EpisodeResult]:

@@ -25,10 +25,12 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Episodes taken together. Those that ended in an error count in `episodes` and `errors` only.
+    """Episodes taken together. Those that ended in an error count as failures, with the score 0.
 
-    success_rate, mean_score: in [0, 1]; None where no episode counts.
+    success_rate, mean_score: in [0, 1]; None without episodes.
     interval: of the success rate over tasks, see `rate_interval`.
+    finished_rate: the success rate of the episodes that ended without an error, None without any.
+    Further means are of these, too.
     mean_steps: environment actions an episode, over all its trials. invalid: of these, in total.
     trials, calls, tokens: trials, model calls and their tokens an episode, on average.
     seconds: wall time, in total. measures: means of the agent's own figures (`Reporting`), without
@@ -47,6 +49,7 @@ class Group:
     invalid: int
     seconds: float
     measures: Mapping[str, float] = field(default_factory=dict)
+    finished_rate: float | None = None
 
     def as_data(self) -> dict[str, Any]:
         """Return JSON values, with the agent's own figures beside the others."""
@@ -70,10 +73,11 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Success of the first minus that of the second agent, over `tasks` that both finished.
+    """Success of the first minus that of the second agent, over `tasks` that both played.
 
-    only_first, only_second: tasks that one of them solved and the other did not. p_value: of
-    McNemar's exact test, that such tasks fall to either with the same chance. interval: the 95 %
+    An episode that ended in an error is a failure. only_first, only_second: tasks that one of them
+    solved and the other did not. p_value: of McNemar's exact test, that such tasks fall to either
+    with the same chance. interval: the 95 %
     bootstrap interval; None where it has no width, since all tasks show the same difference.
     """
 
@@ -143,8 +147,8 @@ def frame(results: Sequence[EpisodeResult], measures: Sequence[Measure] = ()) ->
             result.task.id,
             result.task.kind,
             result.end == "error",
-            float(result.success),
-            result.score,
+            float(result.success and result.end != "error"),
+            0.0 if result.end == "error" else result.score,
             result.env_steps,
             result.invalid,
             result.trials,
@@ -185,12 +189,11 @@ def difference(
 ) -> Difference:
     """Return the paired difference in success, with its bootstrap interval over tasks.
 
-    Raises LdmError where no task was finished by both.
+    Raises LdmError where no task was played by both.
     """
     pairs = frame(first).join(frame(second), on="task", how="inner", maintain_order="left")
-    pairs = pairs.filter(~pairs["failed"] & ~pairs["failed_right"])
     if pairs.is_empty():
-        raise LdmError("No task was finished in both runs.", "Compare runs on the same tasks.")
+        raise LdmError("No task was played in both runs.", "Compare runs on the same tasks.")
     gains = (pairs["success"] - pairs["success_right"]).to_numpy()
     first_only, second_only = int((gains > 0).sum()), int((gains < 0).sum())
     return Difference(
@@ -214,15 +217,15 @@ def mcnemar(only_first: int, only_second: int) -> float:
 def _group(table: pl.DataFrame, measures: Sequence[Measure], seed: int) -> Group:
     counted = table.filter(~table["failed"])
     means: Mapping[str, Any] = counted.mean().row(0, named=True)
-    interval = (
-        None if counted.is_empty() else rate_interval(counted["success"].to_numpy(), seed=seed)
-    )
+    overall: Mapping[str, Any] = table.mean().row(0, named=True)
+    interval = None if table.is_empty() else rate_interval(table["success"].to_numpy(), seed=seed)
     return Group(
         episodes=len(table),
         errors=len(table) - len(counted),
-        success_rate=means["success"],
+        success_rate=overall["success"],
+        finished_rate=means["success"],
         interval=interval,
-        mean_score=means["score"],
+        mean_score=overall["score"],
         mean_steps=means["steps"],
         trials=means["trials"],
         calls=means["calls"],

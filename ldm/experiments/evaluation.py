@@ -125,9 +125,10 @@ class Evaluation:
         """The command that goes on with all of them: the first run names the others."""
         return self.members[0].run.resume_command
 
-    def play(self) -> tuple[Report, ...]:
+    def play(self, *, retry_errors: bool = False) -> tuple[Report, ...]:
         """Play all tasks that are not recorded yet; the reports, under labels of their own.
 
+        retry_errors: of finished runs, play what ended in an error again.
         An error that stops one says how to go on with all of them. Where nothing has happened in
         any, those that are new are removed.
         """
@@ -135,7 +136,7 @@ class Evaluation:
         for member in self.members:
             try:
                 with discarding(self.members):
-                    reports.append(self._played(member))
+                    reports.append(self._played(member, retry_errors=retry_errors))
             except LdmError as error:
                 own = member.run.resume_command
                 error.remedy = error.remedy.replace(own, self.resume_command)
@@ -173,16 +174,15 @@ class Evaluation:
             return []
         return refined_lines(newest.run, spec.memory, newest.tasks[0].env, spec.generation, oldest)
 
-    def _played(self, member: Recorded[EvaluationSpec]) -> Report:
+    def _played(self, member: Recorded[EvaluationSpec], *, retry_errors: bool) -> Report:
         from ldm.eval import evaluate as play
 
         successes: list[bool] = []
         spec, runtime = member.spec, self.runtime
 
         def on_result(result: EpisodeResult) -> None:
-            if result.end != "error":
-                successes.append(result.success)
-            advance(f"success {100 * sum(successes) / max(1, len(successes)):.1f} %")
+            successes.append(result.success and result.end != "error")
+            advance(f"success {100 * sum(successes) / len(successes):.1f} %")
 
         name = f"{short(label(spec))} on {short(spec.env)}"
         player = PlayerBuilder(spec, runtime.cache, runtime.embeddings)
@@ -196,6 +196,7 @@ class Evaluation:
                 member.tasks,
                 workers=member.workers(runtime),
                 threads=member.calls_models,
+                retry_errors=retry_errors,
                 on_result=on_result,
             )
         return _report(spec, member.run, results)

@@ -72,6 +72,49 @@ def test_a_broken_episode_is_recorded_and_loses_no_other(tmp_path: Path) -> None
     assert "collapsed" in results[2].error
 
 
+@dataclass(frozen=True, slots=True)
+class MendedWiring:
+    """As ToyWiring, with the third task broken until it is built a second time."""
+
+    place: str
+
+    def __call__(self) -> tuple[Environment, Agent]:
+        path = Path(self.place) / "built"
+        broken = "" if path.exists() else TASKS[2].id
+        path.touch()
+        return ToyWiring(broken)()
+
+
+def test_a_broken_episode_is_played_again_after_the_others(tmp_path: Path) -> None:
+    results = evaluate(new_run(tmp_path), MendedWiring(str(tmp_path)), TASKS)
+    sound = evaluate(new_run(tmp_path), ToyWiring(), TASKS)
+    assert without_time(results) == without_time(sound)
+
+
+def test_broken_episodes_of_a_finished_run_are_played_again_when_asked(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    before = evaluate(run, ToyWiring(broken=TASKS[2].id), TASKS)
+    assert evaluate(run, ToyWiring(), TASKS) == before
+    heard: list[EpisodeResult] = []
+    after = evaluate(run, ToyWiring(), TASKS, retry_errors=True, on_result=heard.append)
+    assert [one == other for one, other in zip(before, after, strict=True)] == [
+        n != 2 for n in range(len(TASKS))
+    ]
+    assert not after[2].error
+    assert len(heard) == len(TASKS)
+    undisturbed = new_run(tmp_path)
+    evaluate(undisturbed, ToyWiring(), TASKS)
+    trajectories = [r.directory / "trajectories.jsonl" for r in (run, undisturbed)]
+    assert trajectories[0].read_bytes() == trajectories[1].read_bytes()
+    assert finished(run)
+
+
+def test_without_errors_there_is_nothing_to_play_again(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    before = evaluate(run, ToyWiring(), TASKS)
+    assert evaluate(run, ToyWiring(missing=True), TASKS, retry_errors=True) == before
+
+
 def test_the_budget_ends_every_episode(tmp_path: Path) -> None:
     results = evaluate(new_run(tmp_path), ToyWiring(budget=3), TASKS)
     assert all(result.env_steps <= 3 for result in results)

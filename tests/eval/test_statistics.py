@@ -77,7 +77,7 @@ class TestTheIntervalOfARate:
 
 
 class TestTheSummary:
-    def test_rates_are_over_the_episodes_without_an_error(self) -> None:
+    def test_errors_are_failures(self) -> None:
         results = [
             result(0, True),
             result(1, False),
@@ -87,22 +87,24 @@ class TestTheSummary:
         summary = summarize(results)
         assert summary.overall.episodes == 4
         assert summary.overall.errors == 1
-        assert summary.overall.success_rate == pytest.approx(2 / 3)
+        assert summary.overall.success_rate == 0.5
+        assert summary.overall.finished_rate == pytest.approx(2 / 3)
         assert summary.overall.mean_steps == pytest.approx(11.0)
         assert summary.overall.invalid == 3
         assert summary.overall.trials == 2.0
         assert summary.overall.calls == 3.0
         assert summary.overall.seconds == 2.0
         assert list(summary.by_kind) == ["cool", "heat"]
-        assert summary.by_kind["cool"].success_rate == 1.0
-        assert summary.by_kind["cool"].interval == pytest.approx((0.025, 1.0))
+        assert summary.by_kind["cool"].success_rate == 0.5
+        assert summary.by_kind["cool"].finished_rate == 1.0
         assert summary.by_kind["heat"].success_rate == 0.5
 
-    def test_where_nothing_counts_there_is_no_rate(self) -> None:
+    def test_where_all_failed_no_mean_is_of_the_others(self) -> None:
         overall = summarize([result(0, False, error="Traceback …")]).overall
         assert (overall.episodes, overall.errors) == (1, 1)
-        assert overall.success_rate is None
-        assert overall.interval is None
+        assert (overall.success_rate, overall.mean_score) == (0.0, 0.0)
+        assert overall.interval == pytest.approx((0.0, 0.975))
+        assert overall.finished_rate is None
         assert overall.mean_steps is None
 
     def test_of_nothing_is_empty(self) -> None:
@@ -125,12 +127,16 @@ class TestDifferences:
         assert pair.interval is not None
         assert 0.1 <= pair.interval[0] < 0.5 < pair.interval[1] <= 0.9
 
-    def test_leave_out_tasks_that_either_failed_to_finish(self) -> None:
+    def test_count_errors_as_failures(self) -> None:
         first = [result(0, True), result(1, True, error="Traceback …"), result(2, True)]
         second = [result(0, False), result(1, True), result(3, True)]
         pair = difference(first, second)
-        assert (pair.mean, pair.tasks) == (1.0, 1)
-        assert pair.interval is None  # one task, or many that agree, show no spread
+        assert (pair.mean, pair.tasks) == (0.0, 2)
+        assert (pair.only_first, pair.only_second) == (1, 1)
+
+    def test_without_spread_have_no_interval(self) -> None:
+        pair = difference([result(0, True)], [result(0, False)])
+        assert (pair.mean, pair.interval) == (1.0, None)
 
     def test_need_a_common_task(self) -> None:
         with pytest.raises(LdmError, match="No task"):

@@ -26,7 +26,16 @@ TOY = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1", "--se
 ADEPT = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent", "tests.integration.agents:Adept")
 KEYS = [
     *("env", "split", "agent", "episodes", "success_rate", "interval"),
-    *("by_kind", "mean_score", "score_interval", "mean_steps", "trials", "calls", "tokens"),
+    *(
+        "finished_rate",
+        "by_kind",
+        "mean_score",
+        "score_interval",
+        "mean_steps",
+        "trials",
+        "calls",
+        "tokens",
+    ),
     *("seconds", "sees_reward", "errors", "run"),
 ]
 
@@ -72,15 +81,17 @@ class TestTheReport:
     def test_episodes_in_error_are_counted_and_shown_apart(self, run: Run) -> None:
         outcome = run("eval", *ADEPT, "--set", "env.broken=test/wash-1", "--json")
         report = json.loads(outcome.out)
-        assert (report["errors"], report["success_rate"]) == (1, 1.0)
-        assert "1 of 12 episodes ended in an error" in outcome.err
+        assert (report["errors"], report["success_rate"]) == (1, pytest.approx(11 / 12))
+        assert report["finished_rate"] == 1.0
+        assert "1 of 12 episodes ended in an error and count as failures" in outcome.err
         assert "the shed has collapsed" in outcome.err
 
     def test_where_no_episode_counts_the_exit_status_says_so(self, run: Run) -> None:
         outcome = run("eval", "--env", "tests.toy:EchoEnv", "--agent", "random", "--json")
         assert outcome.code == 1
         assert outcome.out, outcome.err
-        assert json.loads(outcome.out)["success_rate"] is None
+        assert json.loads(outcome.out)["success_rate"] == 0
+        assert json.loads(outcome.out)["finished_rate"] is None
         assert "Every episode ended in an error" in outcome.err
 
 
