@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,16 @@ from ldm import records
 from ldm.agents.reporting import Findings, Measure, Reporting, reporting_on
 from ldm.errors import LdmError
 from ldm.eval.runner import TRAJECTORIES
-from ldm.eval.statistics import Group, Interval, Summary, bootstrap, difference, frame
+from ldm.eval.statistics import (
+    Difference,
+    Group,
+    Interval,
+    Summary,
+    bootstrap,
+    difference,
+    frame,
+    holm,
+)
 from ldm.memory import inspect
 from ldm.reasoner import TYPES_BY_FALLBACK
 from ldm.runs import Run
@@ -232,26 +241,43 @@ def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
     """
     first, *others = reports
     group = as_json(first)
+    pairs = _differences(reports)
     control = [as_json(o) for o in others if o.label.startswith(f"{first.label} control=")]
     if control:
         group["control"] = control[0]
     if others:
         group["compared"] = [
-            {**as_json(other), "difference": _difference(first, other)} for other in others
+            {**as_json(other), "difference": _data(pairs[0, number])}
+            for number, other in enumerate(others, 1)
         ]
         group["differences"] = [
-            {"first": one.label, "second": other.label, "difference": _difference(one, other)}
-            for one, other in combinations(reports, 2)
+            {"first": reports[i].label, "second": reports[j].label, "difference": _data(pair)}
+            for (i, j), pair in pairs.items()
         ]
     return group
 
 
-def _difference(first: Report, second: Report) -> dict[str, Any] | None:
-    """Return the paired difference of the first to the second, None where there is none."""
-    try:
-        return asdict(difference(first.results, second.results))
-    except LdmError:
-        return None
+def _differences(reports: Sequence[Report]) -> dict[tuple[int, int], Difference | None]:
+    """Return the paired difference of each two reports, by their places, with corrected p-values.
+
+    None where two have no task in common.
+    """
+    pairs: dict[tuple[int, int], Difference | None] = {}
+    for i, j in combinations(range(len(reports)), 2):
+        try:
+            pairs[i, j] = difference(reports[i].results, reports[j].results)
+        except LdmError:
+            pairs[i, j] = None
+    measured = {place: pair for place, pair in pairs.items() if pair is not None}
+    if len(measured) > 1:
+        corrected = holm([pair.p_value for pair in measured.values()])
+        for (place, pair), p_value in zip(measured.items(), corrected, strict=True):
+            pairs[place] = replace(pair, corrected_p=p_value)
+    return pairs
+
+
+def _data(pair: Difference | None) -> dict[str, Any] | None:
+    return None if pair is None else asdict(pair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,26 +332,28 @@ def refined_lines(
 
 def gains(reports: Sequence[Report]) -> list[str]:
     """Return a line on the paired difference of each two reports."""
-    sentences = [_gain(first, other) for first, other in combinations(reports, 2)]
+    pairs = _differences(reports)
+    sentences = [_gain(reports[i], reports[j], pair) for (i, j), pair in pairs.items()]
     if len(sentences) > 1:
-        sentences.append(f"The p-values are of {len(sentences)} comparisons, each on its own.")
+        sentences.append(
+            f"The corrected p-values allow for the {len(sentences)} comparisons (Holm's method)."
+        )
     return sentences
 
 
-def _gain(first: Report, second: Report) -> str:
-    try:
-        gain = difference(first.results, second.results)
-    except LdmError as error:  # they have no task in common
-        return str(error)
+def _gain(first: Report, second: Report, gain: Difference | None) -> str:
+    if gain is None:
+        return f"{first.label} and {second.label} have no task in common."
     if gain.interval is None:
         between = "(the same for every task: no interval)"
     else:
         between = f"[{100 * gain.interval[0]:+.1f}, {100 * gain.interval[1]:+.1f}]"
+    corrected = "" if gain.corrected_p is None else f", corrected {_p(gain.corrected_p)}"
     return (
         f"{first.label} − {second.label}: {100 * gain.mean:+.1f} points "
         f"{between} on the same {gain.tasks} tasks; "
         f"{gain.only_first} were solved by the first alone, {gain.only_second} by the second "
-        f"(McNemar's exact test: p {_p(gain.p_value)})."
+        f"(McNemar's exact test: p {_p(gain.p_value)}{corrected})."
     )
 
 

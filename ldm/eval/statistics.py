@@ -79,6 +79,7 @@ class Difference:
     solved and the other did not. p_value: of McNemar's exact test, that such tasks fall to either
     with the same chance. interval: the 95 %
     bootstrap interval; None where it has no width, since all tasks show the same difference.
+    corrected_p: the p-value corrected for all comparisons made beside it, see `holm`; None alone.
     """
 
     mean: float
@@ -87,6 +88,7 @@ class Difference:
     only_first: int
     only_second: int
     p_value: float
+    corrected_p: float | None = None
 
 
 def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
@@ -212,6 +214,20 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
     discordant = only_first + only_second
     return float(binomtest(only_first, discordant).pvalue) if discordant else 1.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values of several comparisons corrected by Holm's step-down method.
+
+    Below 0.05 of them, the chance that any of the comparisons is a false alarm is at most 5 %,
+    whether or not they depend on each other. Source: Holm, Scandinavian Journal of Statistics 1979.
+    """
+    count = len(p_values)
+    corrected, least = [0.0] * count, 0.0
+    for rank, place in enumerate(sorted(range(count), key=lambda i: p_values[i])):
+        least = max(least, min(1.0, (count - rank) * p_values[place]))
+        corrected[place] = least
+    return corrected
 
 
 def _group(table: pl.DataFrame, measures: Sequence[Measure], seed: int) -> Group:

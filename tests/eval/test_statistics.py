@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy.stats
 from scipy.stats import binomtest
 
 from ldm.errors import LdmError
 from ldm.eval import bootstrap, difference, summarize
 from ldm.eval import statistics as module
-from ldm.eval.statistics import rate_interval
+from ldm.eval.statistics import holm, mcnemar, rate_interval
 from ldm.types import EpisodeResult, Task, Usage
 
 
@@ -33,6 +35,14 @@ def result(number: int, success: bool, kind: str = "heat", error: str = "") -> E
 
 
 class TestTheBootstrap:
+    def test_is_that_of_scipy(self) -> None:
+        sample = np.random.default_rng(3).random(80)
+        result = scipy.stats.bootstrap(
+            (sample,), np.mean, n_resamples=10_000, method="percentile", rng=4
+        )
+        expected = result.confidence_interval
+        assert bootstrap(sample) == pytest.approx((expected.low, expected.high), abs=0.004)
+
     @pytest.mark.parametrize("value", [0.0, 1.0])
     def test_equal_values_have_an_interval_without_width(self, value: float) -> None:
         assert bootstrap([value] * 20) == (value, value)
@@ -141,3 +151,58 @@ class TestDifferences:
     def test_need_a_common_task(self) -> None:
         with pytest.raises(LdmError, match="No task"):
             difference([result(0, True)], [result(1, True)])
+
+
+class TestSeveralComparisons:
+    @pytest.mark.parametrize(
+        ("p_values", "corrected"),
+        [
+            ([], []),
+            ([0.03], [0.03]),
+            # Each is multiplied by how many are not smaller, and none falls below one before it.
+            ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
+            ([0.9, 0.2, 0.5], [1.0, 0.6, 1.0]),
+            ([0.01, 0.02, 0.03, 0.04], [0.04, 0.06, 0.06, 0.06]),
+        ],
+    )
+    def test_are_corrected(self, p_values: list[float], corrected: list[float]) -> None:
+        assert holm(p_values) == pytest.approx(corrected)
+
+    def test_give_few_false_alarms_where_nothing_differs(self) -> None:
+        generator = np.random.default_rng(0)
+        alarms = 0
+        for _ in range(400):
+            outcomes = generator.integers(0, 2, (4, 60))
+            pairs = [(outcomes[i], outcomes[j]) for i, j in combinations(range(4), 2)]
+            values = [mcnemar(int((a > b).sum()), int((a < b).sum())) for a, b in pairs]
+            alarms += min(holm(values)) < 0.05
+        assert alarms <= 400 * 0.05
+
+
+class TestCoverage:
+    """How often 95 % intervals of simulated runs hold the true value."""
+
+    RUNS = 1000
+
+    @pytest.fixture(autouse=True)
+    def _fewer_resamples(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "RESAMPLES", 1000)
+
+    @pytest.mark.parametrize(("rate", "tasks"), [(0.5, 140), (0.8, 140), (0.3, 60)])
+    def test_of_rates(self, rate: float, tasks: int) -> None:
+        generator = np.random.default_rng(1)
+        held = 0
+        for _ in range(self.RUNS):
+            low, high = rate_interval((generator.random(tasks) < rate).astype(float))
+            held += low <= rate <= high
+        assert 0.93 <= held / self.RUNS <= 0.97
+
+    def test_of_paired_differences(self) -> None:
+        generator = np.random.default_rng(2)
+        held = 0
+        for _ in range(self.RUNS):
+            difficulty = generator.random(140)
+            first, second = (generator.random(140) < difficulty * share for share in (0.9, 0.6))
+            low, high = bootstrap(first.astype(float) - second.astype(float))
+            held += low <= 0.15 <= high
+        assert 0.93 <= held / self.RUNS <= 0.97

@@ -67,7 +67,7 @@ def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServe
     for pair in ("react − plan_execute", "react − random", "plan_execute − random"):
         assert pair in table
     assert table.count("McNemar's exact test") == 3
-    assert "The p-values are of 3 comparisons, each on its own." in table
+    assert "The corrected p-values allow for the 3 comparisons (Holm's method)." in table
     assert "Of 16 replies 0 (0.0 %) were malformed; 8 were understood" in outcome.out
     assert "The agent random calls no language model" in outcome.err
 
