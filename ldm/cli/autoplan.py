@@ -82,7 +82,7 @@ class Optimisation:
 class Execution:
     """How the optimisation runs, and what it prints."""
 
-    workers: Annotated[int | None, typer.Option(help="Attempts at a time.")] = None
+    workers: Annotated[int | None, typer.Option(min=1, help="Attempts at a time.")] = None
     as_json: AsJson = False
     runs: RunsAt = DEFAULT_RUNS
     resume: Resume = None

@@ -67,7 +67,9 @@ class Subject:
     ] = None
     workers: Annotated[
         int | None,
-        typer.Option(help="Tasks at a time; default: one a core, with a model --concurrency."),
+        typer.Option(
+            min=1, help="Tasks at a time; default: one a core, with a model --concurrency."
+        ),
     ] = None
     seed: Seed = None
     control: Annotated[
@@ -261,12 +263,39 @@ def _prepared(request: Request, models: ModelOptions, runtime: Runtime) -> list[
     values, grid = request.values(), request.grid()
     values.setdefault("memory", full_location(DEFAULT_MEMORY))
     evaluations = []
-    names = [values["env"]] if "env" in values else remembered(values["memory"])
+    names = [values["env"]] if "env" in values else _playable(remembered(values["memory"]))
     for env in names:
-        load_env(env, recorded="env" not in values)
+        load_env(env)
         spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
         evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
     return evaluations
+
+
+def _playable(names: Sequence[str]) -> list[str]:
+    """Return the environments that can be loaded; say which of a memory's cannot.
+
+    Raises LdmError where none can.
+    """
+    from ldm.envs import load_env
+
+    playable = []
+    for name in names:
+        try:
+            load_env(name, recorded=True)
+        except LdmError as error:
+            if len(names) == 1:
+                raise
+            output.say(
+                f"The memory of {name} is skipped. {error.message} Name its class with --env."
+            )
+        else:
+            playable.append(name)
+    if not playable:
+        raise LdmError(
+            f"None of the memory's environments is known: {', '.join(names)}.",
+            "Name the class of one with --env module:Class.",
+        )
+    return playable
 
 
 def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime) -> Evaluation:

@@ -147,7 +147,9 @@ class Execution:
 
     workers: Annotated[
         int | None,
-        typer.Option(help="Goals at a time; default: one a core, with a model --concurrency."),
+        typer.Option(
+            min=1, help="Goals at a time; default: one a core, with a model --concurrency."
+        ),
     ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Explore and report; --resume adds it later.")

@@ -166,10 +166,11 @@ def lines(report: Report) -> list[str]:
         sentences.append(replies)
     broken = [result for result in report.results if result.error]
     if broken:
-        first = broken[0]
+        first, rate = broken[0], overall.finished_rate
+        others = "" if rate is None else f" (of the others {percent(rate)} were solved)"
         sentences.append(
             f"{len(broken)} of {overall.episodes} episodes ended in an error and count as failures"
-            f" (of the others {percent(overall.finished_rate)} were solved); `ldm eval --resume"
+            f"{others}; `ldm eval --resume"
             f" {report.directory} --retry-errors` plays them again. The first, {first.task.id}:"
             f" {first.error.strip().splitlines()[-1]}"
         )

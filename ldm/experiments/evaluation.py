@@ -99,6 +99,7 @@ def compare(
     if len(runs) < 2:
         raise LdmError("One run cannot be compared.", "Name two or more.")
     recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
+    outcomes = [results(run) for run, _ in recorded]
     first = recorded[0][0]
     for other, _ in recorded[1:]:
         differing = differences(first.manifest.protocol, other.manifest.protocol)
@@ -108,7 +109,9 @@ def compare(
                 f"differ: {'; '.join(differing)}.",
                 "Evaluate both in the same way.",
             )
-    reports = [_report(spec, run, results(run)) for run, spec in recorded]
+    reports = [
+        _report(spec, run, outcome) for (run, spec), outcome in zip(recorded, outcomes, strict=True)
+    ]
     named = labelled([spec for _, spec in recorded], reports)
     return Comparison(named, tuple(gains(named)))
 

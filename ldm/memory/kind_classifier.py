@@ -14,6 +14,9 @@ from typing import ClassVar
 
 #: Goals whose kinds are kept.
 KEPT_GOALS = 10_000
+#: Inverse of the regularisation. Weaker than scikit-learn's own, since words tell kinds apart well:
+#: chosen on ALFWorld's training goals (docs/lab/refinement.md).
+STRENGTH = 10.0
 #: Single letters count as words: "put a pen" and "put two pens" are different kinds.
 WORD = re.compile(r"\w+")
 
@@ -34,7 +37,11 @@ class KindWeights:
 
 
 def trained(goals: Sequence[str], kinds: Sequence[str]) -> KindWeights:
-    """Train on n goals (at least one) and their n kinds; their order makes no difference."""
+    """Train on n goals (at least one) and their n kinds; their order makes no difference.
+
+    Kinds weigh the same, however many goals they have: what a memory learns of some kinds must not
+    draw the goals of others to them.
+    """
     examples = sorted(set(zip(goals, kinds, strict=True)))
     names = sorted({kind for _, kind in examples})
     if len(names) == 1:
@@ -43,7 +50,7 @@ def trained(goals: Sequence[str], kinds: Sequence[str]) -> KindWeights:
     from sklearn.linear_model import LogisticRegression
 
     counter = CountVectorizer(token_pattern=WORD.pattern, binary=True)
-    model = LogisticRegression(max_iter=1000)
+    model = LogisticRegression(C=STRENGTH, max_iter=1000, class_weight="balanced")
     model.fit(counter.fit_transform([g for g, _ in examples]), [kind for _, kind in examples])
     weights, intercepts = model.coef_, model.intercept_
     if len(names) == 2:

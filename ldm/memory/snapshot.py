@@ -43,7 +43,7 @@ from ldm.types import stable_hash
 if TYPE_CHECKING:
     import polars as pl
 
-FORMAT = 2
+FORMAT = 3
 SNAPSHOTS = "snapshots"
 #: Where the snapshots of memories on servers are.
 CACHE = Path.home() / ".cache" / "ldm" / SNAPSHOTS

@@ -13,6 +13,7 @@ from ldm.errors import LdmError
 from ldm.experiments import building
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
+from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
 
@@ -272,6 +273,30 @@ class TestLooking:
         assert "2 environments: other, toy" in outcome.err
         assert "--env" in outcome.err
         assert run("memory", "types", "--env", "toy").code == 0
+
+
+class TestEvaluatingWhatAMemoryHolds:
+    def test_environments_that_are_not_known_are_named_and_skipped(
+        self, run: Run, place: Path
+    ) -> None:
+        run("build-memory", "data")
+        shipped = CHECKOUT / "data" / "trajectories" / "textcraft"
+        built = run("build-memory", str(shipped), "--per-kind", "1")
+        assert built.code == 0, built.err
+        outcome = run("eval", "--limit", "2", "--workers", "1", "--json")
+        assert outcome.code == 0, outcome.err
+        assert json.loads(outcome.out)["env"] == "textcraft"
+        assert "The memory of toy is skipped. There is no environment 'toy'." in outcome.err
+        assert "--env" in outcome.err
+
+    def test_an_error_says_so_where_none_is_known(self, run: Run, place: Path) -> None:
+        other = [replace(t, task=replace(t.task, env="other")) for t in expert_trajectories()]
+        records.write(place / "data" / "other.jsonl", other)
+        run("build-memory", "data")
+        outcome = run("eval", "--agent", "random")
+        assert outcome.code == 1
+        assert "None of the memory's environments is known: other, toy." in outcome.err
+        assert not (place / "runs").exists()
 
 
 class TestOutcomes:

@@ -95,6 +95,13 @@ class TestTheReport:
         assert "Every episode ended in an error" in outcome.err
 
 
+@pytest.mark.parametrize("workers", ["0", "-5"])
+def test_there_is_at_least_one_worker(run: Run, workers: str) -> None:
+    outcome = run("eval", *ADEPT, "--workers", workers)
+    assert outcome.code == 2
+    assert "'--workers'" in outcome.err
+
+
 class TestChoosingTasks:
     def test_limit_kinds_and_tasks_narrow_it_down(self, run: Run, place: Path) -> None:
         (place / "ids").write_text("# chosen\ntest/wash-1\n\ntest/fetch-2\n")
@@ -307,6 +314,14 @@ class TestComparing:
         (Path(first) / "episodes.jsonl").unlink()
         outcome = run("compare", first, first)
         assert f"ldm eval --resume {first}" in outcome.err
+
+    def test_an_unfinished_run_is_named_before_protocols_are_compared(self, run: Run) -> None:
+        first = json.loads(run("eval", *TOY, "--json").out)["run"]
+        other = json.loads(run("eval", *TOY, "--limit", "11", "--json").out)["run"]
+        (Path(other) / "episodes.jsonl").unlink()
+        outcome = run("compare", first, other)
+        assert f"{other} is not finished" in outcome.err
+        assert "protocols" not in outcome.err
 
     def test_one_run_is_not_enough(self, run: Run) -> None:
         assert "One run" in run("compare", "runs/x").err
