@@ -229,7 +229,7 @@ def test_kinds_with_many_goals_do_not_draw_those_of_others_to_them() -> None:
     things, places = ("egg", "cup", "pan", "fork", "soap"), ("shelf", "desk", "sink", "bed")
     goals = {f"put some {thing} in {place}.": "pick" for thing in things for place in places}
     goals |= {f"put a hot {thing} in {place}.": "heat" for thing in things for place in places}
-    goals |= {"put a clean spoon in drawer.": "clean", "clean a lid and put it in box.": "clean"}
+    goals |= {"put a clean spoon in drawer.": "clean", "clean some lid and put it in box.": "clean"}
     classify = KindClassifier(trained([*goals], [*goals.values()]))
     asked = [f"clean some {thing} and put it in {place}." for thing in things for place in places]
     assert {classify(goal) for goal in asked} == {"clean"}
