@@ -34,6 +34,7 @@ PRACTICE = "gate_practice.jsonl"
 NEARBY = "gate_nearby.jsonl"
 ALONE = "gate_alone.jsonl"
 TOGETHER = "gate_together.jsonl"
+WHOLE = "gate_whole.jsonl"
 #: Differences of scores below this are none.
 TOLERANCE = 1e-9
 
@@ -261,22 +262,51 @@ class _Gate:
         kept = {one.task: one.trajectories for one in judgements if not one.refused}
         everywhere = {task for task in kept if not reaches[self._kinds[task]]}
         alone = self._judged_alone(base, [t for t in self._improvements if t not in everywhere])
-        improved, compared, end = self._together(alone, now, _all(kept), reaches)
-        chosen = {one.id: reaches[one.kind] for one in self._learnt.batches if one.kind in reaches}
-        practice = tuple(
-            replace(row, reach=chosen[row.batch])
-            for row in self._learnt.practice
-            if row.batch in chosen
-        )
-        rows = practice + self._kept_rows(improved, compared)
+        improved, compared = self._together(alone, now, _all(kept), reaches)
+        judgements += improved
+        comparisons = (*tested, *compared)
+        rows, end = self._kept_rows(judgements, comparisons), base
+        if rows:
+            end = self._whole(practised, judgements, comparisons)
+            lost = fmean(one.score for one in base) - fmean(one.score for one in end)
+            if lost > TOLERANCE:
+                why = f"all goals lose {lost:.3f} with all that was kept"
+                judgements = [replace(one, refused=one.refused or why) for one in judgements]
+                comparisons = tuple(replace(one, chosen=False) for one in comparisons)
+                rows, end = (), base
+        chosen = {one.kind for one in comparisons if one.chosen and one.learnt == "practice"}
         return Verdict(
             rows,
-            tuple(one for one in self._learnt.batches if one.id in chosen),
-            (*judgements, *improved),
-            (*tested, *compared),
+            tuple(one for one in self._learnt.batches if one.kind in chosen),
+            tuple(judgements),
+            comparisons,
             tuple(one.score for one in base),
-            tuple(one.score for one in (end if rows else base)),
+            tuple(one.score for one in end),
         )
+
+    def _whole(
+        self,
+        practised: list[Played],
+        judgements: Sequence[Judgement],
+        comparisons: Sequence[Comparison],
+    ) -> list[Played]:
+        """Play all goals with exactly what was kept, and return what came of them.
+
+        What was refused was part of the memory in other trials, where it helped to tell the kinds
+        of goals apart; and practice of one kind may be recalled for goals of another.
+        """
+        refused = any(one.refused for one in judgements if one.learnt == "practice")
+        improved = any(not one.refused for one in judgements if one.learnt == "improvement")
+        reaches = {one.kind: one.reach for one in comparisons if _is_chosen_practice(one)}
+        if not (refused or improved or any(reaches.values())):
+            return practised
+        shown = tuple(t for one in judgements if not one.refused for t in one.trajectories)
+        reach = next((c.reach for c in comparisons if c.chosen and c.learnt == "improvement"), 0.0)
+        trials = [
+            Trial(number, task, shown, reach, reaches.get(task.kind, 0.0))
+            for number, task in enumerate(self._tasks)
+        ]
+        return self._stages.play(WHOLE, trials)
 
     def _practice_by_kind(
         self, base: Sequence[Played], practised: Sequence[Played]
@@ -338,19 +368,19 @@ class _Gate:
         base: Sequence[Played],
         practice: Sequence[str],
         practice_reaches: Mapping[str, float],
-    ) -> tuple[list[Judgement], list[Comparison], Sequence[Played]]:
+    ) -> tuple[list[Judgement], list[Comparison]]:
         """Try the improvements that passed alone together, at each reach.
 
         Goals of kinds without any are not played: nothing changes for them.
         base: what came of the goals without them. practice: the trajectories of kept practice.
         practice_reaches: of each kind whose practice is kept.
-        Return the judgements, the comparisons, and what came of the goals with all that is kept.
+        Return the judgements and the comparisons.
         """
         passed = [one for one in alone if not one.refused]
         kinds = {self._kinds[one.task] for one in passed}
         places = [i for i, task in enumerate(self._tasks) if task.kind in kinds]
         if not places:
-            return list(alone), [], base
+            return list(alone), []
         shown = (*practice, *(t for one in passed for t in one.trajectories))
         reaches = self._options.reaches
         trials = [(self._tasks[i], reach) for reach in reaches for i in places]
@@ -371,12 +401,12 @@ class _Gate:
         best = max(compared, key=lambda c: (round(c.difference, 9), -round(c.steps, 9), c.reach))
         if not best.holds:
             why = f"the goals {_unproven(best)} with all improvements together, at the best reach"
-            return [replace(j, refused=j.refused or why) for j in alone], compared, base
+            return [replace(j, refused=j.refused or why) for j in alone], compared
         end, part = list(base), parts[compared.index(best)]
         for i, one in zip(places, part, strict=True):
             end[i] = one
         compared = [replace(one, chosen=one is best) for one in compared]
-        return _without_frequent(alone, end, self._options.share), compared, end
+        return _without_frequent(alone, end, self._options.share), compared
 
     def _trials(self, shown: Iterable[str], reach: float, first: int = 0) -> list[Trial]:
         trajectories = tuple(shown)
@@ -434,6 +464,21 @@ class _Gate:
         return sorted(others, key=distance)[: self._options.neighbours]
 
     def _kept_rows(
+        self, judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
+    ) -> tuple[IndexedTuple, ...]:
+        """Return what was kept: practice with its reach, improvements with their confirmations."""
+        reaches = {one.kind: one.reach for one in comparisons if _is_chosen_practice(one)}
+        kinds = {one.id: one.kind for one in self._learnt.batches}
+        practice = (
+            replace(row, reach=reaches[kinds[row.batch]])
+            for row in self._learnt.practice
+            if kinds[row.batch] in reaches
+        )
+        improvements = [one for one in judgements if one.learnt == "improvement"]
+        chosen = [one for one in comparisons if one.learnt == "improvement"]
+        return (*practice, *self._kept_improvements(improvements, chosen))
+
+    def _kept_improvements(
         self, kept: Iterable[Judgement], compared: Sequence[Comparison]
     ) -> tuple[IndexedTuple, ...]:
         """Return the improvements that were kept, with their reach and how many goals confirm."""
@@ -448,6 +493,10 @@ class _Gate:
                     source = replace(source, outcome=outcome)
                 rows.append(replace(row, tuple=source, reach=reach))
         return tuple(rows)
+
+
+def _is_chosen_practice(one: Comparison) -> bool:
+    return one.chosen and one.learnt == "practice"
 
 
 def _unproven(one: Comparison) -> str:

@@ -135,7 +135,8 @@ class Memory:
 
     @cached_property
     def _kinds(self) -> KindClassifier:
-        return KindClassifier(self._contents.kinds or kinds_of(self.rows.columns, self._hidden))
+        kinds = self._contents.kinds
+        return KindClassifier(kinds or kinds_of(self.rows.columns, self._hidden, self.record))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -121,7 +121,7 @@ class Columns:
         Vectors are not covered: their ids are hashes of them. Where the digest of `of` is of
         version 0.1, so is this one, which covers less; None is of no generation.
         """
-        if of is not None and of.digest and not of.digest.startswith(WHOLE):
+        if of is not None and is_of_first_version(of):
             return self._first_digest(of)
         texts, pasts = list(self.texts), self._past_hashes()
         fields = [
@@ -575,7 +575,9 @@ class Contents:
         if self.kinds is not None:
             return self
         columns = self.rows.columns
-        return replace(self, kinds=kinds_of(columns, columns.named(self.generation.hidden)))
+        return replace(
+            self, kinds=kinds_of(columns, columns.named(self.generation.hidden), self.generation)
+        )
 
     def sources(self) -> frozenset[str]:
         """Return the sources that no evaluated task may share (compared with `Task.leak_key`)."""
@@ -617,12 +619,19 @@ class Whole:
     generations: tuple[Generation, ...]
 
 
-def kinds_of(columns: Columns, hidden: NDArray[np.bool_] | None) -> KindWeights:
+def is_of_first_version(generation: Generation) -> bool:
+    """Return whether version 0.1 made this memory: it goes on deciding as it did."""
+    return bool(generation.digest) and not generation.digest.startswith(WHOLE)
+
+
+def kinds_of(
+    columns: Columns, hidden: NDArray[np.bool_] | None, generation: Generation
+) -> KindWeights:
     """Train the classifier of kinds on the tuples that are not hidden, on all if all are."""
     if hidden is not None and not hidden.all():
         columns = columns.take(~hidden)
     goals, kinds = zip(*columns.pairs("goal", "kind"), strict=True)
-    return trained(goals, kinds)
+    return trained(goals, kinds, balanced=not is_of_first_version(generation))
 
 
 def empty(generation: Generation) -> Contents:

@@ -14,9 +14,6 @@ from typing import ClassVar
 
 #: Goals whose kinds are kept.
 KEPT_GOALS = 10_000
-#: Inverse of the regularisation. Weaker than scikit-learn's own, since words tell kinds apart well:
-#: chosen on ALFWorld's training goals (docs/lab/refinement.md).
-STRENGTH = 10.0
 #: Single letters count as words: "put a pen" and "put two pens" are different kinds.
 WORD = re.compile(r"\w+")
 
@@ -36,11 +33,11 @@ class KindWeights:
     intercepts: tuple[float, ...] = ()
 
 
-def trained(goals: Sequence[str], kinds: Sequence[str]) -> KindWeights:
+def trained(goals: Sequence[str], kinds: Sequence[str], *, balanced: bool) -> KindWeights:
     """Train on n goals (at least one) and their n kinds; their order makes no difference.
 
-    Kinds weigh the same, however many goals they have: what a memory learns of some kinds must not
-    draw the goals of others to them.
+    balanced: kinds weigh the same, however many goals they have, so that what a memory learns of
+    some kinds does not draw the goals of others to them.
     """
     examples = sorted(set(zip(goals, kinds, strict=True)))
     names = sorted({kind for _, kind in examples})
@@ -50,7 +47,7 @@ def trained(goals: Sequence[str], kinds: Sequence[str]) -> KindWeights:
     from sklearn.linear_model import LogisticRegression
 
     counter = CountVectorizer(token_pattern=WORD.pattern, binary=True)
-    model = LogisticRegression(C=STRENGTH, max_iter=1000, class_weight="balanced")
+    model = LogisticRegression(max_iter=1000, class_weight="balanced" if balanced else None)
     model.fit(counter.fit_transform([g for g, _ in examples]), [kind for _, kind in examples])
     weights, intercepts = model.coef_, model.intercept_
     if len(names) == 2:

@@ -216,11 +216,11 @@ def test_the_classifier_of_kinds_is_scikit_learns() -> None:
         goals = [" ".join(generator.sample(words, 4)) for _ in range(60)]
         of_goals = [kinds[hash_of(goal) % len(kinds)] for goal in goals]
         counter = CountVectorizer(token_pattern=r"\w+", binary=True)
-        regression = LogisticRegression(C=10, max_iter=1000, class_weight="balanced")
+        regression = LogisticRegression(max_iter=1000, class_weight="balanced")
         model = make_pipeline(counter, regression)
         pairs = sorted({*zip(goals, of_goals, strict=True)})
         model.fit([goal for goal, _ in pairs], [kind for _, kind in pairs])
-        classify = KindClassifier(trained(goals, of_goals))
+        classify = KindClassifier(trained(goals, of_goals, balanced=True))
         asked = [" ".join(generator.sample([*words, "unseen"], 3)) for _ in range(200)]
         assert [classify(goal) for goal in asked] == model.predict(asked).tolist()
 
@@ -230,7 +230,7 @@ def test_kinds_with_many_goals_do_not_draw_those_of_others_to_them() -> None:
     goals = {f"put some {thing} in {place}.": "pick" for thing in things for place in places}
     goals |= {f"put a hot {thing} in {place}.": "heat" for thing in things for place in places}
     goals |= {"put a clean spoon in drawer.": "clean", "clean some lid and put it in box.": "clean"}
-    classify = KindClassifier(trained([*goals], [*goals.values()]))
+    classify = KindClassifier(trained([*goals], [*goals.values()], balanced=True))
     asked = [f"clean some {thing} and put it in {place}." for thing in things for place in places]
     assert {classify(goal) for goal in asked} == {"clean"}
 
