@@ -204,7 +204,7 @@ class TestPruning:
     @pytest.fixture
     def directory(self, run: Run) -> str:
         """A run in which some attempts fail, as the budget is short."""
-        return evaluated(run, *TRAINING, "--set", "budget=6")
+        return evaluated(run, *TRAINING, "--set", "budget=4")
 
     BOUNDS = ("--min-followed", "1", "--max-score", "0.9")
 
