@@ -199,12 +199,12 @@ class TestCredit:
 
 
 class TestPruning:
-    """The toy agent solves its tasks, so bounds are wide here; `tests/eval` tells the rules."""
+    """The toy agent solves its tasks, so bounds are wide here; `tests/eval` has the rules."""
 
     @pytest.fixture
     def directory(self, run: Run) -> str:
-        """A run in which some attempts fail, as the budget is short."""
-        return evaluated(run, *TRAINING, "--set", "budget=4")
+        """A run in which some attempts of a kind fail, as any tuples are recalled."""
+        return evaluated(run, *TRAINING, "--set", "control=random")
 
     BOUNDS = ("--min-followed", "1", "--max-score", "0.9")
 
