@@ -21,9 +21,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from ldm.envs.lucene.search import Index, Indexer
 from ldm.envs.webshop.catalogue import Files, Product, read_products
 from ldm.envs.webshop.goals import SEED, Drawer, Goals, Prices, shuffled
-from ldm.envs.webshop.search import Index, Indexer
 from ldm.errors import LdmError
 from ldm.records import Problem, replacing
 from ldm.types import stable_hash

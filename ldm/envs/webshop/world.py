@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
+from ldm.envs.lucene.search import TOP
 from ldm.envs.webshop.catalogue import Product
 from ldm.envs.webshop.goals import Goal, Goals
 from ldm.envs.webshop.pages import Session
 from ldm.envs.webshop.reward import Reward, reward
-from ldm.envs.webshop.search import TOP
 from ldm.envs.webshop.store import Catalogue
 from ldm.envs.webshop.titles import Titles
 from ldm.types import stable_seed

@@ -1,4 +1,4 @@
-"""English text analysis equivalent to Lucene's EnglishAnalyzer, which WebShop's search uses.
+"""English text analysis equivalent to Lucene's EnglishAnalyzer.
 
 Text is split into words by the rules of UAX #29 as implemented by Lucene's standard tokenizer;
 possessive endings are removed, case is folded, 33 stop words are dropped, and the rest is stemmed
@@ -11,7 +11,7 @@ from functools import cache
 
 import regex
 
-from ldm.envs.webshop.porter import stem
+from ldm.envs.lucene.porter import stem
 
 #: Lucene splits longer words into pieces of this many UTF-16 units.
 LONGEST_WORD = 255

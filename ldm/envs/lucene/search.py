@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldm.envs.webshop.analysis import tokens
+from ldm.envs.lucene.analysis import tokens
 
 K1, B = 0.9, 0.4
 #: Maximum number of results of a search.
