@@ -6,34 +6,27 @@ atomically and memory-mapped, so that it opens instantly and worker processes sh
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import io
 import json
-import mmap
-import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from ldm.envs.compiled import Compiled, open_compiled
 from ldm.envs.lucene.search import Index, Indexer
 from ldm.envs.webshop.catalogue import Files, Product, read_products
 from ldm.envs.webshop.goals import SEED, Drawer, Goals, Prices, shuffled
 from ldm.errors import LdmError
-from ldm.records import Problem, replacing
-from ldm.types import stable_hash
+from ldm.records import Problem
 
 #: Increased when the same files yield different arrays than before.
 FORMAT = "2"
 #: Parsed products that are kept in memory.
 CACHED_PRODUCTS = 20_000
 
-_META, _TEXT = "meta.json", "products.jsonl"
 _PRICES = ("amounts", "products", "instructions", "caps", "counts")
 
 
@@ -53,12 +46,10 @@ class Settings:
 class Catalogue:
     """Products by position and asin, their goals, and the search index."""
 
-    def __init__(
-        self, arrays: Mapping[str, np.ndarray], text: bytes | mmap.mmap, meta: Mapping[str, Any]
-    ) -> None:
-        self._arrays = arrays
-        self._text = text
-        self._meta = meta
+    def __init__(self, compiled: Compiled) -> None:
+        arrays = self._arrays = compiled.arrays
+        self._text = compiled.text
+        self._meta = compiled.meta
         self._parsed: dict[int, Product] = {}
         self.amounts = arrays["amounts"]
         self.index = Index(arrays)
@@ -126,26 +117,14 @@ def open_catalogue(
     Raise LdmError if a file or the cache cannot be read, no product is left or, if strict, for
     a bad product.
     """
-    if cache is None:
-        text = io.BytesIO()
-        arrays, meta = compile_products(
-            read_products(files, limit=settings.limit, strict=strict), settings.seed, text
-        )
-        return Catalogue(arrays, text.getvalue(), meta)
-    try:
-        digests = [_file_digest(path, cache) for path in files]
-        key = stable_hash(FORMAT, digests, settings.human, settings.limit, settings.seed)
-        folder = cache / key
-        if not folder.is_dir():
-            with _lock(cache / f"{key}.lock"):
-                if not folder.is_dir():
-                    _write(folder, read_products(files, limit=settings.limit), settings.seed)
-        catalogue = _open(folder)
-    except OSError as error:
-        raise LdmError(
-            f"The catalogue's cache {cache} cannot be used: {error}.",
-            "Use another folder with --set env.cache=PATH.",
-        ) from error
+
+    def compile_files(text: IO[bytes]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        # What is cached serves both settings of strict.
+        entries = read_products(files, limit=settings.limit, strict=strict and cache is None)
+        return compile_products(entries, settings.seed, text)
+
+    key = (FORMAT, settings.human, settings.limit, settings.seed)
+    catalogue = Catalogue(open_compiled(compile_files, files, key, cache))
     if strict and catalogue.problems:
         raise LdmError(
             f"{catalogue.problems[0]}.", "Correct it, or leave strict off to skip such products."
@@ -198,67 +177,8 @@ def compile_products(
     arrays.update(indexer.finish(ranks))
     meta = {
         "digest": digest.hexdigest()[:16],
-        "arrays": sorted(arrays),
         "problems": problems,
         "nouns": nouns,
         **{field: list(group) for field, group in groups.items()},
     }
     return arrays, meta
-
-
-def _write(folder: Path, entries: Iterable[Product | Problem], seed: int) -> None:
-    """Compile the catalogue in a folder beside `folder`, and rename it once it is complete."""
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
-    temporary.mkdir(parents=True)
-    try:
-        with (temporary / _TEXT).open("wb") as text:
-            arrays, meta = compile_products(entries, seed, text)
-        for name, values in arrays.items():
-            np.save(temporary / f"{name}.npy", values)
-        (temporary / _META).write_text(json.dumps(meta), encoding="utf-8")
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _open(folder: Path) -> Catalogue:
-    try:
-        meta = json.loads((folder / _META).read_text(encoding="utf-8"))
-        arrays = {name: _mapped(folder / f"{name}.npy") for name in meta["arrays"]}
-        with (folder / _TEXT).open("rb") as file:
-            text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, EOFError, ValueError, KeyError) as error:
-        raise LdmError(
-            f"The cached catalogue in {folder} is damaged: {error}.",
-            "Remove that folder; it is then compiled again.",
-        ) from error
-    return Catalogue(arrays, text, meta)
-
-
-def _mapped(path: Path) -> np.ndarray:
-    # A plain array on the mapped memory: numpy.memmap would cost microseconds for every slice.
-    array: np.ndarray = np.asarray(np.load(path, mmap_mode="r"))
-    return array
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Admit one process at a time; the others wait."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _file_digest(path: Path, cache: Path) -> str:
-    """Return the SHA-256 of a file, cached until its size or modification time changes."""
-    path = path.resolve()
-    state = path.stat()
-    note = cache / "digests" / stable_hash(str(path), state.st_size, state.st_mtime_ns)
-    if note.is_file():
-        return note.read_text(encoding="utf-8").strip()
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with replacing(note) as out:
-        out.write(digest + "\n")
-    return digest

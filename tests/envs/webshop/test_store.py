@@ -121,7 +121,7 @@ def test_a_cache_that_cannot_be_written_is_named(small: Path, tmp_path: Path) ->
     assert "env.cache" in refused.value.remedy
 
 
-@pytest.mark.parametrize("name", ["divisors.npy", "meta.json", "products.jsonl"])
+@pytest.mark.parametrize("name", ["divisors.npy", "meta.json", "text.jsonl"])
 @pytest.mark.parametrize("torn", [False, True])
 def test_a_damaged_cache_is_named_with_a_remedy(
     small: Path, tmp_path: Path, name: str, torn: bool
