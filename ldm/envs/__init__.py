@@ -9,6 +9,7 @@ from ldm.episode import Environment
 
 ENVS = {
     "alfworld": "ldm.envs.alfworld:ALFWorld",
+    "hotpotqa": "ldm.envs.hotpotqa:HotpotQA",
     "textcraft": "ldm.envs.textcraft:TextCraft",
     "webshop": "ldm.envs.webshop:WebShop",
 }

@@ -22,12 +22,14 @@ from ldm.reasoner import (
     TypeView,
     entity_votes,
     page_votes,
+    quote_votes,
 )
 from ldm.reasoner.clusters import cluster, nearest
 from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situation
 from ldm.reasoner.entity_votes import Precedent, Weights
 from ldm.reasoner.page_votes import PagePrecedent, PageWeights
-from ldm.reasoner.pages import Page, read_call
+from ldm.reasoner.pages import Page, labels_of, read_call
+from ldm.reasoner.quote_votes import QuotePrecedent, QuoteWeights
 from ldm.reasoner.running import RunningNotes
 from ldm.reasoner.voting import Poll, voice_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
@@ -54,13 +56,16 @@ class OfflineReasoner:
         embedder: Embedder,
         weights: Weights | None = None,
         page_weights: PageWeights | None = None,
+        quote_weights: QuoteWeights | None = None,
     ) -> None:
         """Take the weights of votes; None for the ones chosen on training episodes."""
         self._embedder = embedder
         self._weights = weights or Weights()
         self._page_weights = page_weights or PageWeights()
+        self._quote_weights = quote_weights or QuoteWeights()
         self._precedents: dict[int, tuple[StateActionTuple, Precedent]] = {}
         self._pages: dict[int, tuple[StateActionTuple, PagePrecedent]] = {}
+        self._quotes: dict[int, tuple[StateActionTuple, QuotePrecedent]] = {}
         self._latest_poll: tuple[State | None, Sequence[Recall], Poll] = (
             None,
             (),
@@ -182,7 +187,11 @@ class OfflineReasoner:
         return poll
 
     def _vote(self, state: State, recalls: Sequence[Recall]) -> Poll:
-        """Let the recalls vote: on labels where all their actions press one, else on entities."""
+        """Let the recalls vote: on labels or free arguments of calls, else on entities."""
+        if _on_pages(recalls) and state.admissible is None and not _press_labels(recalls):
+            reading = quote_votes.read(state.goal, state.history.past, state.observation)
+            quotes = [self._quote(recall) for recall in recalls]
+            return quote_votes.poll(reading, quotes, self._quote_weights)
         if _on_pages(recalls):
             page = Page(state.goal, state.history.past, state.observation)
             pages = [self._page(recall) for recall in recalls]
@@ -199,7 +208,9 @@ class OfflineReasoner:
         if followers is None:
             return tuple(i for i, recall in enumerate(recalls) if recall.tuple.action == action)
         voters = _voters(state, recalls)
-        if _on_pages(recalls):  # a page without labels was not recorded, and casts no ballot
+        quoting = state.admissible is None and not _press_labels(recalls)
+        if _on_pages(recalls) and not quoting:
+            # A page without labels was not recorded, and casts no ballot.
             voters = [i for i in voters if self._page(recalls[i]).page.labels]
         return tuple(voters[place] for place in followers)
 
@@ -234,10 +245,28 @@ class OfflineReasoner:
             self._pages[id(source)] = cached
         return replace(cached[1], similarity=recall.similarity)
 
+    def _quote(self, recall: Recall) -> QuotePrecedent:
+        """Return the recalled command with where its argument stood, read once per tuple."""
+        source = recall.tuple
+        cached = self._quotes.get(id(source))
+        if cached is None:
+            cached = source, quote_votes.read_precedent(source, voice_of(source.outcome))
+            if len(self._quotes) >= CACHE_SIZE:
+                self._quotes.clear()
+            self._quotes[id(source)] = cached
+        return replace(cached[1], similarity=recall.similarity)
+
 
 def _on_pages(recalls: Sequence[Recall]) -> bool:
     """Return whether all recalled actions press or enter something on a page."""
     return bool(recalls) and all(read_call(recall.tuple.action) for recall in recalls)
+
+
+def _press_labels(recalls: Sequence[Recall]) -> bool:
+    """Return whether most recalled calls name a label of the page that they were made on."""
+    calls = [(read_call(recall.tuple.action), recall.tuple.observation) for recall in recalls]
+    named = sum(call is not None and call.label in labels_of(page) for call, page in calls)
+    return named > len(calls) / 2
 
 
 def _voters(state: State, recalls: Sequence[Recall]) -> Sequence[int]:

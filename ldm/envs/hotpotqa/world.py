@@ -1,0 +1,135 @@
+"""What search, lookup and finish answer, word for word as ReAct's environment (Yao et al., 2023).
+
+The quirks (n) are numbered in `docs/decisions/hotpotqa.md`, which also lists the differences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+#: Sentences that a search shows, and similar titles that a miss lists.
+SHOWN = 5
+NO_RESULTS = "No more results.\n"
+FINISHED = "Episode finished."
+#: A page with these words lists other articles (10).
+MAY_REFER = "may refer to:"
+#: Texts with fewer words are no part of a page (11).
+_FEWEST_WORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An article that can be read, as the sentences of all its paragraphs in order."""
+
+    sentences: tuple[str, ...]
+
+    @classmethod
+    def of(cls, paragraphs: tuple[str, ...]) -> Page:
+        """Return the page with these paragraphs, divided into sentences as officially (11, 12)."""
+        sentences = []
+        for paragraph in paragraphs:
+            # Words are counted by single blanks, whatever else divides them.
+            if len(paragraph.split(" ")) < _FEWEST_WORDS:
+                continue
+            for line in paragraph.split("\n"):
+                if line.strip():
+                    sentences += [s.strip() + "." for s in line.strip().split(". ") if s.strip()]
+        return cls(tuple(sentences))
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """No article has the title that was searched. titles: of similar articles, best first."""
+
+    titles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """Several articles can be meant (10). titles: theirs, and of similar ones."""
+
+    titles: tuple[str, ...]
+
+
+class Wiki(Protocol):
+    """A collection of articles."""
+
+    def ask(self, query: str) -> Page | Similar | Ambiguous:
+        """Return the article with a title, or the titles to choose from."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is open, and how far lookups have come; never modified, only replaced.
+
+    page: the open article. keyword: of the last lookup. matches: the sentences that contain it.
+    following: the index of the match that the same lookup shows next.
+    """
+
+    page: Page | None = None
+    keyword: str | None = None
+    matches: tuple[str, ...] = ()
+    following: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to an action.
+
+    reading: the state after it. valid: whether it was an action at all (3). answer: what `finish`
+    was given; None for another action.
+    """
+
+    text: str
+    reading: Reading
+    valid: bool = True
+    answer: str | None = None
+
+
+def apply_action(action: str, reading: Reading, wiki: Wiki) -> Reply:
+    """Carry out one action (2)."""
+    action = action.strip()
+    if (title := _argument(action, "search")) is not None:
+        return _search(title, reading, wiki)
+    if (keyword := _argument(action, "lookup")) is not None:
+        return _look_up(keyword, reading)
+    if (answer := _argument(action, "finish")) is not None:
+        return Reply(FINISHED, reading, answer=answer)
+    if _argument(action, "think") is not None:
+        return Reply("Nice thought.", reading)
+    return Reply(f"Invalid action: {action}", reading, valid=False)
+
+
+def _argument(action: str, verb: str) -> str | None:
+    """Return the text between the brackets; None if the action has another form."""
+    if action.startswith(f"{verb}[") and action.endswith("]"):
+        return action[len(verb) + 1 : -1]
+    return None
+
+
+def _search(title: str, reading: Reading, wiki: Wiki) -> Reply:
+    """Open an article; where there is none, what was open stays open (8)."""
+    match wiki.ask(title):
+        case Page() as page:
+            return Reply(" ".join(page.sentences[:SHOWN]), Reading(page))
+        case Ambiguous(titles):
+            title = f"[{title}]"
+        case Similar(titles):
+            pass
+    return Reply(f"Could not find {title}. Similar: {list(titles[:SHOWN])}.", reading)
+
+
+def _look_up(keyword: str, reading: Reading) -> Reply:
+    """Show the next sentence with `keyword`; another keyword starts at the first (17, 18)."""
+    if keyword != reading.keyword:
+        sentences = reading.page.sentences if reading.page else ()
+        sought = keyword.lower()
+        matches = tuple(sentence for sentence in sentences if sought in sentence.lower())
+        reading = replace(reading, keyword=keyword, matches=matches, following=0)
+    place, count = reading.following, len(reading.matches)
+    if place >= count:
+        return Reply(NO_RESULTS, reading)
+    text = f"(Result {place + 1} / {count}) {reading.matches[place]}"
+    return Reply(text, replace(reading, following=place + 1))

@@ -1,0 +1,80 @@
+"""Our own world of questions: what it asks, and that the shipped files are what it gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+
+import pytest
+
+from ldm import records
+from ldm.envs.hotpotqa import HotpotQA
+from ldm.envs.hotpotqa.library import OWN_DATA
+from ldm.envs.hotpotqa.world import SHOWN
+from ldm.types import Trajectory
+from tests.conftest import CHECKOUT
+from tools.hotpotqa.expert import solve
+from tools.hotpotqa.world_generator import World, generate
+
+EPISODES = CHECKOUT / "data/trajectories/hotpotqa/demo_train.jsonl.gz"
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return generate()
+
+
+def test_the_shipped_files_are_those_that_the_generator_makes(world: World) -> None:
+    contents = {"wiki_articles": world.articles, **world.questions}
+    for name, content in contents.items():
+        assert json.loads(gzip.decompress((OWN_DATA / f"{name}.json.gz").read_bytes())) == content
+    assert sorted(path.name for path in OWN_DATA.iterdir()) == sorted(
+        f"{name}.json.gz" for name in contents
+    )
+
+
+def test_the_shipped_episodes_are_the_experts(world: World) -> None:
+    env = HotpotQA()
+    for split, questions in world.questions.items():
+        episodes = [
+            solve(env, task, entry, world.articles)
+            for task, entry in zip(env.tasks(split), questions, strict=True)
+        ]
+        assert all(episode.success and 3 <= len(episode.steps) <= 7 for episode in episodes)
+        if split == "demo_train":
+            assert episodes == records.read(EPISODES, Trajectory)
+            actions = [step.action for episode in episodes for step in episode.steps]
+            assert sum(action.startswith("lookup[") for action in actions) >= 10
+            misses = [s for e in episodes for s in e.steps if s.observation.startswith("Could not")]
+            assert len(misses) >= 10
+
+
+def test_each_split_asks_what_it_should(world: World) -> None:
+    for split, total in (("demo_train", 120), ("demo_test", 60)):
+        questions = world.questions[split]
+        assert len(questions) == len({entry["question"] for entry in questions}) == total
+        kinds = Counter(entry["type"] for entry in questions)
+        assert kinds == {"bridge": total * 2 // 3, "comparison": total // 3}
+        answers = Counter(entry["answer"] for entry in questions)
+        assert answers["yes"] >= 1
+        assert answers["no"] >= 1
+        facts = [fact for entry in questions for fact in entry["supporting_facts"]]
+        assert any(number >= SHOWN for _, number in facts), "no lookup is needed"
+
+
+def test_an_answer_stands_in_its_second_article_and_not_in_the_question(world: World) -> None:
+    for questions in world.questions.values():
+        for entry in questions:
+            title, number = entry["supporting_facts"][1]
+            sentence = world.articles[title][number]
+            if entry["type"] == "bridge":
+                assert entry["answer"] in sentence
+                assert entry["answer"] not in entry["question"]
+
+
+def test_another_seed_gives_another_world(world: World) -> None:
+    other = generate(7)
+    assert set(other.articles).isdisjoint(set(world.articles) - set(other.articles))
+    assert other.questions != world.questions
+    assert generate(7) == other

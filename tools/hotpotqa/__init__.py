@@ -1,0 +1,1 @@
+"""What makes HotpotQA's own world: a generator of articles and questions, and an expert."""
