@@ -155,7 +155,7 @@ def test_webshops_files_are_named(
 def test_the_shipped_trajectories_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     check = checks(run)["trajectories"]
     assert check["status"] == "ok"
-    assert "alfworld/demo_train.jsonl, textcraft/train.jsonl.gz" in check["detail"]
+    assert "alfworld/demo_train.jsonl, hotpotqa/demo_train.jsonl.gz" in check["detail"]
     monkeypatch.setattr(building, "shipped_trajectories", lambda: None)
     check = checks(run)["trajectories"]
     assert check["status"] == "missing"

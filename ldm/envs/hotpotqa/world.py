@@ -12,9 +12,9 @@ from typing import Protocol
 SHOWN = 5
 NO_RESULTS = "No more results.\n"
 FINISHED = "Episode finished."
-#: A page with these words lists other articles (10).
+#: A page with these words lists other articles (9).
 MAY_REFER = "may refer to:"
-#: Texts with fewer words are no part of a page (11).
+#: Texts with fewer words are no part of a page (5).
 _FEWEST_WORDS = 3
 
 
@@ -26,7 +26,7 @@ class Page:
 
     @classmethod
     def of(cls, paragraphs: tuple[str, ...]) -> Page:
-        """Return the page with these paragraphs, divided into sentences as officially (11, 12)."""
+        """Return the page with these paragraphs, divided into sentences as officially (5, 6)."""
         sentences = []
         for paragraph in paragraphs:
             # Words are counted by single blanks, whatever else divides them.
@@ -47,7 +47,7 @@ class Similar:
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """Several articles can be meant (10). titles: theirs, and of similar ones."""
+    """Several articles can be meant (9). titles: theirs, and of similar ones."""
 
     titles: tuple[str, ...]
 
@@ -122,7 +122,7 @@ def _search(title: str, reading: Reading, wiki: Wiki) -> Reply:
 
 
 def _look_up(keyword: str, reading: Reading) -> Reply:
-    """Show the next sentence with `keyword`; another keyword starts at the first (17, 18)."""
+    """Show the next sentence with `keyword`; another keyword starts at the first (11, 12)."""
     if keyword != reading.keyword:
         sentences = reading.page.sentences if reading.page else ()
         sought = keyword.lower()

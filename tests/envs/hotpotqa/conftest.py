@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,12 +23,3 @@ def official(shared_data: Path) -> Path:
     if not folder.is_dir():
         pytest.skip(f"the official questions are not there: {folder}")
     return folder
-
-
-def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSONL file, plain or compressed."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            if line.strip():
-                yield json.loads(line)

@@ -14,7 +14,7 @@ from ldm.envs.hotpotqa.articles import Collection
 from ldm.envs.hotpotqa.library import Library, Sources, open_library
 from ldm.envs.hotpotqa.world import Ambiguous, Page, Reading, Similar, apply_action
 from ldm.errors import LdmError
-from tests.envs.hotpotqa.conftest import lines
+from tools.hotpotqa.goldens import lines
 
 ARTICLES = {
     "Ada Ray": ["Ada Ray is a singer.", " She lives in Zell."],

@@ -12,7 +12,7 @@ from ldm.envs.hotpotqa.scoring import (
     precision_recall_f1,
     reward,
 )
-from tests.envs.hotpotqa.conftest import lines
+from tools.hotpotqa.goldens import lines
 
 
 def test_all_official_pairs_have_the_same_scores(golden: Path) -> None:
