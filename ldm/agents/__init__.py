@@ -16,6 +16,7 @@ from ldm.reasoner.prompted import PromptedOptions
 from ldm.types import Card
 
 AGENTS = {
+    "act": "ldm.agents.act:ActAgent",
     "adapt": "ldm.agents.adapt:AdaptAgent",
     "autoplan": "ldm.agents.autoplan:AutoPlanAgent",
     "ldm": "ldm.agents.ldm:LdmAgent",

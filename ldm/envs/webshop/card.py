@@ -45,6 +45,7 @@ CARD = Card(
     # Of products: Amazon's begin with B and a digit, those of our own shop with L.
     codes=r"\b(?:B\d[A-Z0-9]{8}|L[0-9A-F]{9})\b",
     published={
+        "act": _LOOP,
         "standard": _LOOP,
         "react": _LOOP,
         "plan_execute": _LOOP,
