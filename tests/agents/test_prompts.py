@@ -75,6 +75,15 @@ def plan_execute_execute() -> list[Message]:
     return list(llm.requests[1][0])
 
 
+def cot_hotpotqa() -> list[Message]:
+    return list(first_of("cot", "hotpotqa", "demo_test", "Answer: x").requests[0][0])
+
+
+def cot_standard() -> list[Message]:
+    options = {"thought": False, "shots": 1}
+    return list(first_of("cot", "hotpotqa", "demo_test", "x", **options).requests[0][0])
+
+
 def executor_part() -> list[Message]:
     """A part of a task, as a controller hands it to the loop, with actions shown."""
     llm = in_turn(["Act: go to drawer 1", "Act: task completed"])
@@ -111,6 +120,8 @@ CASES: dict[str, Callable[[], list[Message]]] = {
     "plan_execute_plan": plan_execute_plan,
     "plan_execute_execute": plan_execute_execute,
     "executor_part": executor_part,
+    "cot_hotpotqa": cot_hotpotqa,
+    "cot_standard": cot_standard,
 }
 
 
