@@ -20,6 +20,7 @@ AGENTS = {
     "adapt": "ldm.agents.adapt:AdaptAgent",
     "autoplan": "ldm.agents.autoplan:AutoPlanAgent",
     "cot": "ldm.agents.cot:CotAgent",
+    "lats": "ldm.agents.lats:LatsAgent",
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",
     "plan_execute": "ldm.agents.plan_execute:PlanExecuteAgent",

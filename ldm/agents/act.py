@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from ldm.agents.executor import LoopAgent, Work, examples, run
+from ldm.agents.react import ReactAgent
 from ldm.episode import Episode
 
 
@@ -13,6 +15,7 @@ class ActAgent(LoopAgent):
 
     name = "act"
     paper: ClassVar[str] = "Act, ReAct, arXiv 2210.03629, §3.2"
+    sections: ClassVar[Mapping[str, str]] = ReactAgent.sections
 
     def solve(self, episode: Episode) -> None:
         """Start one trial."""

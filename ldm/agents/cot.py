@@ -89,10 +89,10 @@ class CotAgent:
     needs: ClassVar[Sequence[str]] = ("llm",)
     paper: ClassVar[str] = "CoT, arXiv 2201.11903, and CoT-SC, as in ReAct, arXiv 2210.03629, §3.2"
     sections: ClassVar[Mapping[str, str]] = {
-        "thought": "2201.11903 §2; false: ReAct §3.2 (Standard)",
-        "samples": "ReAct §3.2 (CoT-SC: 21); 2203.11171 §2",
+        "thought": "2201.11903 §2 (false: Standard of ReAct §3.2)",
+        "samples": "2203.11171 §2 and ReAct §3.2 (CoT-SC: 21)",
         "temperature": "ReAct §3.2 (CoT-SC)",
-        "shots": "ReAct §3.2 (6 on HotpotQA); 0: 2205.11916",
+        "shots": "ReAct §3.2 (6 on HotpotQA) and 2205.11916 (0)",
     }
     reporting: ClassVar[Reporting] = Reporting(
         (Measure("agreement", "per cent of its samples that gave the chosen answer", _agreement),)
