@@ -8,15 +8,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldm import records
 from ldm.agents import Resources
 from ldm.agents.lats import DEPTH, SIMULATIONS, LatsAgent
 from ldm.agents.lats.findings import NOTE, data_of
 from ldm.agents.lats.search import LatsOptions, score_in
-from ldm.agents.lats.tree import Node, backup, best, select, uct
+from ldm.agents.lats.tree import Node, as_data, backup, best, select, uct, unfinished
 from ldm.envs import load_env
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
@@ -116,16 +118,11 @@ def nodes(result: EpisodeResult) -> dict[str, dict[str, Any]]:
     """The nodes of the recorded tree by their states."""
     data = data_of(result)
     assert data is not None
-    by_state: dict[str, dict[str, Any]] = {}
-
-    def walk(node: dict[str, Any], state: str) -> None:
-        state += node["action"].removeprefix("go ")
-        by_state[state] = node
-        for child in node["children"]:
-            walk(child, state)
-
-    walk(data["tree"], "")
-    return by_state
+    states: list[str] = []
+    for node in data["tree"]:
+        above = "" if node["parent"] is None else states[node["parent"]]
+        states.append(above + node["action"].removeprefix("go "))
+    return dict(zip(states, data["tree"], strict=True))
 
 
 class TestATraceByHand:
@@ -239,6 +236,16 @@ class TestATraceByHand:
         llm = Scripted(Guide({"": "aab"}, self.SCORES))
         play(Fork(self.REWARDS), llm, width=3, simulations=9, lessons=0)
         assert "Lesson: " not in llm.prompts[-1]
+
+    def test_where_there_is_no_room_the_lessons_stay_without_the_steps(self, guide: Guide) -> None:
+        llm = Scripted(guide)
+        play(Fork(self.REWARDS), llm, width=3, simulations=9, observation=400)
+        room = max(sum(len(m.content) for m in messages) for messages, _ in llm.requests)
+        llm = Scripted(Guide({"": "aab"}, self.SCORES), room=room - 100)
+        play(Fork(self.REWARDS), llm, width=3, simulations=9, observation=400)
+        assert llm.prompts[-1].count("Lesson: ") == 2
+        assert "\n- go " not in llm.prompts[-1]
+        assert any("\n- go " in prompt for prompt in llm.prompts)  # there is room for one attempt
 
     def test_samples_are_drawn_each_anew_and_scores_are_greedy(self, guide: Guide) -> None:
         llm = Scripted(guide)
@@ -393,9 +400,11 @@ class TestSelection:
         inner = Node(parent=root)
         root.children = [inner, Node(parent=root, end="budget")]
         inner.children = [Node(parent=inner, end="done")]
-        assert root.exhausted
+        assert unfinished(root) == set()
         assert select(root, 1.0) is None
-        assert select(Node(), 1.0) is not None
+        inner.children.append(Node(parent=inner))
+        assert unfinished(root) == {root, inner, inner.children[1]}
+        assert select(root, 1.0) is inner.children[1]
 
     def test_the_first_estimate_counts_like_a_trajectory(self) -> None:
         root = Node()
@@ -414,6 +423,22 @@ class TestSelection:
         ]
         assert best(root) is root.children[2]
         assert best(Node()) is None
+
+
+def test_a_tree_may_be_deeper_than_json_may_be_nested(tmp_path: Path) -> None:
+    result, _ = play(Fork({}, ends=400), Guide({"": "a"}, {}), budget=500, width=1, simulations=1)
+    records.write(tmp_path / "episodes.jsonl", [result])
+    assert records.read(tmp_path / "episodes.jsonl", EpisodeResult) == [result]
+    tree = LatsAgent.reporting.tree(result)
+    assert tree is not None
+    assert tree.columns["depth"] == "400"
+    root = deep = Node()
+    for _ in range(3000):
+        deep.children = [Node(parent=deep)]
+        deep = deep.children[0]
+    assert len(deep.path) == 3000
+    assert select(root, 1.0) is deep
+    assert len(as_data(root)) == 3001
 
 
 class TestMovingInTheEnvironment:

@@ -164,6 +164,7 @@ def test_the_verbs_of_an_environment_come_from_its_card(name: str) -> None:
     verbs = verbs_of(env_class(env_class.Options()).card)
     assert {
         "alfworld": {"go", "take", "put", "open", "heat"},
+        "hotpotqa": {"search", "lookup", "finish"},
         "webshop": {"search", "click"},
         "textcraft": {"craft", "get", "inventory"},
     }[name] <= verbs

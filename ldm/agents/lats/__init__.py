@@ -12,7 +12,7 @@ from typing import ClassVar
 from ldm.agents.executor import LoopAgent
 from ldm.agents.lats.findings import NOTE, REPORTING
 from ldm.agents.lats.search import LatsOptions, Search
-from ldm.agents.lats.tree import best
+from ldm.agents.lats.tree import as_data, best
 from ldm.agents.lats.walk import Walk
 from ldm.agents.reporting import Reporting
 from ldm.episode import Episode
@@ -69,5 +69,5 @@ class LatsAgent(LoopAgent):
             simulations=search.simulations,
             replayed=search.walk.replayed,
             unrated=search.counts["unrated"],
-            tree=search.root.as_data(),
+            tree=as_data(search.root),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ldm.agents.reporting import Measure, Reporting, TaskTree
@@ -27,28 +27,22 @@ def _counted(key: str) -> Callable[[EpisodeResult], float | None]:
 
 def _nodes(result: EpisodeResult) -> float | None:
     data = data_of(result)
-    return None if data is None else float(sum(1 for _ in _walk(data["tree"])) - 1)
-
-
-def _walk(node: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    yield depth, node
-    for child in node["children"]:
-        yield from _walk(child, depth + 1)
+    return None if data is None else float(len(data["tree"]) - 1)
 
 
 def _tree(result: EpisodeResult) -> TaskTree | None:
     data = data_of(result)
     if data is None:
         return None
-    nodes = list(_walk(data["tree"]))
-    depth = max(depth for depth, _ in nodes)
-    columns = {
-        "simulations": str(data["simulations"]),
-        "nodes": str(len(nodes) - 1),
-        "depth": str(depth),
-    }
-    headline = f"{data['simulations']} simulations, {len(nodes) - 1} nodes, depth {depth}"
-    return TaskTree(columns, headline, tuple(_line(*one) for one in nodes))
+    depths: list[int] = []
+    for node in data["tree"]:
+        depths.append(0 if node["parent"] is None else depths[node["parent"]] + 1)
+    simulations, nodes, depth = data["simulations"], len(depths) - 1, max(depths)
+    return TaskTree(
+        {"simulations": str(simulations), "nodes": str(nodes), "depth": str(depth)},
+        f"{simulations} simulations, {nodes} nodes, depth {depth}",
+        tuple(_line(depth, node) for depth, node in zip(depths, data["tree"], strict=True)),
+    )
 
 
 def _line(depth: int, node: Mapping[str, Any]) -> str:

@@ -163,7 +163,7 @@ class Search:
                     for one in self.demonstrations[: view.demonstrations]
                 ],
                 task=episode.goal,
-                hints=self._hints(),
+                hints=self._hints(view),
                 transcript=self._transcript(node, view),
                 admissible=node.admissible if options.admissible else None,
             )
@@ -191,7 +191,7 @@ class Search:
                 "agents/lats/value",
                 card=episode.card,
                 task=episode.goal,
-                hints=self._hints(),
+                hints=self._hints(view),
                 transcript=self._transcript(node, view),
             )
 
@@ -216,10 +216,12 @@ class Search:
         self.episode.note("reflection", text=lesson, of=end.trial)
         self.failures.append(Failure(end.steps, end.reward, lesson))
 
-    def _hints(self) -> tuple[Hint, ...]:
+    def _hints(self, view: View) -> tuple[Hint, ...]:
+        """Return the failures as a hint; the lessons alone where all else is shortened already."""
         latest = self.failures[-self.options.lessons :] if self.options.lessons else []
         title = "Attempts at this task that failed, and what you learnt from each"
-        texts = [_failed(number, one) for number, one in enumerate(latest, 1)]
+        with_steps = view.width >= self.options.observation
+        texts = [_failed(number, one, with_steps) for number, one in enumerate(latest, 1)]
         return (Hint(title, "failed", "\n".join(texts)),) if latest else ()
 
     def _transcript(self, node: Node, view: View) -> str:
@@ -246,12 +248,12 @@ def score_in(reply: str) -> float | None:
     return None
 
 
-def _failed(number: int, failure: Failure) -> str:
+def _failed(number: int, failure: Failure, with_steps: bool) -> str:
     """Return a failed attempt in a line a step, and its lesson."""
     lines = [f"Attempt {number}, score {failure.score:.2f} of 1:"]
     lines += [
         f"- {step.action}: {shortened(' '.join(step.observation.split()), _EXCERPT)}"
         for step in failure.steps
-        if step.action
+        if step.action and with_steps
     ]
     return "\n".join([*lines, f"Lesson: {failure.lesson}"] if failure.lesson else lines)

@@ -44,7 +44,12 @@ class Node:
     @property
     def path(self) -> tuple[Node, ...]:
         """The nodes from below the root to this one."""
-        return () if self.parent is None else (*self.parent.path, self)
+        path: list[Node] = []
+        node = self
+        while node.parent is not None:
+            path.append(node)
+            node = node.parent
+        return tuple(reversed(path))
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -58,34 +63,40 @@ class Node:
     def succeeded(self) -> bool:
         return self.end is not None and self.reward >= FULL_SCORE
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether every trajectory through this node has been tried to its end."""
-        if self.end is not None:
-            return True
-        return bool(self.children) and all(child.exhausted for child in self.children)
-
     def walk(self) -> Iterator[Node]:
-        """Yield this node and all below it."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        """Yield this node and all below it, each before its children."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending.extend(reversed(node.children))
 
-    def as_data(self) -> dict[str, Any]:
-        """Return JSON values, for a note. What was seen stands in the trials."""
-        return {
-            "thought": self.thought,
-            "action": self.action,
-            "share": round(self.share, 4),
-            "rating": round(self.rating, 4),
-            "value": round(self.value, 4),
-            "visits": self.visits,
-            "valid": self.valid,
-            "end": self.end,
-            "reward": self.reward,
-            "trial": self.trial,
-            "children": [child.as_data() for child in self.children],
-        }
+
+def as_data(root: Node) -> list[dict[str, Any]]:
+    """Return the nodes of a tree as JSON values, for a note; `parent` is a place in the list.
+
+    What was seen stands in the trials. A list, since trees may be deeper than JSON may be nested.
+    """
+    places: dict[Node, int] = {}
+    entries = []
+    for place, node in enumerate(root.walk()):
+        places[node] = place
+        entries.append(
+            {
+                "parent": None if node.parent is None else places[node.parent],
+                "thought": node.thought,
+                "action": node.action,
+                "share": round(node.share, 4),
+                "rating": round(node.rating, 4),
+                "value": round(node.value, 4),
+                "visits": node.visits,
+                "valid": node.valid,
+                "end": node.end,
+                "reward": node.reward,
+                "trial": node.trial,
+            }
+        )
+    return entries
 
 
 def uct(node: Node, exploration: float) -> float:
@@ -97,16 +108,26 @@ def uct(node: Node, exploration: float) -> float:
 def select(root: Node, exploration: float) -> Node | None:
     """Return the leaf to go on from: from the root down, always the child with the greatest UCT.
 
-    Of equal children the first is taken. What is exhausted is passed over, since the same steps
-    would bring the same; None where everything is.
+    Of equal children the first is taken. Where all trajectories have been tried to their ends,
+    nothing is selected, since the same steps would bring the same; None where that is everywhere.
     """
-    if root.exhausted:
+    left = unfinished(root)
+    if root not in left:
         return None
     node = root
     while node.children:
-        open_children = [child for child in node.children if not child.exhausted]
-        node = max(open_children, key=lambda child: uct(child, exploration))
+        children = (child for child in node.children if child in left)
+        node = max(children, key=lambda child: uct(child, exploration))
     return node
+
+
+def unfinished(root: Node) -> set[Node]:
+    """Return the nodes through which there are trajectories that have not come to an end."""
+    left: set[Node] = set()
+    for node in reversed(list(root.walk())):  # children before their parents
+        if node.end is None and (not node.children or not left.isdisjoint(node.children)):
+            left.add(node)
+    return left
 
 
 def backup(node: Node, reward: float) -> None:
