@@ -392,6 +392,8 @@ class Card:
     handover: what tells a sub-task where the task stands (ADaPT): "action", the last action that
         changed something; "inventory", the answer to that action; "page", the page that is open,
         and the codes found so far. codes: for "page", a regular expression for codes to click on.
+    answer: the action that answers the task at once, with ANSWER for the answer; "" where a task is
+    no question.
     published: agent → option → the value that it was published with here, where the agent's own
         option is None; "env.NAME" is an option of the environment.
     """
@@ -404,4 +406,5 @@ class Card:
     kinds: dict[str, str] = field(default_factory=dict)
     handover: Handover = "action"
     codes: str = ""
+    answer: str = ""
     published: Mapping[str, Mapping[str, int | float | str]] = field(default_factory=dict)

@@ -15,8 +15,8 @@ from tests.conftest import CHECKOUT
 
 PACKAGE = CHECKOUT / "ldm"
 ENVIRONMENT = re.compile("|".join(ENVS), re.IGNORECASE)
-#: "random" and "standard" are words, "ldm" is the package, "autoplan" a command, too.
-METHODS = set(AGENTS) - {"random", "standard", "ldm", "autoplan"}
+#: "act", "random" and "standard" are words, "ldm" is the package, "autoplan" a command, too.
+METHODS = set(AGENTS) - {"act", "random", "standard", "ldm", "autoplan"}
 #: What lies here belongs to one environment or one agent.
 SPECIAL = (
     *(PACKAGE / "envs" / name for name in ENVS),

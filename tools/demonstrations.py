@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ldm.types import Step, Trajectory, stable_hash
+from tools.hotpotqa import demonstrations as hotpotqa
 
 #: What a heated, cleaned or cooled thing is.
 BECOMES = {"heat": "hot", "clean": "clean", "cool": "cool"}
@@ -315,6 +316,9 @@ class Rules(NamedTuple):
 RULES = {
     "alfworld": Rules(
         "alfworld/demo_train.jsonl", _pick_alfworld, _think_alfworld, _divide_alfworld
+    ),
+    "hotpotqa": Rules(
+        "hotpotqa/demo_train.jsonl.gz", hotpotqa.pick, hotpotqa.think, hotpotqa.divide
     ),
     "textcraft": Rules(
         "textcraft/train.jsonl.gz", _pick_textcraft, _think_textcraft, _divide_textcraft

@@ -16,8 +16,11 @@ from ldm.reasoner.prompted import PromptedOptions
 from ldm.types import Card
 
 AGENTS = {
+    "act": "ldm.agents.act:ActAgent",
     "adapt": "ldm.agents.adapt:AdaptAgent",
     "autoplan": "ldm.agents.autoplan:AutoPlanAgent",
+    "cot": "ldm.agents.cot:CotAgent",
+    "lats": "ldm.agents.lats:LatsAgent",
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",
     "plan_execute": "ldm.agents.plan_execute:PlanExecuteAgent",
@@ -81,9 +84,11 @@ class AgentClass(Protocol):
     Options: a frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`).
     needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
     paper: where the agent comes from, for `ldm agents` and tables.
-    It may also have a static method sources(options, env) → what its prompts show and so may not be
-    evaluated, and an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say
-    of it. What it was published with in an environment, that environment's card says.
+    It may also have static methods sources(options, env) → what its prompts show and so may not be
+    evaluated, and check_card(options, card), which raises LdmError where it cannot work in that
+    environment; and attributes `sections`, option → where its paper has it, and `reporting`
+    (`ldm.agents.reporting.Reporting`) for what reports say of it. What it was published with in an
+    environment, that environment's card says.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,6 +44,10 @@ class ReflexionAgent(LoopAgent):
     name = "reflexion"
     sees_reward = True
     paper: ClassVar[str] = "Reflexion, arXiv 2303.11366"
+    sections: ClassVar[Mapping[str, str]] = {
+        "trials": "§4.2 (HotpotQA) and LDM² Tables 1 and 2 and ADaPT §4.2 (TextCraft)",
+        "lessons": "§3 (at most 3)",
+    }
     Options: ClassVar[type[ReflexionOptions]] = ReflexionOptions
     options: ReflexionOptions
 
@@ -60,7 +64,9 @@ class ReflexionAgent(LoopAgent):
             tried = episode.trajectory(number)
             if tried.success or number + 1 == trials:
                 return
-            text = _reflect(episode, llm, tried, options)
+            text = reflect(
+                episode, llm, tried, width=options.observation, tokens=options.reflection
+            )
             episode.note("reflection", text=text)
             if text:
                 lessons.append(text)
@@ -72,8 +78,11 @@ def _work(episode: Episode, options: LoopOptions, lessons: Sequence[str]) -> Wor
     return Work(episode.goal, demonstrations, hints=(hint,) if lessons else ())
 
 
-def _reflect(episode: Episode, llm: LLM, tried: Trajectory, options: ReflexionOptions) -> str:
-    """Return why a trial failed and what to do in the next one; "" where the model says nothing."""
+def reflect(episode: Episode, llm: LLM, tried: Trajectory, *, width: int, tokens: int) -> str:
+    """Return why a trial failed and what to do in the next one; "" where the model says nothing.
+
+    width: characters of an observation that are shown. tokens: of the reply at most.
+    """
 
     def prompt(view: View) -> list[Message]:
         return render(
@@ -86,6 +95,5 @@ def _reflect(episode: Episode, llm: LLM, tried: Trajectory, options: ReflexionOp
             ),
         )
 
-    widest = View(0, options.observation)
-    completion, _ = ask(llm, prompt, widest, len(tried.steps), max_tokens=options.reflection)
+    completion, _ = ask(llm, prompt, View(0, width), len(tried.steps), max_tokens=tokens)
     return shortened(" ".join(completion.text.split()), LONGEST)

@@ -36,7 +36,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class TaskTree:
-    """How an agent divided a task.
+    """How an agent divided a task, or searched for a way to do it.
 
     columns: what a table of many trees says of this one. headline: the same, shortly, where it is
     shown alone. lines: the tree itself.
@@ -59,7 +59,7 @@ def _no_tree(result: EpisodeResult) -> None:
 class Reporting:
     """What reports ask of an agent's class.
 
-    findings: of all episodes of a run. tree: of one episode, None where no task was divided.
+    findings: of all episodes of a run. tree: of one episode, None where it grew none.
     """
 
     measures: tuple[Measure, ...] = ()

@@ -1,22 +1,19 @@
-"""Few-shot prompting without thoughts: the demonstrations' actions and observations alone."""
+"""Standard prompting (LDM²'s baseline, arXiv 2312.08402, §4.2): whole processes as examples.
+
+What ReAct calls Standard is another thing, a question answered at once: `cot` without a thought.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, Work, examples, run
-from ldm.episode import Episode
+from ldm.agents.act import ActAgent
 
 
-class StandardAgent(LoopAgent):
-    """Acts as the demonstrations do, without a thought."""
+class StandardAgent(ActAgent):
+    """Acts as the demonstrations do: what act does, by the name that LDM² gives it."""
 
     name = "standard"
-    paper: ClassVar[str] = "few-shot prompting (“Act” in ReAct, arXiv 2210.03629, §3.2)"
-
-    def solve(self, episode: Episode) -> None:
-        """Start one trial."""
-        llm = self._resources.model(episode)
-        with episode.trial():
-            work = Work(episode.goal, examples(episode, self.options), thinking=False)
-            run(episode, llm, work, self.options)
+    paper: ClassVar[str] = "Standard, LDM², arXiv 2312.08402, §4.2"
+    sections: ClassVar[Mapping[str, str]] = {}

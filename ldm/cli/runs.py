@@ -51,7 +51,8 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
 @runs_app.command("tree")
 def tree(
     name: Annotated[
-        str, typer.Argument(metavar="RUN", help="Directory or id of a refinement, or of adapt's.")
+        str,
+        typer.Argument(metavar="RUN", help="Directory or id of a refinement, adapt's or lats'."),
     ],
     task: Annotated[
         str, typer.Argument(help="Task id or a part of it; without it, the goals are listed.")
@@ -65,7 +66,8 @@ def tree(
 ) -> None:
     """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
 
-    Of an evaluation of the agent adapt: how it divided a task, and what came of each part.
+    Of an evaluation of the agent adapt: how it divided a task, and what came of each part. Of lats:
+    the steps that it tried, with their values and visits.
 
     \b
     Examples:
@@ -116,7 +118,7 @@ def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
 
 
 def _print_divided(run: Run, task: str, *, trust: bool) -> None:
-    """Print how an agent divided its tasks: all in a table, or the tree of one task."""
+    """Print how an agent divided or searched its tasks: all in a table, or one task's tree."""
     from ldm.agents import load_agent
     from ldm.agents.reporting import reporting_named
     from ldm.eval import agent_of, results
@@ -128,7 +130,7 @@ def _print_divided(run: Run, task: str, *, trust: bool) -> None:
     if not trees:
         raise LdmError(
             f"{run.directory} has no trees.",
-            "Agents that divide tasks grow them, and `ldm refine` does.",
+            "Agents that divide or search a task grow them, and `ldm refine` does.",
         )
     if not task:
         columns = ("task", "goal", *trees[0][1].columns, "solved")
@@ -141,7 +143,7 @@ def _print_divided(run: Run, task: str, *, trust: bool) -> None:
             )
             for result, tree in trees
         ]
-        output.print_table("Divided tasks", columns, rows)
+        output.print_table("Trees", columns, rows)
         return
     result = _one_of([result for result, _ in trees], task)
     divided = next(tree for one, tree in trees if one is result)

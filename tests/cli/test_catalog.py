@@ -22,14 +22,25 @@ def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
 
 def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
     entries = json.loads(run("agents", "--json").out)
-    for name in ("standard", "react", "reflexion", "try_again", "plan_execute"):
+    for name in ("act", "standard", "react", "reflexion", "try_again", "plan_execute"):
         assert entries[name]["needs"] == ["llm"]
         assert "arXiv" in entries[name]["paper"]
         assert entries[name]["published budget"]["webshop"] == 45
         assert entries[name]["options"]["shots"] == 2
-    assert [n for n in entries if entries[n]["sees_reward"]] == ["reflexion", "try_again"]
+    assert [n for n in entries if entries[n]["sees_reward"]] == ["lats", "reflexion", "try_again"]
     assert entries["reflexion"]["published trials"]["alfworld"] == 5
     assert "  published trials: alfworld=3, textcraft=4, webshop=3\n" in run("agents").out
+
+
+def test_where_a_paper_has_an_option_is_said(run: Run) -> None:
+    entries = json.loads(run("agents", "--json").out)
+    assert entries["cot"]["sections"]["samples"] == "2203.11171 §2 and ReAct §3.2 (CoT-SC: 21)"
+    assert entries["lats"]["sections"]["width"] == "§4.2 expansion (n)"
+    assert entries["lats"]["published simulations"] == {"hotpotqa": 50, "webshop": 30}
+    for entry in entries.values():
+        assert set(entry["sections"]) <= set(entry["options"])
+        assert not any("," in section for section in entry["sections"].values())  # they are listed
+    assert "  sections: trials=§4.2 (d_max), temperature=App. A\n" in run("agents").out
 
 
 def test_environments_are_listed_with_their_defaults(

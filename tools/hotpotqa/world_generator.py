@@ -248,7 +248,7 @@ def drafts(half: Half, rng: random.Random) -> Iterator[Draft]:
 
 
 #: Kind, role of the first article, role of the second, and the question in several words.
-_BRIDGES = (
+BRIDGES = (
     ("film", "director", "town", "In which town was the director of the film {} born?",
      "What is the birthplace of the director who made the film {}?"),
     ("film", "book", "author", "Who wrote the novel that the film {} was made from?",
@@ -270,7 +270,7 @@ _BRIDGES = (
 
 
 def _bridges(half: Half) -> Iterator[Draft]:
-    for kind, first, second, *texts in _BRIDGES:
+    for kind, first, second, *texts in BRIDGES:
         for number, entity in enumerate(half.of[kind]):
             between = entity.facts.get(first)
             if between is None or second not in between.facts:
@@ -281,7 +281,7 @@ def _bridges(half: Half) -> Iterator[Draft]:
 
 
 #: Kind, role, the question, and whether the greater value is asked for.
-_COMPARISONS = (
+COMPARISONS = (
     ("band", "formed", "Which band was formed first, {} or {}?", False),
     ("river", "length", "Which river is longer, the {} or the {}?", True),
     ("town", "people", "Which town had more inhabitants at the last census, {} or {}?", True),
@@ -290,7 +290,7 @@ _COMPARISONS = (
     ("club", "seats", "Whose ground has more seats, that of {} or that of {}?", True),
 )
 #: Kind, role, and a question that is answered by yes or no.
-_SAME = (
+SAME = (
     ("band", "town", "Do the bands {} and {} come from the same town?"),
     ("river", "region", "Are the rivers {} and {} in the same region?"),
     ("person", "profession", "Do {} and {} have the same profession?"),
@@ -298,7 +298,7 @@ _SAME = (
 
 
 def _comparisons(half: Half, rng: random.Random) -> Iterator[Draft]:
-    for kind, role, text, greater in _COMPARISONS:
+    for kind, role, text, greater in COMPARISONS:
         entities = rng.sample(half.of[kind], len(half.of[kind]))
         for one, other in zip(entities[::2], entities[1::2], strict=False):
             values = one.facts[role], other.facts[role]
@@ -306,7 +306,7 @@ def _comparisons(half: Half, rng: random.Random) -> Iterator[Draft]:
                 winner = one if (values[0] > values[1]) == greater else other
                 both = ((one, role), (other, role))
                 yield Draft(text.format(one.name, other.name), winner.name, "comparison", both)
-    for kind, role, text in _SAME:
+    for kind, role, text in SAME:
         entities = rng.sample(half.of[kind], len(half.of[kind]))
         pairs = list(zip(entities[::2], entities[1::2], strict=False))
         same = [pair for pair in pairs if pair[0].facts[role] is pair[1].facts[role]

@@ -50,6 +50,7 @@ CARD = Card(
         "pick2": "put two objects of a type at the same place of a type",
     },
     published={
+        "act": _LOOP,
         "standard": _LOOP,
         "react": _LOOP,
         "plan_execute": _LOOP,

@@ -2,7 +2,7 @@
 
 from ldm.types import Card
 
-#: ReAct's loop ends after seven thoughts and seven actions (Yao et al., arXiv 2210.03629, §3.1).
+#: ReAct's loop ends after seven thoughts and seven actions (Yao et al., arXiv 2210.03629, §3.2).
 _LOOP = {"budget": 14}
 
 CARD = Card(
@@ -33,9 +33,12 @@ CARD = Card(
         "bridge": "follow one article to another and answer from that",
         "comparison": "compare what two articles say",
     },
+    answer="finish[ANSWER]",
     published={
+        "act": _LOOP,
         "standard": _LOOP,
         "react": _LOOP,
+        "lats": {"budget": 7, "simulations": 50},  # LATS, arXiv 2310.04406, the authors' code
         "reflexion": {**_LOOP, "trials": 5},  # Shinn et al., arXiv 2303.11366, §4.2
     },
 )

@@ -36,6 +36,7 @@ CARD = Card(
     },
     handover="inventory",
     published={
+        "act": _LOOP,
         "standard": _LOOP,
         "react": _LOOP,
         "plan_execute": _LOOP,

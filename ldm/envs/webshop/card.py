@@ -45,9 +45,11 @@ CARD = Card(
     # Of products: Amazon's begin with B and a digit, those of our own shop with L.
     codes=r"\b(?:B\d[A-Z0-9]{8}|L[0-9A-F]{9})\b",
     published={
+        "act": _LOOP,
         "standard": _LOOP,
         "react": _LOOP,
         "plan_execute": _LOOP,
+        "lats": {"budget": 15, "simulations": 30},  # LATS, arXiv 2310.04406, the authors' code
         "reflexion": {**_LOOP, "trials": 4},  # LDM², arXiv 2312.08402, Table 1
         "try_again": {**_LOOP, "trials": 3},  # ADaPT §4.2: d_max
         "adapt": {"d_max": 3, "executor_steps": 15},  # ADaPT §4.2 and App. A

@@ -1,0 +1,25 @@
+"""Act (ReAct's baseline, Yao et al., arXiv 2210.03629, §3.2): ReAct without its thoughts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ldm.agents.executor import LoopAgent, Work, examples, run
+from ldm.agents.react import ReactAgent
+from ldm.episode import Episode
+
+
+class ActAgent(LoopAgent):
+    """Acts and observes as the demonstrations do, without a thought."""
+
+    name = "act"
+    paper: ClassVar[str] = "Act, ReAct, arXiv 2210.03629, §3.2"
+    sections: ClassVar[Mapping[str, str]] = ReactAgent.sections
+
+    def solve(self, episode: Episode) -> None:
+        """Start one trial."""
+        llm = self._resources.model(episode)
+        with episode.trial():
+            work = Work(episode.goal, examples(episode, self.options), thinking=False)
+            run(episode, llm, work, self.options)

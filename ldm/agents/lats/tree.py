@@ -1,0 +1,148 @@
+"""The tree of a search: values, visits, which leaf to go on from, and what a trajectory changes.
+
+Selection and backpropagation of LATS (Zhou et al., arXiv 2310.04406, §4.2 and Algorithm 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ldm.episode import FULL_SCORE
+from ldm.types import End, Step
+
+
+@dataclass(eq=False)
+class Node:
+    """A state of the task, and the step that leads to it: a thought and an action, or a thought.
+
+    share: of the samples that proposed the step (the paper's SC). rating: the model's score of the
+    state, in [0, 1] (its LM). value: V, of both at first and then also of what came of trajectories
+    through it. visits: N, from 1, so that the first estimate counts like a trajectory.
+    observation, valid, admissible: what the step brought. end: why no step follows; "" where one
+    may. reward: what the trajectory up to here earned, where it ends here. trial: where the step
+    was taken first.
+    """
+
+    thought: str = ""
+    action: str = ""
+    parent: Node | None = field(default=None, repr=False)
+    share: float = 0.0
+    rating: float = 0.0
+    value: float = 0.0
+    visits: int = 1
+    observation: str = ""
+    valid: bool = True
+    admissible: tuple[str, ...] | None = None
+    end: End | None = None
+    reward: float = 0.0
+    trial: int = 0
+    children: list[Node] = field(default_factory=list, repr=False)
+
+    @property
+    def path(self) -> tuple[Node, ...]:
+        """The nodes from below the root to this one."""
+        path: list[Node] = []
+        node = self
+        while node.parent is not None:
+            path.append(node)
+            node = node.parent
+        return tuple(reversed(path))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What was done on the way to this node, for prompts."""
+        return tuple(
+            Step(one.action, one.observation, thought=one.thought, valid=one.valid)
+            for one in self.path
+        )
+
+    @property
+    def succeeded(self) -> bool:
+        return self.end is not None and self.reward >= FULL_SCORE
+
+    def walk(self) -> Iterator[Node]:
+        """Yield this node and all below it, each before its children."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending.extend(reversed(node.children))
+
+
+def as_data(root: Node) -> list[dict[str, Any]]:
+    """Return the nodes of a tree as JSON values, for a note; `parent` is a place in the list.
+
+    What was seen stands in the trials. A list, since trees may be deeper than JSON may be nested.
+    """
+    places: dict[Node, int] = {}
+    entries = []
+    for place, node in enumerate(root.walk()):
+        places[node] = place
+        entries.append(
+            {
+                "parent": None if node.parent is None else places[node.parent],
+                "thought": node.thought,
+                "action": node.action,
+                "share": round(node.share, 4),
+                "rating": round(node.rating, 4),
+                "value": round(node.value, 4),
+                "visits": node.visits,
+                "valid": node.valid,
+                "end": node.end,
+                "reward": node.reward,
+                "trial": node.trial,
+            }
+        )
+    return entries
+
+
+def uct(node: Node, exploration: float) -> float:
+    """Return V(s) + w · √(ln N(parent) / N(s)): how worthwhile it is to go on from a child."""
+    assert node.parent is not None  # noqa: S101 - the root is never chosen among siblings
+    return node.value + exploration * math.sqrt(math.log(node.parent.visits) / node.visits)
+
+
+def select(root: Node, exploration: float) -> Node | None:
+    """Return the leaf to go on from: from the root down, always the child with the greatest UCT.
+
+    Of equal children the first is taken. Where all trajectories have been tried to their ends,
+    nothing is selected, since the same steps would bring the same; None where that is everywhere.
+    """
+    left = unfinished(root)
+    if root not in left:
+        return None
+    node = root
+    while node.children:
+        children = (child for child in node.children if child in left)
+        node = max(children, key=lambda child: uct(child, exploration))
+    return node
+
+
+def unfinished(root: Node) -> set[Node]:
+    """Return the nodes through which there are trajectories that have not come to an end."""
+    left: set[Node] = set()
+    for node in reversed(list(root.walk())):  # children before their parents
+        if node.end is None and (not node.children or not left.isdisjoint(node.children)):
+            left.add(node)
+    return left
+
+
+def backup(node: Node, reward: float) -> None:
+    """Count a trajectory that ended at `node`, there and in all nodes above it."""
+    at: Node | None = node
+    while at is not None:
+        at.visits += 1
+        at.value = (at.value * (at.visits - 1) + reward) / at.visits
+        at = at.parent
+
+
+def best(root: Node) -> Node | None:
+    """Return where the trajectory ends that earned most, the earliest of equals; None without any.
+
+    Earliest: by the trial in which it came to its end.
+    """
+    ends = [node for node in root.walk() if node.end is not None]
+    return min(ends, key=lambda node: (-node.reward, node.trial), default=None)

@@ -1,0 +1,114 @@
+"""How the search moves in the environment: forward, or from the start of the task again.
+
+LATS needs to go back to earlier states (arXiv 2310.04406, §6). An agent has no copies of its
+environment: it starts the task anew and repeats the steps, which are counted like all others.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import TracebackType
+
+from ldm.agents.lats.tree import Node
+from ldm.episode import Episode, EpisodeOver
+from ldm.errors import ReplayDivergence
+from ldm.prompts import shortened
+from ldm.types import End, TimeStep
+
+#: Characters of an observation in a message.
+_EXCERPT = 80
+
+
+class Walk:
+    """A walk through a tree, in one trial after the other; the last one is open until it is left.
+
+    replayed: steps that only led back to known nodes.
+    """
+
+    def __init__(self, episode: Episode) -> None:
+        self.replayed = 0
+        self._episode = episode
+        self._trial = ExitStack()
+        self._at: Node | None = None
+
+    def __enter__(self) -> Walk:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        return self._trial.__exit__(kind, error, traceback) is True
+
+    def begin(self, root: Node) -> None:
+        """Start the task; the root gets its opening."""
+        now = self._start()
+        root.observation, root.admissible = now.observation, now.admissible
+        self._at = root
+
+    def visit(self, node: Node) -> None:
+        """Take the step that leads to `node` for the first time; the node gets what it brings.
+
+        Raises ReplayDivergence where the way to its parent is no longer what it was.
+        """
+        parent = node.parent
+        assert parent is not None  # noqa: S101 - nobody visits the root
+        if self._at is not parent:
+            self._return_to(parent)
+        node.trial = self._episode.trials - 1
+        now, node.end = self._take(node)
+        node.valid, node.admissible = now.valid, now.admissible
+        node.observation = now.observation if node.action else ""
+        if node.end is not None:
+            node.reward = self._episode.trajectory(node.trial).score
+
+    def _start(self) -> TimeStep:
+        self._trial.close()
+        return self._trial.enter_context(self._episode.trial())
+
+    def _return_to(self, target: Node) -> None:
+        """Start anew and repeat the steps to `target`; check everything that is seen."""
+        self._at = None
+        now = self._start()
+        way = target.path
+        root = way[0].parent if way else target
+        assert root is not None  # noqa: S101 - a path begins below the root
+        self._compare("the opening", root.observation, now.observation)
+        for number, node in enumerate(way, 1):
+            now, end = self._take(node)
+            self.replayed += 1
+            step = f"step {number} ({node.action or 'a thought'})"
+            if end is not None:
+                raise self._divergence(step, "the task goes on", f"it ended ({end})")
+            if node.action:
+                self._compare(step, node.observation, now.observation)
+
+    def _take(self, node: Node) -> tuple[TimeStep, End | None]:
+        """Take the step to a node from where the walk is; return what it brings, and the end."""
+        episode = self._episode
+        try:
+            if node.action:
+                now = episode.act(node.action, thought=node.thought)
+            else:
+                now = episode.think(node.thought)
+        except EpisodeOver as over:
+            self._at = None
+            self._trial.__exit__(type(over), over, over.__traceback__)
+            last = episode.trajectory(episode.trials - 1).steps[-1]
+            return TimeStep(last.observation, valid=last.valid), over.end
+        self._at = node
+        return now, None
+
+    def _compare(self, step: str, expected: str, seen: str) -> None:
+        if seen != expected:
+            texts = (repr(shortened(text, _EXCERPT)) for text in (expected, seen))
+            raise self._divergence(step, *texts)
+
+    def _divergence(self, step: str, expected: str, seen: str) -> ReplayDivergence:
+        return ReplayDivergence(
+            f"{self._episode.task_id}: repeating the same steps brought something else at {step}: "
+            f"{seen} instead of {expected}.",
+            "The environment is not deterministic, so a tree of its states cannot be searched.",
+        )
