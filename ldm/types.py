@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -394,6 +395,8 @@ class Card:
         and the codes found so far. codes: for "page", a regular expression for codes to click on.
     published: agent → option → the value that it was published with here, where the agent's own
         option is None; "env.NAME" is an option of the environment.
+    outline: what kind of world it is, in a sentence or two that tell none of its rules.
+    bare_actions: the action grammar where no rule may be told; () for the forms in `actions`.
     """
 
     name: str
@@ -405,3 +408,22 @@ class Card:
     handover: Handover = "action"
     codes: str = ""
     published: Mapping[str, Mapping[str, int | float | str]] = field(default_factory=dict)
+    outline: str = ""
+    bare_actions: tuple[str, ...] = ()
+
+    def bare(self) -> Card:
+        """Return the card without the world's rules: what it says is the task and the grammar.
+
+        AutoPlan's prompts hold no more (arXiv 2305.15064, §3.1): the rest has to be discovered.
+        """
+        forms = self.bare_actions or tuple(_form(line) for line in self.actions)
+        return replace(self, rules=self.outline, actions=forms, skills=(), judged=())
+
+
+def _form(line: str) -> str:
+    """Return a line of an action grammar without what the action does.
+
+    What follows the first colon goes, but for other forms, as in "(in some games: drop THING)".
+    """
+    head, _, rest = line.partition(":")
+    return " ".join([head.strip(), *re.findall(r"\([^():]*: [^()]+\)", rest)])

@@ -21,7 +21,14 @@ from ldm.experiments.crediting import (
 )
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
-from ldm.experiments.planning import OptimisedPlan, optimize_plan
+from ldm.experiments.plan_scores import PlanEvaluation, PlanScores
+from ldm.experiments.planning import (
+    OptimisedPlan,
+    OptimisedPlans,
+    PlanGrid,
+    optimize_plan,
+    optimize_plans,
+)
 from ldm.experiments.refinement import Goals, Refined, refine
 from ldm.experiments.resuming import resume
 from ldm.experiments.runtime import Runtime
@@ -39,6 +46,10 @@ __all__ = [
     "Grid",
     "ModelOptions",
     "OptimisedPlan",
+    "OptimisedPlans",
+    "PlanEvaluation",
+    "PlanGrid",
+    "PlanScores",
     "PlanSpec",
     "Pruned",
     "Refined",
@@ -51,6 +62,7 @@ __all__ = [
     "evaluate_all",
     "learn_utilities",
     "optimize_plan",
+    "optimize_plans",
     "prune_memory",
     "read_trajectories",
     "refine",
