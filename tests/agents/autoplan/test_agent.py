@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldm import records
 from ldm.agents import Resources
 from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, thought_in, understood
 from ldm.agents.autoplan.plans import (
@@ -281,6 +283,24 @@ class TestPlans:
         write(path, plan_file())
         assert path.name == "my.module_Env-a_kind.json"
         assert read(path) == plan_file()
+
+    def test_of_earlier_versions_are_read_and_followed_at_each_iteration(
+        self, tmp_path: Path
+    ) -> None:
+        history = (Iteration("", ()), Iteration("1. Shout.", ()))
+        values = json.loads(records.dumps(plan_file(iterations=history)))
+        for name in ("iteration", "solutions"):
+            del values[name]
+        for iteration in values["iterations"]:
+            del iteration["usage"]
+        path_of(tmp_path, "toy", "fetch").write_text(json.dumps(values))
+        plan = read(path_of(tmp_path, "toy", "fetch"))
+        assert [plan.at(number) for number in (0, 1, 2, None)] == [
+            "",
+            "1. Shout.",
+            plan.plan,
+            plan.plan,
+        ]
 
     def test_a_damaged_file_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "toy-fetch.json"

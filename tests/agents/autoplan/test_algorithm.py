@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
@@ -19,18 +19,12 @@ from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.agents.autoplan.settings import AutoPlanSettings
 from ldm.llm import Message, Sampling
 from ldm.runs import Manifest, create
+from tests.agents import washer
 from tests.agents.scripted import Scripted
-from tests.toy import ToyEnv, expert
+from tests.toy import ToyEnv
 
 SETTINGS = AutoPlanSettings(iterations=2, batch=2, steps=9)
-#: Tasks that differ in their goals, by which the model tells them apart.
-POOL = list({t.goal: t for t in ToyEnv().tasks("train") if t.kind == "wash"}.values())
-ENDINGS = {
-    "thought": "Your thought, in one line that begins with Think:",
-    "action": "in one line that begins with Act:",
-    "formalised": "The action:",
-    "plan": "The numbered list alone:",
-}
+POOL = [task for task in ToyEnv().tasks("train") if task.kind == "wash"]
 
 
 @dataclass(frozen=True)
@@ -43,64 +37,41 @@ class Call:
     reply: str
 
     @property
+    def contents(self) -> list[str]:
+        return [message.content for message in self.messages]
+
+    @property
     def shown(self) -> str:
-        return "\n".join(message.content for message in self.messages)
+        return "\n".join(self.contents)
 
     def block(self, tag: str) -> str:
-        match = re.search(rf"<{tag}>\n(.*?)\n</{tag}>", self.shown, re.DOTALL)
-        return match[1] if match else ""
+        return washer.block(tag, self.contents)
 
 
 @dataclass
-class Washer:
-    """Carries its fruit to the basket unwashed, until its plan says to wash it.
+class Scribe:
+    """The washer, with a word of its own in every reply but actions: one sees where it goes.
 
-    Every reply but actions holds a word of its own, so that one sees where it goes.
+    Its last action is in no form of the grammar.
     """
 
     calls: list[Call] = field(default_factory=list)
 
     def __call__(self, messages: Sequence[Message], sampling: Sampling) -> str:
-        what = asked(messages)
-        call = Call(what, tuple(messages), sampling, "")
-        reply = self.reply(call, f"{what}-{sum(c.what == what for c in self.calls)}")
-        self.calls.append(replace(call, reply=reply))
+        contents = [message.content for message in messages]
+        what = washer.asked(contents)
+        word = f"{what}-{sum(call.what == what for call in self.calls)}"
+        reply = washer.answer(contents)
+        if what == "plan":
+            reply = reply.replace("the fruit", f"the fruit ({word})")
+        elif what == "formalised":
+            reply = reply.replace("let us ", "")
+        elif what == "action":
+            reply = reply.replace("put", "let us put")
+        else:
+            reply = f"{reply} {word}"
+        self.calls.append(Call(what, tuple(messages), sampling, reply))
         return reply
-
-    def reply(self, call: Call, word: str) -> str:
-        if call.what in ("summary", "flaw", "revision"):
-            return f"{word}: it should have been washed."
-        if call.what == "plan":
-            return f"1. Find the fruit ({word}).\n2. Wash it at the sink.\n3. Put it in the basket."
-        if call.what == "formalised":
-            return f"Act: {call.block('said').removeprefix('let us ')}"
-        actions = way(call.block("task"), washed="Wash it" in call.block("plan"))
-        number = call.block("so-far").count("\nAct:")
-        action = actions[min(number, len(actions) - 1)]
-        if call.what == "thought":
-            return f"Think: {word}, next is number {number}."
-        return f"Act: {'let us ' if action.startswith('put') else ''}{action}"
-
-
-def asked(messages: Sequence[Message]) -> str:
-    """What a request asks for."""
-    last = messages[-1].content
-    for what, ending in ENDINGS.items():
-        if last.endswith(ending):
-            return what
-    if last.startswith("How should that be put right"):
-        return "revision"
-    return "flaw" if "Which steps of the plan" in last else "summary"
-
-
-def way(goal: str, *, washed: bool) -> list[str]:
-    """The expert's actions at a training task, or those without washing."""
-    for task in POOL:
-        if task.goal == goal:
-            actions = list(expert(task))
-            skipped = ("go to sink", "wash")
-            return actions if washed else [a for a in actions if not a.startswith(skipped)]
-    raise AssertionError(goal)
 
 
 @dataclass(frozen=True)
@@ -117,11 +88,11 @@ class Shed:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Iteration], list[Call]]:
     """The optimisation: the plan X_2, how it came about, and all calls."""
-    washer = Washer()
+    scribe = Scribe()
     directory: Path = tmp_path_factory.mktemp("runs")
     run = create(directory, ("autoplan",), Manifest("autoplan", {}, {}))
-    plan, history = optimise(run, Shed(Scripted(washer)), POOL, SETTINGS)
-    return plan, history, washer.calls
+    plan, history = optimise(run, Shed(Scripted(scribe)), POOL, SETTINGS)
+    return plan, history, scribe.calls
 
 
 Played = tuple[str, list[Iteration], list[Call]]
