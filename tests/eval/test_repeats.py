@@ -20,7 +20,7 @@ def test_a_spread_has_the_deviation_of_a_sample() -> None:
 def test_the_t_test_is_scipys_on_the_rates() -> None:
     rng = np.random.default_rng(7)
     for _ in range(50):
-        first, second = rng.random(5), rng.random(4)
+        first, second = rng.random(5).tolist(), rng.random(4).tolist()
         test = t_test(spread(first), spread(second))
         assert test is not None
         student = ttest_ind(first, second)
