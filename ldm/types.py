@@ -382,6 +382,21 @@ class EpisodeResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that a judge may compare with the right one.
+
+    Environments whose tasks are questions have a method answer(trajectory) → Answer, or None where
+    the trajectory gives none. No agent sees it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    question: str
+    right: str
+    given: str
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """An environment's knowledge in words, for any agent's prompt.
 

@@ -285,10 +285,11 @@ def _show_plans(plans: tuple[OptimisedPlan, ...], *, error: bool) -> None:
 
 def _show_scores(scores: PlanScores, *, error: bool) -> None:
     """Print success by iteration and by kind, and the tests between settings."""
-    where = f"on {scores.evaluation.tasks} tasks of {scores.evaluation.split}"
+    evaluated = scores.evaluation
+    output.say(f"Evaluated on {evaluated.tasks} tasks of {evaluated.split}.", error=error)
     if len(scores.iterations) > 1:
-        output.print_table(f"Success {where}, by iteration", *scores.rows(), error=error)
-    output.print_table(f"Success of the last plans {where}", *scores.rows_by_kind(), error=error)
+        output.print_table("Success by iteration", *scores.rows(), error=error)
+    output.print_table("Success of the last plans", *scores.rows_by_kind(), error=error)
     for line in scores.lines():
         output.say(line, error=error)
 

@@ -130,7 +130,7 @@ class PlanScores:
         """Return columns and rows of success by iteration, a row a setting (Fig. 3)."""
         columns = ["plans", *(f"iteration {number}" for number in self.iterations)]
         return columns, [
-            (variant or "all", *(_words(self.spread(variant, i)) for i in self.iterations))
+            (variant or "–", *(_words(self.spread(variant, i)) for i in self.iterations))
             for variant in self.variants
         ]
 
@@ -141,7 +141,7 @@ class PlanScores:
         for variant in self.variants:
             last = max(one.iteration for one in self.scores if one.variant == variant)
             cells = (_words(self.spread(variant, last, kind)) for kind in (*self.kinds, ""))
-            rows.append((variant or "all", *cells))
+            rows.append((variant or "–", *cells))
         return columns, rows
 
     def lines(self) -> Iterator[str]:

@@ -106,7 +106,8 @@ class TestIterations:
         curve = ("--kind", "wash", "--eval", "test", "--limit", "3", "--curve")
         outcome = run(*AUTOPLAN, *curve)
         assert outcome.code == 0, outcome.err
-        assert "Success on 3 tasks of test, by iteration" in outcome.out
+        assert "Evaluated on 3 tasks of test." in outcome.out
+        assert "Success by iteration" in outcome.out
         assert outcome.out.count("100.0 %") == 4  # iterations 1 and 2; the kind and all kinds
         plans, evaluations = runs(place, "autoplan-"), runs(place, "ToyEnv-test-autoplan")
         assert (len(plans), len(evaluations)) == (1, 3)
