@@ -1,4 +1,4 @@
-"""Experiments from Python: build a memory, refine it, optimise a plan, evaluate and compare.
+"""Experiments from Python: build a memory, refine it, optimise plans, evaluate, compare, judge.
 
 Each takes a spec, which run.json holds, and a `Runtime`, which says where and how it runs. The
 command line is a thin layer above.
@@ -21,6 +21,7 @@ from ldm.experiments.crediting import (
 )
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
+from ldm.experiments.judging import JudgedRun, judge_run
 from ldm.experiments.plan_scores import PlanEvaluation, PlanScores
 from ldm.experiments.planning import (
     OptimisedPlan,
@@ -44,6 +45,7 @@ __all__ = [
     "EvaluationSpec",
     "Goals",
     "Grid",
+    "JudgedRun",
     "ModelOptions",
     "OptimisedPlan",
     "OptimisedPlans",
@@ -60,6 +62,7 @@ __all__ = [
     "credit_tuples",
     "evaluate",
     "evaluate_all",
+    "judge_run",
     "learn_utilities",
     "optimize_plan",
     "optimize_plans",
