@@ -295,7 +295,7 @@ def _planned(
     for spec in specs:
         folders.setdefault((spec.variant, spec.repeat), spec)
     for spec in folders.values():
-        shown = spec.settings().evaluated()
+        options = spec.settings().evaluated()
         for iteration in evaluation.iterations(spec):
             one = EvaluationSpec(
                 spec.env,
@@ -303,14 +303,14 @@ def _planned(
                 AutoPlanAgent.name,
                 env_options=spec.env_options,
                 agent_options=sorted_settings(
-                    {**shown, "plans": spec.out, "iteration": str(iteration)}
+                    {**options, "plans": spec.out, "iteration": str(iteration)}
                 ),
                 kinds=_kinds(specs),
                 limit=evaluation.limit,
                 seed=specs[0].seed,
             )
             if iteration == 0:
-                one = empty.setdefault(tuple(shown.items()), one)
+                one = empty.setdefault(tuple(options.items()), one)
             planned[spec.variant, spec.repeat, iteration] = one
     return planned
 

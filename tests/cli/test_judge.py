@@ -100,12 +100,12 @@ def test_what_it_says_stands_beside_the_success_rate(
     assert f"accepts {sorts[1]} further answers." in outcome.out
     assert "not the human judgement" in outcome.out
     assert "Paid for judging for llm (judge)" in outcome.err
-    told = json.loads(run("judge", evaluated, "--llm", "judge", "--json").out)
-    assert told["success_rate"] == sorts[0] / TASKS
-    assert told["judged_rate"] == (sorts[0] + sorts[1]) / TASKS
-    assert told["agreement"] == (TASKS - sorts[1]) / TASKS
+    report = json.loads(run("judge", evaluated, "--llm", "judge", "--json").out)
+    assert report["success_rate"] == sorts[0] / TASKS
+    assert report["judged_rate"] == (sorts[0] + sorts[1]) / TASKS
+    assert report["agreement"] == (TASKS - sorts[1]) / TASKS
     by = {"success": sorts[0], "model judge": sorts[1] + sorts[2], "no answer": sorts[3]}
-    assert told["by"] == {name: count for name, count in by.items() if count}
+    assert report["by"] == {name: count for name, count in by.items() if count}
     # Nothing of the evaluation has changed.
     assert {path.name: path.read_bytes() for path in evaluated.glob("*.json*")} == {
         **before,

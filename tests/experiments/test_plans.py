@@ -68,12 +68,12 @@ def test_what_attempts_are_shown_is_shown_in_the_evaluation(
         models=MODELS,
         runtime=runtime,
     )
-    told = {
+    requests = {
         (bool(body.get("temperature")), "Fruit lies on shelves." in str(body["messages"]))
         for body in server.bodies
         if len(body["messages"]) > 1
     }
-    assert told == {(True, True), (True, False), (False, True), (False, False)}
+    assert requests == {(True, True), (True, False), (False, True), (False, False)}
 
 
 def test_a_single_plan_is_resumed_as_one(place: Path, server: FakeServer, runtime: Runtime) -> None:

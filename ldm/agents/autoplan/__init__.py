@@ -165,7 +165,7 @@ def published(card: Card, name: str, default: int) -> int:
     return int(card.published.get(AutoPlanAgent.name, {}).get(name, default))
 
 
-def shown_card(card: Card, choice: CardChoice) -> Card:
+def prompt_card(card: Card, choice: CardChoice) -> Card:
     """Return what prompts tell of an environment."""
     return card if choice == "full" else card.bare()
 
@@ -207,7 +207,7 @@ class _Work:
         # The last page with names on it, for the formaliser: a refusal has none.
         self.page = self.opening = self.episode.now.observation
         self.view = View(0, self.options.observation)
-        self.card = shown_card(self.episode.card, self.options.card)
+        self.card = prompt_card(self.episode.card, self.options.card)
         self.verbs = replies.verbs_of(self.card)
         self.sampling = Sampling(self.options.temperature, self.options.top_p)
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ldm import records
 from ldm.agents import Resources
-from ldm.agents.autoplan import SAID, AutoPlanAgent, shown_card
+from ldm.agents.autoplan import SAID, AutoPlanAgent, prompt_card
 from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.agents.autoplan.reflection import Attempt, reflect, rewritten
 from ldm.agents.autoplan.settings import AutoPlanSettings
@@ -161,7 +161,7 @@ class _Optimisation:
 
     def _improved(self, batch: Sequence[Experience], number: int, spent: list[Usage]) -> str:
         """Return the plan rewritten after a batch; "" where the model gave none."""
-        card = shown_card(self._place.env.card, self.settings.card)
+        card = prompt_card(self._place.env.card, self.settings.card)
         kinds = {task.kind for task in self.pool}
         about = card.kinds.get(kinds.pop(), "") if len(kinds) == 1 else ""
         llm = ScopedLLM(self._place.planner, lambda: (self.seed, number, "update"), spent.append)
@@ -226,7 +226,7 @@ class _Collector:
         experience = Experience(item.index, result, trajectories[-1], tuple(note.data["said"]))
         try:
             attempt = Attempt(item.plan, trajectories[-1], self._solution(item.task))
-            card = shown_card(place.env.card, self._settings.card)
+            card = prompt_card(place.env.card, self._settings.card)
             reflection = reflect(llm, card, attempt, self._settings)
         except RunStopped:
             raise
