@@ -65,9 +65,8 @@ def _show(judged: JudgedRun, as_json: bool) -> None:
         ("success in the environment", percent(judged.success_rate), span(success)),
         (f"model judge ({judged.model})", percent(judged.rate), span(same)),
     ]
-    title = f"Answers of {judged.run.manifest.id}, {len(judged.verdicts)} episodes"
     columns = ("measure", "rate", "95 % interval")
-    output.print_table(title, columns, rows, error=as_json)
+    output.print_table(f"{len(judged.verdicts)} episodes", columns, rows, error=as_json)
     for line in judged.lines():
         output.say(line, error=as_json)
     if as_json:
