@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -381,6 +382,21 @@ class EpisodeResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that a judge may compare with the right one.
+
+    Environments whose tasks are questions have a method answer(trajectory) → Answer, or None where
+    the trajectory gives none. No agent sees it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
+
+    question: str
+    right: str
+    given: str
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """An environment's knowledge in words, for any agent's prompt.
 
@@ -396,6 +412,8 @@ class Card:
     no question.
     published: agent → option → the value that it was published with here, where the agent's own
         option is None; "env.NAME" is an option of the environment.
+    outline: what kind of world it is, in a sentence or two that tell none of its rules.
+    bare_actions: the action grammar where no rule may be told; () for the forms in `actions`.
     """
 
     name: str
@@ -408,3 +426,22 @@ class Card:
     codes: str = ""
     answer: str = ""
     published: Mapping[str, Mapping[str, int | float | str]] = field(default_factory=dict)
+    outline: str = ""
+    bare_actions: tuple[str, ...] = ()
+
+    def bare(self) -> Card:
+        """Return the card without the world's rules: what it says is the task and the grammar.
+
+        AutoPlan's prompts hold no more (arXiv 2305.15064, §3.1): the rest has to be discovered.
+        """
+        forms = self.bare_actions or tuple(_form(line) for line in self.actions)
+        return replace(self, rules=self.outline, actions=forms, skills=(), judged=())
+
+
+def _form(line: str) -> str:
+    """Return a line of an action grammar without what the action does.
+
+    What follows the first colon goes, but for other forms, as in "(in some games: drop THING)".
+    """
+    head, _, rest = line.partition(":")
+    return " ".join([head.strip(), *re.findall(r"\([^():]*: [^()]+\)", rest)])

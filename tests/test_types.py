@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 from ldm.types import (
+    Card,
     History,
     StateActionTuple,
     Step,
@@ -94,3 +95,31 @@ class TestTuples:
 
 def test_usage_adds_up() -> None:
     assert Usage(1, 10, 5, 2) + Usage(2, 20, 0, 3) == Usage(3, 30, 5, 5)
+
+
+def test_a_bare_card_keeps_the_forms_of_actions_and_tells_no_rule() -> None:
+    card = Card(
+        "den",
+        "Lamps are lit by rubbing them.",
+        (
+            "rub THING: light a lamp",
+            "put THING on PLACE: leave it (in some games: drop THING at PLACE)",
+            "click[A], click[B]: choose",
+            "wait",
+        ),
+        skills=("light LAMP: rub it",),
+        judged=("light",),
+        kinds={"light": "light a lamp"},
+        outline="You are in a den.",
+    )
+    bare = card.bare()
+    assert bare.rules == "You are in a den."
+    assert bare.actions == (
+        "rub THING",
+        "put THING on PLACE (in some games: drop THING at PLACE)",
+        "click[A], click[B]",
+        "wait",
+    )
+    assert (bare.name, bare.skills, bare.judged, bare.kinds) == ("den", (), (), card.kinds)
+    explained = replace(card, bare_actions=("rub THING: see what happens",))
+    assert explained.bare().actions == ("rub THING: see what happens",)

@@ -21,6 +21,7 @@ from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
 from ldm.cli.doctor import doctor
 from ldm.cli.evaluate import compare, evaluate
+from ldm.cli.judge import judge
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
 from ldm.cli.merging import diff, merge
@@ -84,6 +85,7 @@ app.command("refine", short_help="Explore, and add what was done better.")(refin
 app.command("autoplan", short_help="Optimise a plan for a kind of task.")(autoplan)
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
+app.command("judge", short_help="Let a model judge the answers of a run.")(judge)
 app.add_typer(runs_app, name="runs")
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)

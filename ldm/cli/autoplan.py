@@ -1,10 +1,10 @@
-"""`ldm autoplan`: optimise a plan for a kind of task, recorded and resumable."""
+"""`ldm autoplan`: optimise plans for kinds of task, recorded and resumable, and evaluate them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +14,7 @@ from ldm.cli.options import (
     AsJson,
     Calls,
     Data,
+    EstimateFirst,
     LlmName,
     PlannerName,
     Resume,
@@ -22,6 +23,7 @@ from ldm.cli.options import (
     Trust,
     as_given,
     expanded,
+    listed_names,
     option_settings,
     refuse_with_resume,
 )
@@ -31,33 +33,45 @@ from ldm.experiments.specs import PlanSpec
 from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
-    from ldm.experiments.planning import OptimisedPlan
+    from ldm.experiments.plan_scores import PlanEvaluation, PlanScores
+    from ldm.experiments.planning import Optimisation, OptimisedPlan, OptimisedPlans
+    from ldm.experiments.runtime import Runtime
+    from ldm.llm.models import ModelOptions
 
 DEFAULT_OUT = Path("plans")
 
 
 @dataclass(frozen=True)
-class Optimisation:
-    """What the plan is for, and how it is optimised."""
+class Subject:
+    """What plans are for, and how they are optimised."""
 
     env: Annotated[
         str | None, typer.Option(help="Environment: a name or package.module:Class.")
     ] = None
-    kind: Annotated[str | None, typer.Option(help="The task kind, e.g. heat.")] = None
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="The task kind, e.g. heat; several: heat,cool; each: all kinds, a plan each; "
+            "all: one plan for all kinds."
+        ),
+    ] = None
     split: Annotated[str | None, typer.Option(help="A training split.")] = None
     iterations: Annotated[int | None, typer.Option(help="I, batches. Default: 3.")] = None
     batch: Annotated[int | None, typer.Option(help="B, tasks a batch. Default: 4.")] = None
     pool: Annotated[
-        int | None, typer.Option(help="Tasks that batches are drawn from. Default: 24.")
+        int | None,
+        typer.Option(help="Tasks that batches are drawn from. Default: as published, or 24."),
     ] = None
     reflection: Annotated[
         Literal["summary", "full"] | None,
         typer.Option(help="Summary only, or flaw and revision, too. Default: full."),
     ] = None
-    steps: Annotated[int | None, typer.Option(help="Steps of an attempt. Default: 35.")] = None
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of an attempt. Default: as published, or 35.")
+    ] = None
     seed: Seed = None
     out: Annotated[
-        Path | None, typer.Option(help=f"Folder for the plan file; default {DEFAULT_OUT}.")
+        Path | None, typer.Option(help=f"Folder for the plan files; default {DEFAULT_OUT}.")
     ] = None
     assign: Annotated[
         list[str] | None,
@@ -79,6 +93,40 @@ class Optimisation:
 
 
 @dataclass(frozen=True)
+class Repetition:
+    """How often plans are optimised, with which settings, and on what they are evaluated."""
+
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Independent runs, each with the next seed.")
+    ] = None
+    sweep: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=A,B,…", help="Optimise with each value of a setting."),
+    ] = None
+    evaluate: Annotated[
+        str | None,
+        typer.Option("--eval", metavar="SPLIT", help="Evaluate the plans on this split, too."),
+    ] = None
+    curve: Annotated[
+        bool,
+        typer.Option("--curve", help="With --eval: the plan of every iteration, not the last."),
+    ] = False
+    limit: Annotated[
+        int | None, typer.Option(help="With --eval: at most so many tasks, kinds evenly.")
+    ] = None
+
+    def evaluation(self) -> PlanEvaluation | None:
+        """Return on what plans are evaluated. Raises LdmError where options do not fit."""
+        from ldm.experiments.plan_scores import PlanEvaluation
+
+        if self.evaluate is None:
+            if self.curve or self.limit is not None:
+                raise LdmError("--curve and --limit are for --eval SPLIT.", "Name the split.")
+            return None
+        return PlanEvaluation(self.evaluate, self.limit, self.curve)
+
+
+@dataclass(frozen=True)
 class Execution:
     """How the optimisation runs, and what it prints."""
 
@@ -90,54 +138,111 @@ class Execution:
     llm: LlmName = None
     planner_llm: PlannerName = None
     calls: Calls = field(default_factory=Calls)
+    estimate: EstimateFirst = False
+
+    def models(self) -> ModelOptions:
+        """Return which models are called, and within which limits."""
+        return self.calls.options(llm=self.llm, planner_llm=self.planner_llm)
 
 
 @expanded
-def autoplan(optimisation: Optimisation, execution: Execution) -> None:
-    """Optimise a plan for a kind of task (AutoPlan), and save it with how it came about.
+def autoplan(subject: Subject, repetition: Repetition, execution: Execution) -> None:
+    """Optimise plans for kinds of task (AutoPlan), and save them with how they came about.
 
     From an empty plan on, each iteration attempts a batch of training tasks, reflects on every
     attempt and rewrites the plan. `ldm eval --agent autoplan --plans FOLDER` uses it; tasks of the
-    pool may then not be evaluated. --planner-llm reflects and writes, --llm acts.
+    pool may then not be evaluated. --planner-llm reflects and writes, --llm acts. With --eval the
+    plans are evaluated at once, over all repeats; --curve shows success by iteration. With
+    --estimate the first iterations are made, and what all will cost is said; --resume goes on.
 
     \b
     Examples:
       ldm autoplan --env alfworld --kind heat --iterations 3 --batch 4 --out plans/
-      ldm autoplan --env alfworld --kind heat --reflection summary --out plans-summary/
+      ldm autoplan --env alfworld --kind each --repeats 5 --eval valid_unseen --llm MODEL
+      ldm autoplan --env alfworld --kind heat --sweep batch=2,4,8 --eval valid_unseen --curve
+      ldm autoplan --env alfworld --kind heat --sweep reflection=full,summary --eval valid_seen
+      ldm autoplan --env hotpotqa --kind all --split train_hard --estimate --llm MODEL
       ldm autoplan --resume runs/autoplan-alfworld-heat-20261121-101530-ab12
     """
-    from ldm.experiments import planning
-    from ldm.experiments.lifecycle import recorded_spec
-
-    plan, runtime = (
-        optimisation,
-        command_runtime(execution.runs, execution.workers, trust=execution.trust),
-    )
-    models = execution.calls.options(llm=execution.llm, planner_llm=execution.planner_llm)
-    more, env_options = option_settings(plan.assign, plan.data)
-    options = {**dict(more), **plan.options()}
-    recorded_options = {"env": plan.env, "kind": plan.kind, "split": plan.split, "out": plan.out}
+    runtime = command_runtime(execution.runs, execution.workers, trust=execution.trust)
+    models = execution.models()
     if execution.resume is not None:
-        refuse_with_resume(**recorded_options, seed=plan.seed, **options, **dict(env_options))
-        run, spec = recorded_spec(execution.resume, PlanSpec, runtime.runs, trust=execution.trust)
-        recorded = planning.resume(run, spec, models, runtime)
+        optimisation = _resumed(execution.resume, subject, repetition, models, runtime)
     else:
-        if not plan.env or not plan.kind:
-            raise LdmError("A plan is for a kind of task.", "Name --env and --kind.")
-        spec = PlanSpec(
-            env=plan.env,
-            split=plan.split or "",
-            kind=plan.kind,
-            out=str(plan.out or DEFAULT_OUT),
-            env_options=env_options,
-            options=sorted_settings(options),
-            seed=plan.seed or 0,
-        )
-        recorded = planning.prepare(spec, models, runtime)
-    _show(planning.make_attempts(recorded, runtime), as_json=execution.as_json)
+        optimisation = _prepared(subject, repetition, models, runtime)
+    if execution.estimate:
+        for line in optimisation.estimate():
+            output.say(line, error=False)
+        return
+    _show(optimisation.play(), as_json=execution.as_json)
 
 
-def _show(result: OptimisedPlan, *, as_json: bool) -> None:
+def _prepared(
+    subject: Subject, repetition: Repetition, models: ModelOptions, runtime: Runtime
+) -> Optimisation:
+    from ldm.experiments.planning import PlanGrid, prepare
+
+    kinds = listed_names(subject.kind or "")
+    if not subject.env or not kinds:
+        raise LdmError("A plan is for a kind of task.", "Name --env and --kind.")
+    more, env_options = option_settings(subject.assign, subject.data)
+    spec = PlanSpec(
+        env=subject.env,
+        split=subject.split or "",
+        kind=kinds[0],
+        out=str(subject.out or DEFAULT_OUT),
+        env_options=env_options,
+        options=sorted_settings({**dict(more), **subject.options()}),
+        seed=subject.seed or 0,
+    )
+    grid = PlanGrid(kinds, repetition.repeats or 1, repetition.sweep)
+    return prepare(spec, grid, repetition.evaluation(), models, runtime)
+
+
+def _resumed(
+    name: str, subject: Subject, repetition: Repetition, models: ModelOptions, runtime: Runtime
+) -> Optimisation:
+    """Go on with a recorded optimisation. Raises LdmError where an option is given beside it."""
+    from ldm.experiments.lifecycle import recorded_spec
+    from ldm.experiments.planning import resume
+
+    more, env_options = option_settings(subject.assign, subject.data)
+    refuse_with_resume(
+        env=subject.env,
+        kind=subject.kind,
+        split=subject.split,
+        out=subject.out,
+        seed=subject.seed,
+        **{**dict(more), **subject.options(), **dict(env_options)},
+        repeats=repetition.repeats,
+        sweep=repetition.sweep,
+        eval=repetition.evaluate,
+        curve=repetition.curve,
+        limit=repetition.limit,
+    )
+    recorded = recorded_spec(name, PlanSpec, runtime.runs, trust=runtime.trust)
+    return resume(*recorded, models, runtime)
+
+
+def _show(result: OptimisedPlans, *, as_json: bool) -> None:
+    alone = len(result.plans) == 1
+    for one in result.plans if alone else ():
+        _show_plan(one, error=as_json)
+    if not alone:
+        _show_plans(result.plans, error=as_json)
+    if result.scores is not None:
+        _show_scores(result.scores, error=as_json)
+    if as_json:
+        objects = [_as_json(one, alone=alone) for one in result.plans]
+        if alone and result.scores is None:
+            output.print_json(objects[0])
+            return
+        scores = None if result.scores is None else result.scores.as_json()
+        output.print_json({"plans": objects, "evaluation": scores})
+
+
+def _show_plan(result: OptimisedPlan, *, error: bool) -> None:
+    """Print how one plan came about, and the plan."""
     plan = result.plan
     rows = [
         (
@@ -152,19 +257,51 @@ def _show(result: OptimisedPlan, *, as_json: bool) -> None:
         for number, one in enumerate(plan.iterations, 1)
     ]
     columns = ("iteration", "attempts", "success", "steps", "invalid", "errors", "plan")
-    output.print_table(f"A plan for {plan.kind} in {plan.env}", columns, rows, error=as_json)
+    output.print_table(f"A plan for {plan.kind} in {plan.env}", columns, rows, error=error)
     for line in plan.plan.splitlines() or ["(empty)"]:
-        output.say(f"  {line}", error=as_json)
-    output.say(f"Plan: {result.path}", error=as_json)
-    output.say(f"Files: {result.run.directory}", error=as_json)
-    if as_json:
-        output.print_json(
-            {
-                "env": plan.env,
-                "kind": plan.kind,
-                "plan": plan.plan,
-                "success": [one.success for one in plan.iterations],
-                "file": str(result.path),
-                "run": str(result.run.directory),
-            }
+        output.say(f"  {line}", error=error)
+    output.say(f"Plan: {result.path}", error=error)
+    output.say(f"Files: {result.run.directory}", error=error)
+
+
+def _show_plans(plans: tuple[OptimisedPlan, ...], *, error: bool) -> None:
+    """Print a line a plan: its success on training tasks by iteration."""
+    rows = [
+        (
+            one.plan.kind,
+            one.spec.variant or "–",
+            str(one.spec.repeat),
+            ", ".join(f"{100 * iteration.success:.0f} %" for iteration in one.plan.iterations),
+            str(sum(bool(e.result.error) for i in one.plan.iterations for e in i.experiences)),
+            str(one.path),
         )
+        for one in plans
+    ]
+    columns = ("kind", "setting", "repeat", "success by iteration", "errors", "plan")
+    output.print_table(f"Plans in {plans[0].plan.env}", columns, rows, error=error)
+    for one in plans:
+        output.say(f"Files: {one.run.directory}", error=error)
+
+
+def _show_scores(scores: PlanScores, *, error: bool) -> None:
+    """Print success by iteration and by kind, and the tests between settings."""
+    evaluated = scores.evaluation
+    output.say(f"Evaluated on {evaluated.tasks} tasks of {evaluated.split}.", error=error)
+    if len(scores.iterations) > 1:
+        output.print_table("Success by iteration", *scores.rows(), error=error)
+    output.print_table("Success of the last plans", *scores.rows_by_kind(), error=error)
+    for line in scores.lines():
+        output.say(line, error=error)
+
+
+def _as_json(result: OptimisedPlan, *, alone: bool) -> dict[str, Any]:
+    plan, spec = result.plan, result.spec
+    return {
+        "env": plan.env,
+        "kind": plan.kind,
+        **({} if alone else {"variant": spec.variant, "repeat": spec.repeat}),
+        "plan": plan.plan,
+        "success": [one.success for one in plan.iterations],
+        "file": str(result.path),
+        "run": str(result.run.directory),
+    }

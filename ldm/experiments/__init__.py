@@ -1,4 +1,4 @@
-"""Experiments from Python: build a memory, refine it, optimise a plan, evaluate and compare.
+"""Experiments from Python: build a memory, refine it, optimise plans, evaluate, compare, judge.
 
 Each takes a spec, which run.json holds, and a `Runtime`, which says where and how it runs. The
 command line is a thin layer above.
@@ -21,7 +21,15 @@ from ldm.experiments.crediting import (
 )
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
-from ldm.experiments.planning import OptimisedPlan, optimize_plan
+from ldm.experiments.judging import JudgedRun, judge_run
+from ldm.experiments.plan_scores import PlanEvaluation, PlanScores
+from ldm.experiments.planning import (
+    OptimisedPlan,
+    OptimisedPlans,
+    PlanGrid,
+    optimize_plan,
+    optimize_plans,
+)
 from ldm.experiments.refinement import Goals, Refined, refine
 from ldm.experiments.resuming import resume
 from ldm.experiments.runtime import Runtime
@@ -37,8 +45,13 @@ __all__ = [
     "EvaluationSpec",
     "Goals",
     "Grid",
+    "JudgedRun",
     "ModelOptions",
     "OptimisedPlan",
+    "OptimisedPlans",
+    "PlanEvaluation",
+    "PlanGrid",
+    "PlanScores",
     "PlanSpec",
     "Pruned",
     "Refined",
@@ -49,8 +62,10 @@ __all__ = [
     "credit_tuples",
     "evaluate",
     "evaluate_all",
+    "judge_run",
     "learn_utilities",
     "optimize_plan",
+    "optimize_plans",
     "prune_memory",
     "read_trajectories",
     "refine",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import agent_of, option_names
-from ldm.experiments.specs import EvaluationSpec
+from ldm.experiments.specs import EvaluationSpec, PlanSpec
 from ldm.options import Settings, normalise, sorted_settings
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def fitting(options: Settings, spec: EvaluationSpec) -> Settings:
     return tuple(option for option in options if option[0] in known)
 
 
-def say_limits(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runtime) -> None:
+def say_limits(
+    specs: Sequence[EvaluationSpec | PlanSpec], models: ModelOptions, runtime: Runtime
+) -> None:
     """Say that limits on cost hold for each run, where several runs call models."""
     calling = [spec for spec in specs if spec.roles(models)]
     limits = {
@@ -166,10 +168,7 @@ def _swept(specs: Sequence[EvaluationSpec], sweep: str | None) -> list[Evaluatio
     """Return each spec once for every value of the sweep, where its agent has that option."""
     if sweep is None:
         return list(specs)
-    name, _, text = (part.strip() for part in sweep.partition("="))
-    values = [value.strip() for value in text.split(",") if value.strip()]
-    if not name or not values:
-        raise LdmError(f"--sweep {sweep} is not NAME=A,B,C.", "For example --sweep d_max=1,2,3.")
+    name, values = sweep_values(sweep)
     if not any(name in option_names(spec) for spec in specs):
         agents = ", ".join(dict.fromkeys(spec.agent for spec in specs))
         raise LdmError(f"{agents} has no option {name!r} to sweep.", "See: ldm agents.")
@@ -180,3 +179,12 @@ def _swept(specs: Sequence[EvaluationSpec], sweep: str | None) -> list[Evaluatio
         else:
             result.append(spec)
     return result
+
+
+def sweep_values(sweep: str) -> tuple[str, list[str]]:
+    """Return name and values of a sweep, "NAME=A,B,C". Raises LdmError where it is none."""
+    name, _, text = (part.strip() for part in sweep.partition("="))
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    if not name or not values:
+        raise LdmError(f"--sweep {sweep} is not NAME=A,B,C.", "For example --sweep d_max=1,2,3.")
+    return name, values

@@ -1,27 +1,93 @@
-"""Plan optimisations (AutoPlan): a plan for a kind of task, from attempts at training tasks."""
+"""Plan optimisations (AutoPlan): plans for kinds of task, from attempts at training tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import OptimiserBuilder, build_environment, opener
 from ldm.experiments.data import training_split, with_data
-from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, shared, short, start
+from ldm.experiments.grid import say_limits, sweep_values
+from ldm.experiments.lifecycle import (
+    Checked,
+    Recorded,
+    discarding,
+    recorded_spec,
+    reopen,
+    shared,
+    short,
+    start,
+)
+from ldm.experiments.plan_scores import (
+    PlanEvaluation,
+    PlanScores,
+    check,
+    evaluate_plans,
+    recorded_evaluation,
+)
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import PlanSpec
+from ldm.llm.estimate import cost_lines
 from ldm.llm.models import ModelOptions, listed
-from ldm.options import sorted_settings
+from ldm.options import normalise, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Experience, Iteration, PlanFile
     from ldm.episode import Environment
     from ldm.runs import Run
-    from ldm.types import Task
+    from ldm.types import Card, Task, Usage
+
+T = TypeVar("T")
+
+#: In place of a kind: every kind of the split, a plan each.
+EACH = "each"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanGrid:
+    """What an optimisation of plans is multiplied by.
+
+    kinds: of task, a plan each; "each" alone for every kind of the split, "all" for one plan for
+    tasks of all kinds; () for the spec's own. repeats: independent runs with the seeds that follow
+    the spec's. sweep: "NAME=A,B,C", a setting of the optimisation and its values.
+    """
+
+    kinds: tuple[str, ...] = ()
+    repeats: int = 1
+    sweep: str | None = None
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        if self.repeats < 1:
+            raise LdmError(f"{self.repeats} repeats are none.", "Use at least 1.")
+
+    def specs(self, spec: PlanSpec, kinds: Callable[[], Sequence[str]]) -> list[PlanSpec]:
+        """Return a spec a setting, repeat and kind, in this order. kinds: those of the split.
+
+        Plans that are compared go into folders of their own below `spec.out`.
+        """
+        named = tuple(kinds()) if self.kinds == (EACH,) else self.kinds or (spec.kind,)
+        name, values = sweep_values(self.sweep) if self.sweep else ("", [""])
+        result = []
+        for value in values:
+            variant = f"{name}={value}" if name else ""
+            options = {**dict(spec.options), **({name: value} if name else {})}
+            for repeat in range(1, self.repeats + 1):
+                folder = Path(spec.out, variant, f"repeat-{repeat}" if self.repeats > 1 else "")
+                one = replace(
+                    spec,
+                    out=str(folder),
+                    options=sorted_settings(options),
+                    seed=spec.seed + repeat - 1,
+                    variant=variant,
+                    repeat=repeat,
+                )
+                result += [replace(one, kind=kind) for kind in named]
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +97,15 @@ class OptimisedPlan:
     path: Path
     plan: PlanFile
     run: Run
+    spec: PlanSpec
+
+
+@dataclass(frozen=True, slots=True)
+class OptimisedPlans:
+    """What several optimisations came to. scores: of their plans, where they were evaluated."""
+
+    plans: tuple[OptimisedPlan, ...]
+    scores: PlanScores | None = None
 
 
 def optimize_plan(
@@ -42,41 +117,134 @@ def optimize_plan(
     Raises LdmError where a name, an option or data does not fit or no model is named, and
     Interrupted or RunStopped, after which `ldm autoplan --resume RUN` goes on.
     """
+    return optimize_plans(spec, models=models, runtime=runtime).plans[0]
+
+
+def optimize_plans(
+    spec: PlanSpec,
+    grid: PlanGrid | None = None,
+    *,
+    evaluation: PlanEvaluation | None = None,
+    models: ModelOptions,
+    runtime: Runtime | None = None,
+) -> OptimisedPlans:
+    """Optimise plans for several kinds of task, with several settings, repeatedly; see `PlanGrid`.
+
+    evaluation: on which tasks the plans are then evaluated, if at all.
+    Raises what `optimize_plan` and `evaluate` raise.
+    """
     runtime = runtime or Runtime()
-    return make_attempts(prepare(spec, models, runtime), runtime)
+    return prepare(spec, grid or PlanGrid(), evaluation, models, runtime).play()
 
 
-def prepare(spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Recorded[PlanSpec]:
-    """Write a new run, with its pool chosen. Nothing is written where something does not fit."""
-    from ldm.agents.autoplan import AutoPlanAgent
-    from ldm.envs.metadata import published_options
-    from ldm.eval import protocol
+@dataclass(frozen=True, slots=True)
+class Optimisation:
+    """Recorded optimisations, to be carried out one after the other, and how they are evaluated."""
 
+    members: tuple[Recorded[PlanSpec], ...]
+    evaluation: PlanEvaluation | None
+    runtime: Runtime
+
+    @property
+    def resume_command(self) -> str:
+        """The command that goes on with all of it: the first run names the others."""
+        return self.members[0].run.resume_command
+
+    def play(self) -> OptimisedPlans:
+        """Make all plans that are not made yet, and evaluate them.
+
+        An error that stops one says how to go on with all of them. Where nothing has happened in
+        any, those that are new are removed.
+        """
+        plans = tuple(self._carried_out(member, make_attempts) for member in self.members)
+        if self.evaluation is None:
+            return OptimisedPlans(plans)
+        first, specs = self.members[0], [member.spec for member in self.members]
+        scores = evaluate_plans(self.evaluation, specs, first.run, first.models, self.runtime)
+        return OptimisedPlans(plans, scores)
+
+    def estimate(self) -> Iterator[str]:
+        """Make the first iteration of each optimisation but repeats; yield lines on what all costs.
+
+        All of them can go on.
+        """
+        attempts = sum(member.spec.settings().attempts for member in self.members)
+        usages: list[Usage] = []
+        playing: list[Usage] = []
+        for member in self.members:
+            if member.spec.repeat == 1:
+                first = self._carried_out(member, _first_iteration)
+                share = _share(first.usage, len(first.experiences))
+                usages += (one.result.usage + one.usage + share for one in first.experiences)
+                playing += (one.result.usage for one in first.experiences)
+        yield from cost_lines(usages, attempts, self.members[0].models, "attempts")
+        yield "They were made without a plan, which later prompts hold; rewriting it is included."
+        if self.evaluation is not None:
+            episodes = self.evaluation.episodes([member.spec for member in self.members])
+            tokens = sum(one.prompt_tokens + one.completion_tokens for one in playing)
+            yield (
+                f"The evaluation comes on top: {episodes} episodes, like these attempts without "
+                f"their reflections about {episodes * tokens / max(1, len(playing)):,.0f} tokens."
+            )
+        yield f"Go on with `{self.resume_command}`; nothing is paid twice."
+
+    def _carried_out(
+        self, member: Recorded[PlanSpec], work: Callable[[Recorded[PlanSpec], Runtime], T]
+    ) -> T:
+        try:
+            with discarding(self.members):
+                return work(member, self.runtime)
+        except LdmError as error:
+            own = member.run.resume_command
+            error.remedy = error.remedy.replace(own, self.resume_command)
+            raise
+
+
+def prepare(
+    spec: PlanSpec,
+    grid: PlanGrid,
+    evaluation: PlanEvaluation | None,
+    models: ModelOptions,
+    runtime: Runtime,
+) -> Optimisation:
+    """Write new runs, with their pools chosen: each names the next one as its companion.
+
+    Nothing is written where something does not fit. Raises LdmError as `optimize_plans`.
+    """
     called = models.of(spec.roles(models))
-    published = published_options(spec.env, AutoPlanAgent.name)
-    options = with_data(spec.env, sorted_settings({**published, **dict(spec.env_options)}), runtime)
-    spec = replace(
-        spec,
-        split=training_split(spec.env, spec.split, options, runtime, explore=False),
-        out=str(Path(spec.out).expanduser().absolute()),
-        env_options=options,
-    )
-    spec.settings()
+    spec = _resolved(spec, runtime)
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
-        tasks = _pool(spec, env, runtime)
-        spec = replace(spec, pool=tuple(task.id for task in tasks))
-        checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
+        specs = [_settled(one, env.card) for one in grid.specs(spec, lambda: _kinds(env, spec))]
+        checked = _with_pools(specs, env, runtime)
+    if evaluation is not None:
+        sources = {task.leak_key for one in checked for task in one.tasks}
+        evaluation = check(evaluation, specs, sources, runtime)
     if not models.replay:
         runtime.message(f"Models at {runtime.connection().shown}: {listed(called)}.")
-    return start(checked, ("autoplan", short(spec.env), spec.kind), models, runtime)
+    say_limits(specs, models, runtime)
+    members: list[Recorded[PlanSpec]] = []
+    for place, one in reversed(list(enumerate(checked))):
+        more: dict[str, Any] = {"companion": members[0].run.manifest.id} if members else {}
+        if place == 0 and evaluation is not None:
+            more["evaluation"] = asdict(evaluation)
+        members.insert(0, start(one, _subject(one.spec, grid), models, runtime, **more))
+    return Optimisation(tuple(members), evaluation, runtime)
 
 
-def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Recorded[PlanSpec]:
-    """Return a recorded optimisation, to go on with. models: changes to the recorded options.
+def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Optimisation:
+    """Return a recorded optimisation, and those that were started with it, to go on with.
 
-    Raises LdmError as `lifecycle.reopen`.
+    models: changes to the recorded options. Raises LdmError as `lifecycle.reopen`.
     """
-    return reopen(run, spec, lambda spec: _check(spec, runtime), models)
+    evaluation = recorded_evaluation(run)
+    members = []
+    while True:
+        members.append(reopen(run, spec, lambda one: _check(one, runtime), models))
+        companion = run.manifest.arguments.get("companion", "")
+        if not companion:
+            return Optimisation(tuple(members), evaluation, runtime)
+        name = str(run.directory.parent / str(companion))
+        run, spec = recorded_spec(name, PlanSpec, runtime.runs, trust=runtime.trust)
 
 
 def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPlan:
@@ -91,9 +259,8 @@ def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPl
         advance(f"success {sum(successes)} of {len(successes)}")
 
     with (
-        discarding([recorded]),
         shared(recorded, OptimiserBuilder(spec, runtime.cache), runtime) as builder,
-        runtime.progress(f"autoplan {spec.kind}", settings.iterations * settings.batch) as advance,
+        runtime.progress(_label(spec), settings.attempts) as advance,
     ):
         text, iterations = optimise(
             recorded.run,
@@ -107,26 +274,117 @@ def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPl
     return _written(recorded, text, iterations)
 
 
-def _pool(spec: PlanSpec, env: Environment, runtime: Runtime) -> tuple[Task, ...]:
-    """Return the tasks that batches are drawn from: of the kind, and not used by an evaluation."""
-    from ldm.eval import select
+def _first_iteration(recorded: Recorded[PlanSpec], runtime: Runtime) -> Iteration:
+    from ldm.agents.autoplan.optimiser import first_iteration
+
+    spec = recorded.spec
+    with shared(recorded, OptimiserBuilder(spec, runtime.cache), runtime) as builder:
+        return first_iteration(
+            recorded.run,
+            builder,
+            recorded.tasks,
+            spec.settings(),
+            seed=spec.seed,
+            workers=recorded.workers(runtime),
+        )
+
+
+def _share(usage: Usage, count: int) -> Usage:
+    """Return a share of what was used, rounded up."""
+    from ldm.types import Usage
+
+    return Usage(*(-(-value // count) for value in asdict(usage).values()))
+
+
+def _resolved(spec: PlanSpec, runtime: Runtime) -> PlanSpec:
+    """Return the spec with its environment's options, its split and the full path of its folder."""
+    from ldm.agents.autoplan import AutoPlanAgent
+    from ldm.envs.metadata import published_options
+
+    published = published_options(spec.env, AutoPlanAgent.name)
+    options = with_data(spec.env, sorted_settings({**published, **dict(spec.env_options)}), runtime)
+    return replace(
+        spec,
+        split=training_split(spec.env, spec.split, options, runtime, explore=False),
+        out=str(Path(spec.out).expanduser().absolute()),
+        env_options=options,
+    )
+
+
+def _settled(spec: PlanSpec, card: Card) -> PlanSpec:
+    """Return the spec with the settings that were published for the environment.
+
+    Raises LdmError where a setting does not fit.
+    """
+    from ldm.agents.autoplan.settings import published_settings
+
+    known = {name: str(value) for name, value in published_settings(card).items()}
+    spec = replace(spec, options=sorted_settings({**known, **dict(spec.options)}))
+    spec.settings()
+    return spec
+
+
+def _kinds(env: Environment, spec: PlanSpec) -> list[str]:
+    """Return the kinds of a split's tasks, in the order of the environment's card."""
+    kinds = {task.kind for task in env.tasks(spec.split)}
+    named = [kind for kind in env.card.kinds if kind in kinds]
+    return [*named, *sorted(kinds.difference(named))]
+
+
+def _with_pools(
+    specs: Sequence[PlanSpec], env: Environment, runtime: Runtime
+) -> list[Checked[PlanSpec]]:
+    """Return each spec with the tasks that its batches are drawn from."""
+    from ldm.eval import protocol
     from ldm.explore import evaluated_leak_keys
 
+    messages: dict[str, None] = {}
+    first = specs[0]
+    used = evaluated_leak_keys(runtime.runs, first.env, env, opener(first.env, runtime.cache))
+    checked = []
+    for spec in specs:
+        tasks, remarks = _pool(spec, env, used)
+        spec = replace(spec, pool=tuple(task.id for task in tasks))
+        checked.append(Checked(spec, tasks, protocol(env, spec.split, tasks)))
+        messages |= dict.fromkeys(remarks)
+    for message in messages:
+        runtime.message(message)
+    return checked
+
+
+def _pool(
+    spec: PlanSpec, env: Environment, used: frozenset[str]
+) -> tuple[tuple[Task, ...], list[str]]:
+    """Return the tasks that batches are drawn from, of the kind and not used by an evaluation.
+
+    Also return what to say of them. A pool of all kinds is drawn as they come.
+    """
+    from ldm.agents.autoplan.plans import ALL
+    from ldm.eval import select
+    from ldm.eval.plan import even
+
     settings = spec.settings()
-    tasks = select(env.tasks(spec.split), kinds=(spec.kind,))
-    evaluated = evaluated_leak_keys(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
-    free = [task for task in tasks if task.leak_key not in evaluated]
+    all_kinds = spec.kind == ALL
+    tasks = select(env.tasks(spec.split), kinds=() if all_kinds else (spec.kind,))
+    free = [task for task in tasks if task.leak_key not in used]
+    what = "tasks" if all_kinds else f"{spec.kind} tasks"
+    remarks = []
     if len(free) < len(tasks):
         left_out = len(tasks) - len(free)
-        runtime.message(f"{left_out} {spec.kind} tasks of {spec.split} were evaluated: left out.")
+        remarks.append(f"{left_out} {what} of {spec.split} were evaluated: left out.")
     if len(free) < settings.batch:
         raise LdmError(
-            f"{spec.split} has {len(free)} {spec.kind} tasks to learn from, fewer than a batch.",
+            f"{spec.split} has {len(free)} {what} to learn from, fewer than a batch.",
             "Use a smaller --batch, or another --split.",
         )
-    if len(free) < settings.pool:
-        runtime.message(f"The pool has {len(free)} tasks: {spec.split} has no more of {spec.kind}.")
-    return select(free, limit=settings.pool, seed=spec.seed)
+    wanted = settings.pool or len(free)
+    if len(free) < wanted:
+        more = "" if all_kinds else f" of {spec.kind}"
+        remarks.append(f"The pool has {len(free)} tasks: {spec.split} has no more{more}.")
+    if wanted >= len(free):
+        return tuple(free), remarks
+    chosen = even([(task.id, "") for task in free], wanted, spec.seed)
+    return tuple(free[place] for place in chosen), remarks
 
 
 def _check(spec: PlanSpec, runtime: Runtime) -> Checked[PlanSpec]:
@@ -137,14 +395,27 @@ def _check(spec: PlanSpec, runtime: Runtime) -> Checked[PlanSpec]:
         return Checked(spec, tasks, protocol(env, spec.split, tasks))
 
 
+def _subject(spec: PlanSpec, grid: PlanGrid) -> tuple[str, ...]:
+    """Return what the id of a run begins with."""
+    repeat = f"repeat_{spec.repeat}" if grid.repeats > 1 else ""
+    return ("autoplan", short(spec.env), spec.kind, spec.variant, repeat)
+
+
+def _label(spec: PlanSpec) -> str:
+    repeat = f"repeat {spec.repeat}" if spec.repeat > 1 else ""
+    return " ".join(part for part in ("autoplan", spec.kind, spec.variant, repeat) if part)
+
+
 def _written(
     recorded: Recorded[PlanSpec], text: str, iterations: Sequence[Iteration]
 ) -> OptimisedPlan:
-    """Write the plan file."""
-    from ldm.agents.autoplan.plans import PlanFile, path_of, write
+    """Write the plan files."""
+    from ldm.agents.autoplan.plans import PlanFile, write_all
+    from ldm.envs import load_env
     from ldm.runs import writing
 
     spec, manifest, tasks = recorded.spec, recorded.run.manifest, recorded.tasks
+    settings = spec.settings()
     plan = PlanFile(
         env=tasks[0].env,
         kind=spec.kind,
@@ -153,12 +424,15 @@ def _written(
         pool=spec.pool,
         sources=tuple(sorted({task.leak_key for task in tasks})),
         models=manifest.models,
-        settings={**dict(spec.options), **{f"env.{k}": v for k, v in spec.env_options}},
+        settings={
+            **{name: str(value) for name, value in asdict(settings).items()},
+            **{f"env.{name}": value for name, value in spec.env_options},
+        },
         seed=spec.seed,
         run=manifest.id,
         iterations=tuple(iterations),
+        solutions=settings.solution and hasattr(load_env(spec.env), "solution"),
     )
-    path = path_of(Path(spec.out), plan.env, plan.kind)
-    with writing(path):
-        write(path, plan)
-    return OptimisedPlan(path, plan, recorded.run)
+    with writing(Path(spec.out)):
+        path = write_all(Path(spec.out), plan)
+    return OptimisedPlan(path, plan, recorded.run, spec)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ldm.errors import LdmError
 from ldm.experiments import evaluation, planning, refinement
 from ldm.experiments.lifecycle import recorded_spec
-from ldm.experiments.planning import OptimisedPlan
+from ldm.experiments.planning import OptimisedPlan, OptimisedPlans
 from ldm.experiments.refinement import Refined
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 def resume(
     run: str | Path, *, models: ModelOptions | None = None, runtime: Runtime | None = None
-) -> tuple[Report, ...] | Refined | OptimisedPlan:
+) -> tuple[Report, ...] | Refined | OptimisedPlan | OptimisedPlans:
     """Go on with a recorded experiment, and return what the one that started it would have.
 
     run: its directory, or its id below `runtime.runs`. models: changes to the recorded options.
+    A single plan that is not evaluated is returned alone, whatever started it.
     Raises LdmError where there is no such run, or where something has changed since.
     """
     from ldm.runs import open_run
@@ -39,5 +40,7 @@ def resume(
         return last
     if command == PlanSpec.command:
         attempts = recorded_spec(name, PlanSpec, runtime.runs, trust=runtime.trust)
-        return planning.make_attempts(planning.resume(*attempts, models, runtime), runtime)
+        optimised = planning.resume(*attempts, models, runtime).play()
+        alone = len(optimised.plans) == 1 and optimised.scores is None
+        return optimised.plans[0] if alone else optimised
     raise LdmError(f"Runs of the command {command} cannot be resumed.", "Upgrade ldm.")

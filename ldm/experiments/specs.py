@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from ldm.options import Settings, normalise, override
 
 if TYPE_CHECKING:
-    from ldm.agents.autoplan.optimiser import AutoPlanSettings
+    from ldm.agents.autoplan.settings import AutoPlanSettings
     from ldm.explore import GateOptions, RefineOptions
     from ldm.llm.models import ModelOptions
 
@@ -128,9 +128,12 @@ class RefinementSpec:
 class PlanSpec:
     """The optimisation of a plan for one kind of task (AutoPlan).
 
-    split: "" is the environment's first training split. kind: the task kind, given by name.
+    split: "" is the environment's first training split. kind: the task kind, given by name; "all"
+    for one plan for tasks of all kinds.
     out: the folder of the plan file. pool: ids of the training tasks that batches are drawn from.
     env_options, options: see `settings`; of the environment's Options and of AutoPlanSettings.
+    variant, repeat: of several optimisations, the setting that differs, as in "batch=8", and which
+    of the runs with that setting this is, from 1.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -149,6 +152,8 @@ class PlanSpec:
     env_options: Settings = ()
     options: Settings = ()
     seed: int = 0
+    variant: str = ""
+    repeat: int = 1
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -158,7 +163,7 @@ class PlanSpec:
 
     def settings(self) -> AutoPlanSettings:
         """Return how the plan is optimised. Raises LdmError where an option does not fit."""
-        from ldm.agents.autoplan.optimiser import AutoPlanSettings
+        from ldm.agents.autoplan.settings import AutoPlanSettings
 
         settings: AutoPlanSettings = override(AutoPlanSettings, dict(self.options), "optimisation")
         return settings

@@ -22,18 +22,21 @@ def cook() -> Scripted:
 
 def answer(contents: list[str]) -> str:
     system, question = contents[0], contents[-1]
-    if question.startswith("Which steps of the plan"):
-        return flaw("\n".join(contents))
-    if question.startswith("How should the plan be changed"):
+    if question.startswith("How should that be put right"):
         return revision("\n".join(contents))
     if "You look back at an attempt" in system:
-        return summary(question)
+        asks_for_flaw = "Which steps of the plan" in question
+        return flaw(question) if asks_for_flaw else summary(question)
     if "You improve a plan" in system:
         return improved(question)
     if "You put an action" in system:
         (sentence,) = re.findall(_BLOCK.format("said"), question, re.DOTALL)
         return f"Act: {str(sentence).removeprefix('try to ')}"
-    return play(system, question)
+    both = play(system, question)
+    thought, _, action = both.partition("\n")
+    if question.endswith("begins with Think:"):
+        return thought
+    return action if question.endswith("begins with Act:") else both
 
 
 def block(tag: str, text: str) -> str:
@@ -77,7 +80,7 @@ def play(system: str, question: str) -> str:
     goal = re.search(r"(?:heat some|a hot) (\w+)(?: and put it)? in (\w+)", block("task", question))
     assert goal
     kind, place = goal.groups()
-    trace = block("so-far", question)
+    trace = re.sub(r"\nThink: .*\Z", "", block("so-far", question))
     places = re.findall(r"\ba ([a-z]+ \d+)", trace.split("Act:")[0])
     acts = re.findall(r"^Act: (.*)$", trace, re.MULTILINE)
     last = trace.rsplit("Observation: ", 1)[-1]

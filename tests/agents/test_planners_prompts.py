@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from ldm.agents.autoplan.formaliser import formalise
-from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, _improved, reflect
 from ldm.agents.autoplan.plans import Experience, Reflection
+from ldm.agents.autoplan.reflection import Attempt, reflect, rewritten
+from ldm.agents.autoplan.settings import AutoPlanSettings
 from ldm.envs import load_env
 from ldm.episode import run_episode
 from ldm.llm import Message
-from ldm.types import EpisodeResult, Step, Task, Trajectory, Usage
+from ldm.types import Card, EpisodeResult, Step, Task, Trajectory, Usage
 from tests.agents.loop_contract import make_agent
 from tests.agents.scripted import Scripted, in_turn
 from tests.conftest import Golden
@@ -55,33 +56,54 @@ def prompted(agent: str, env: str, replies: Sequence[str], **options: Any) -> Sc
     return llm
 
 
-def act() -> list[Message]:
-    replies = ["Think: Step 1: a drawer.\nAct: go to drawer 1"]
-    return list(prompted("autoplan", "alfworld", replies, plan=PLAN, budget=2).requests[1][0])
+def of_autoplan(asked: int, env: str = "alfworld", **options: Any) -> Callable[[], list[Message]]:
+    """A request of the second step, or of the first in another environment."""
+
+    def request() -> list[Message]:
+        replies = ["Think: Step 1: a drawer.", "Act: go to drawer 1", "Think: Step 1: on."]
+        llm = prompted("autoplan", env, replies, budget=2, **options)
+        return list(llm.requests[asked][0])
+
+    return request
 
 
-def act_without_plan() -> list[Message]:
-    return list(prompted("autoplan", "webshop", [], budget=1).requests[0][0])
+def joined() -> list[Message]:
+    """The first request, for thought and action at once, with all that our variants show."""
+    variants = {"joined": True, "card": "full", "admissible": True}
+    llm = prompted("autoplan", "alfworld", [], plan=PLAN, budget=1, **variants)
+    return list(llm.requests[0][0])
 
 
 def formal() -> list[Message]:
     llm = in_turn(["go to drawer 1"])
-    card = load_env("alfworld")(load_env("alfworld").Options()).card
-    formalise("walk over to the first drawer", card, None, "You see a drawer 1.", llm)
+    formalise("walk over to the first drawer", bare("alfworld"), None, "You see a drawer 1.", llm)
     return list(llm.requests[0][0])
 
 
-def reflection() -> list[Message]:
-    """All three questions and the first two answers."""
-    llm = in_turn(["It was not heated.", "The toaster.", "Use a microwave."])
-    card = load_env("alfworld")(load_env("alfworld").Options()).card
-    reflect(llm, card, PLAN, ATTEMPT, AutoPlanSettings())
-    return list(llm.requests[-1][0])
+def bare(env: str) -> Card:
+    kind = load_env(env)
+    return kind(kind.Options()).card.bare()
+
+
+def reflection(part: int) -> Callable[[], list[Message]]:
+    def request() -> list[Message]:
+        llm = in_turn(["It was not heated.", "The toaster.", "Use a microwave."])
+        reflect(llm, bare("alfworld"), Attempt(PLAN, ATTEMPT), AutoPlanSettings())
+        return list(llm.requests[part][0])
+
+    return request
+
+
+def reflection_with_solution() -> list[Message]:
+    """The question on an attempt without a plan, where the environment tells the solution."""
+    llm = in_turn([])
+    attempt = Attempt("", ATTEMPT, "The answer is the microwave.")
+    reflect(llm, bare("hotpotqa"), attempt, AutoPlanSettings(reflection="summary"))
+    return list(llm.requests[0][0])
 
 
 def update() -> list[Message]:
     llm = in_turn([PLAN])
-    env = load_env("alfworld")(load_env("alfworld").Options())
     result = EpisodeResult(TASK, "autoplan", 1, 0, "budget", 0.0, False, 2, 1, Usage(), 0.0)
     spoilt = Reflection("It was not heated.", "The toaster does not heat.", "Use a microwave.")
     reflection = Reflection("It was heated and put away.")
@@ -89,7 +111,8 @@ def update() -> list[Message]:
         Experience(0, result, ATTEMPT, ("", ""), spoilt),
         Experience(1, result, ATTEMPT, ("", ""), reflection),
     )
-    _improved(AttemptSetup(env, llm, llm), PLAN, batch, AutoPlanSettings(), (0, 0))
+    card = bare("alfworld")
+    rewritten(llm, card, card.kinds["heat"], PLAN, batch, AutoPlanSettings())
     return list(llm.requests[0][0])
 
 
@@ -104,10 +127,15 @@ def of_adapt(env: str, number: int, shots: int = 0) -> Callable[[], list[Message
 
 
 CASES: dict[str, Callable[[], list[Message]]] = {
-    "autoplan_act": act,
-    "autoplan_act_without_plan": act_without_plan,
+    "autoplan_thought": of_autoplan(2, plan=PLAN),
+    "autoplan_action": of_autoplan(3, plan=PLAN),
+    "autoplan_thought_without_plan": of_autoplan(0, "webshop"),
+    "autoplan_joined_full_card": joined,
     "autoplan_formalise": formal,
-    "autoplan_reflection": reflection,
+    "autoplan_summary": reflection(0),
+    "autoplan_flaw": reflection(1),
+    "autoplan_revision": reflection(2),
+    "autoplan_summary_with_solution": reflection_with_solution,
     "autoplan_update": update,
     "adapt_plan_alfworld": of_adapt("alfworld", 2),
     "adapt_executor_alfworld": of_adapt("alfworld", 3),

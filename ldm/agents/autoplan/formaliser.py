@@ -1,7 +1,7 @@
-"""From an action in free words to the environment's grammar (AutoPlan, arXiv 2305.15064, §3.2).
+"""From an action in free words to the environment's grammar (AutoPlan, arXiv 2305.15064, §3.2.1).
 
-What is recognised without a model: an action that is possible now, one in a form of the grammar,
-or a possible one within other words. Only the rest is put to the model.
+What is recognised without a model: an action in a form of the grammar and, where the agent is shown
+the possible actions, one of them, alone or within other words. Only the rest is put to the model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from ldm.agents.replies import read, verbs_of
-from ldm.llm import LLM
+from ldm.llm import GREEDY, LLM, Sampling
 from ldm.prompts import render, shortened
 from ldm.types import Card
 
@@ -28,11 +28,12 @@ _QUOTES = "\"'`“”‘’*. "
 _NAME = r"(?:(?!\b(?:and|then|from|to|with|in|on|using)\b)[^\[\],;:])+"
 _AMOUNT = r"\d+ [^\[\],;:]+?"
 _LEAD = re.compile(
-    r"^(?:\(?\d+[.)]\s*)?"
-    r"(?:i(?:'ll| will| want to| should| would| need to| am going to)|let me|next,?)\s+",
+    r"^(?:\(?\d+[.)]\s+)?"
+    r"(?:(?:i(?:'ll| will| want to| should| would| need to| am going to)|let me|next,?)\s+)?",
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)", re.IGNORECASE)
+_OTHER_FORM = re.compile(r"\([^():]*: ([^()]+)\)")
 _TRAIL = re.compile(r"\s+(?:now|first|next|again|please)$", re.IGNORECASE)
 
 
@@ -45,13 +46,18 @@ class Formal:
 
 
 def formalise(
-    text: str, card: Card, admissible: Sequence[str] | None, observation: str, llm: LLM
+    text: str,
+    card: Card,
+    admissible: Sequence[str] | None,
+    observation: str,
+    llm: LLM,
+    sampling: Sampling = GREEDY,
 ) -> Formal:
     """Return the action that `text` means; of several the first.
 
-    admissible: the actions that are possible now, None where they are not known. observation: the
-    last one that names things. llm: decides where nothing else does. What fits no form is returned
-    all the same: the environment refuses it.
+    card: as the agent is shown it. admissible: the actions that are possible now, None where the
+    agent is not shown them. observation: the last one that names things. llm: decides where nothing
+    else does. What fits no form is returned all the same: the environment refuses it.
     Raises what a model call raises.
     """
     plain = " ".join(_LEAD.sub("", text.strip(_QUOTES)).strip(_QUOTES).split())
@@ -63,7 +69,7 @@ def formalise(
     messages = render(
         "agents/autoplan/formalise", card=card, seen=shortened(observation, SEEN), said=text
     )
-    reply = llm.complete(messages, max_tokens=LENGTH, stop=("\n\n",))
+    reply = llm.complete(messages, sampling=sampling, max_tokens=LENGTH, stop=("\n\n",))
     understood = read(reply.text, verbs_of(card))
     action = understood.action or plain
     formal = _without_model(action, known, card)
@@ -109,14 +115,14 @@ def forms(actions: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     """Return what an action in each form of a card's grammar looks like.
 
     A line of the grammar is one form or several, with commas between bracketed ones, before its
-    first colon; words in capitals stand for names, COUNT for a number; a form in parentheses
-    behind it, "(in some games: …)", is one, too.
+    first colon; words in capitals stand for names, COUNT for a number; a form in parentheses,
+    "(in some games: …)", is one, too.
     """
     written = []
     for line in actions:
-        main, _, rest = line.partition(":")
+        main = _OTHER_FORM.sub("", line).partition(":")[0]
         written += main.split("], ") if "], " in main else [main]
-        written += re.findall(r"\([^():]*: ([^()]+)\)", rest)
+        written += _OTHER_FORM.findall(line)
     return tuple(re.compile(_pattern(form.strip())) for form in written if form.strip())
 
 

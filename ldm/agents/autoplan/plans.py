@@ -1,10 +1,14 @@
-"""Plan files: what `ldm autoplan` optimised for a kind of task, with how it came about."""
+"""Plan files: what `ldm autoplan` optimised for a kind of task, with how it came about.
+
+A folder holds the last plan, X_I, of each kind, and the plans X_0 … X_I in folders of their own,
+`iteration-0` to `iteration-I`: each of these can be evaluated like the folder itself.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +17,8 @@ from ldm.errors import LdmError
 from ldm.types import EpisodeResult, Trajectory, Usage, stable_hash
 
 SUFFIX = ".json"
+#: The kind of a plan for tasks of all kinds, used for those that have none of their own.
+ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class Iteration:
     """One step of the optimisation. plan: X_i, with which the experiences were collected.
 
     kept: the reply to the request for an improved plan was of no use, so that X_{i+1} = X_i.
+    usage: of that request.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -57,6 +64,7 @@ class Iteration:
     plan: str
     experiences: tuple[Experience, ...]
     kept: bool = False
+    usage: Usage = field(default_factory=Usage)
 
     @property
     def success(self) -> float:
@@ -68,9 +76,11 @@ class Iteration:
 class PlanFile:
     """An optimised plan. It may not be evaluated on what it was made from.
 
-    kind: of the tasks that it is for. pool: ids of the tasks that batches were drawn from.
+    kind: of the tasks that it is for, or ALL. pool: ids of the tasks that batches were drawn from.
     sources: their `leak_key`s. models: by role. settings: what the optimisation was asked for.
-    run: the id of the run that made it.
+    run: the id of the run that made it. iterations: how it came about, in the file of X_I only.
+    iteration: i of X_i, None for X_I. solutions: whether reflections were shown the solutions of
+    the training tasks.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -86,12 +96,63 @@ class PlanFile:
     seed: int
     run: str
     iterations: tuple[Iteration, ...] = ()
+    iteration: int | None = None
+    solutions: bool = False
+
+    def at(self, iteration: int | None) -> str:
+        """Return the plan X_i of an iteration; None for this file's own.
+
+        Raises LdmError where the file does not hold it.
+        """
+        if iteration is None:
+            return self.plan
+        plans = {number: one.plan for number, one in enumerate(self.iterations)}
+        own = len(plans) if plans else self.iteration
+        if own is not None:
+            plans[own] = self.plan
+        if iteration not in plans:
+            known = ", ".join(map(str, plans)) or "only the last one, unnumbered"
+            raise LdmError(
+                f"There is no plan of iteration {iteration} for {self.kind} in {self.env}.",
+                f"There is: {known}.",
+            )
+        return plans[iteration]
+
+    def history(self) -> tuple[PlanFile, ...]:
+        """Return the plans X_0 … X_I, each as a file of its own without its experiences."""
+        plans = [*(one.plan for one in self.iterations), self.plan]
+        return tuple(
+            replace(self, plan=plan, iterations=(), iteration=i) for i, plan in enumerate(plans)
+        )
 
 
 def path_of(folder: Path, env: str, kind: str) -> Path:
     """Return the plan file of a kind of task."""
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in f"{env}-{kind}")
     return folder / f"{safe}{SUFFIX}"
+
+
+def find(folder: Path, env: str, kind: str) -> Path | None:
+    """Return the plan file for tasks of a kind: its own, or that for all; None without either."""
+    paths = (path_of(folder, env, name) for name in (kind, ALL))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def write_all(folder: Path, plan: PlanFile) -> Path:
+    """Write the plan X_I into a folder, and each X_i into a folder below it; return X_I's file.
+
+    What a longer optimisation for the same kind left there goes. Raises OSError.
+    """
+    path = path_of(folder, plan.env, plan.kind)
+    written = set()
+    for one in plan.history():
+        own = folder / f"iteration-{one.iteration}" / path.name
+        write(own, one)
+        written.add(own)
+    for stale in {*folder.glob(f"iteration-*/{path.name}")} - written:
+        stale.unlink()
+    write(path, plan)
+    return path
 
 
 def write(path: Path, plan: PlanFile) -> None:
@@ -125,7 +186,7 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def in_folder(folder: Path, env: str) -> Iterable[PlanFile]:
+def in_folder(folder: Path, env: str) -> Sequence[PlanFile]:
     """Return all plans for an environment in a folder. Raises LdmError where there are none."""
     known = [read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     fitting = [plan for plan in known if plan.env == env]

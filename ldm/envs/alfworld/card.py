@@ -57,6 +57,11 @@ CARD = Card(
         "reflexion": {**_LOOP, "trials": 5},  # LDM², arXiv 2312.08402, Table 2
         "try_again": {**_LOOP, "trials": 3},  # ADaPT §4.2: d_max
         "adapt": {"d_max": 3, "executor_steps": 20},  # ADaPT §4.2 and App. A
-        "autoplan": {"env.feedback": "fine"},  # AutoPlan, arXiv 2305.15064, Table 6
+        # AutoPlan, arXiv 2305.15064: §4.2, §4.1 and Table 6
+        "autoplan": {"budget": 35, "pool": 24, "env.feedback": "fine"},
     },
+    outline=(
+        "You are in a simulated household, a room with many places and objects. They are called "
+        "by a type and a number, as in 'mug 2'."
+    ),
 )

@@ -33,8 +33,11 @@ class Engine(Protocol):
         """Execute a command; an inadmissible one is answered and changes nothing."""
         ...
 
-    def why_not(self, command: str) -> str:
-        """Return a sentence on why a command is not admissible, "" if the engine has none."""
+    def why_not(self, command: str, *, existence: bool = False) -> str:
+        """Return a sentence on why a command is not admissible, "" if the engine has none.
+
+        existence: say also which objects do not exist.
+        """
         ...
 
     def fork(self) -> Engine:

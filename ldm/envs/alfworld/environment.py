@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.card import CARD
@@ -33,6 +33,7 @@ from ldm.types import Card, Task, TimeStep, stable_hash
 
 #: Increased when the same game yields different texts than before.
 VERSION = "1"
+Feedback = Literal["plain", "fine", "existence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,15 @@ class ALFWorldOptions:
     admissible: list the admissible actions.
     engine: "fast" is ours; "official" is TextWorld's, about a thousand times slower, and needs
         ldm-memory[alfworld]. Both give the same answers, so the engine is not in the protocol.
-    feedback: "plain" answers only that nothing happens; "fine" adds the reason (fast engine only).
+    feedback: "plain" answers only that nothing happens; "fine" adds the reason (AutoPlan, Table 6),
+        "existence" also where an object does not exist, which is ours (both fast engine only).
     """
 
     data: str | None = None
     dialect: Literal["game", "put", "move"] = "game"
     admissible: bool = True
     engine: Literal["fast", "official"] = "fast"
-    feedback: Literal["plain", "fine"] = "plain"
+    feedback: Feedback = "plain"
 
 
 _ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": OfficialEngine}
@@ -100,11 +102,12 @@ class ALFWorld:
             raise LdmError(
                 f"ALFWorld has no engine {self.options.engine!r}.", "Use fast or official."
             )
-        if self.options.feedback not in ("plain", "fine"):
+        if self.options.feedback not in get_args(Feedback):
             raise LdmError(
-                f"ALFWorld has no feedback {self.options.feedback!r}.", "Use plain or fine."
+                f"ALFWorld has no feedback {self.options.feedback!r}.",
+                f"Use one of {', '.join(get_args(Feedback))}.",
             )
-        if self.options.feedback == "fine" and self.options.engine != "fast":
+        if self.options.feedback != "plain" and self.options.engine != "fast":
             raise LdmError(
                 "The official engine cannot say why an action is not possible.",
                 "Use the fast engine, or feedback=plain.",
@@ -156,8 +159,7 @@ class ALFWorld:
             raise RuntimeError("no task is running: call reset first")
         command = translate(action.strip(), self._game.dialect)
         if command not in self._now.commands:
-            why = self._engine.why_not(command) if self.options.feedback == "fine" else ""
-            return self._answer(f"{texts.NOTHING} {why}".strip(), valid=False)
+            return self._answer(f"{texts.NOTHING} {self._why_not(command)}".strip(), valid=False)
         self._now = self._engine.step(command)
         return self._answer(texts.observation(self._now.feedback))
 
@@ -191,6 +193,12 @@ class ALFWorld:
             admissible=self._listed_commands(self._now.commands),
             valid=valid,
         )
+
+    def _why_not(self, command: str) -> str:
+        if self.options.feedback == "plain":
+            return ""
+        existence = self.options.feedback == "existence"
+        return self._engine.why_not(command, existence=existence)
 
     def _listed_commands(self, commands: tuple[str, ...]) -> tuple[str, ...] | None:
         if not self.options.admissible:

@@ -429,11 +429,11 @@ class FastEngine:
             return self._now
         return self._enter(self._world, feedback, state)
 
-    def why_not(self, command: str) -> str:
+    def why_not(self, command: str, *, existence: bool = False) -> str:
         """Return a sentence on why a command is not admissible, "" if none is known."""
         if self._world is None or self._state is None or command in self._operations:
             return ""
-        explanation = reason(self._world, self._state, command)
+        explanation = reason(self._world, self._state, command, existence=existence)
         return explanation[1] if explanation else ""
 
     def fork(self) -> FastEngine:

@@ -53,7 +53,7 @@ class OfficialEngine:
         state, _, _ = self._env.step(command)
         return _state(state)
 
-    def why_not(self, command: str) -> str:
+    def why_not(self, command: str, *, existence: bool = False) -> str:
         return ""
 
     def fork(self) -> OfficialEngine:

@@ -40,5 +40,14 @@ CARD = Card(
         "react": _LOOP,
         "lats": {"budget": 7, "simulations": 50},  # LATS, arXiv 2310.04406, the authors' code
         "reflexion": {**_LOOP, "trials": 5},  # Shinn et al., arXiv 2303.11366, §4.2
+        "autoplan": {"budget": 10, "pool": 50},  # AutoPlan, arXiv 2305.15064, §4.2 and §4.1
     },
+    outline="You answer a question by looking it up in a collection of articles.",
+    # What the three actions do belongs to AutoPlan's task description (§4.1).
+    bare_actions=(
+        "search[TITLE]: open the article with this title, which shows its first five sentences; "
+        "without such an article, list five titles that are similar",
+        "lookup[WORDS]: show the next sentence of the open article with these words",
+        "finish[ANSWER]: give the answer, which ends the task",
+    ),
 )

@@ -24,10 +24,10 @@ from ldm.envs.hotpotqa.questions import (
     select,
 )
 from ldm.envs.hotpotqa.scoring import reward
-from ldm.envs.hotpotqa.world import FINISHED, Reading, apply_action
+from ldm.envs.hotpotqa.world import FINISHED, Reading, apply_action, given_answer
 from ldm.envs.metadata import DataSource, Metadata, ShippedSplits
 from ldm.errors import LdmError
-from ldm.types import Card, Task, TimeStep
+from ldm.types import Answer, Card, Task, TimeStep, Trajectory
 
 #: Increased when the same data yield other texts, rewards or splits than before.
 VERSION = "1"
@@ -123,13 +123,8 @@ class HotpotQA:
     def reset(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the question."""
         self._question = None
-        split = task.id.partition("/")[0]
-        question = self._listed(split).get(task.id)
-        if question is None:
-            raise LdmError(
-                f"HotpotQA has no task {task.id!r}.", f"Use a task of the split {task.split}."
-            )
-        self._question, self._library = question, self._open(split)
+        question = self._asked(task)
+        self._question, self._library = question, self._open(task.id.partition("/")[0])
         self._reading, self._done = Reading(), False
         return TimeStep(question.opening)
 
@@ -158,6 +153,35 @@ class HotpotQA:
 
     def close(self) -> None:
         self._question = None
+
+    def solution(self, task: Task) -> str:
+        """Return the answer of a training task and the articles it follows from.
+
+        AutoPlan's optimisation shows both to its reflections, as the authors' code does.
+        Raise LdmError for any other task: nobody is told its answer.
+        """
+        if task.split not in self.train_splits:
+            raise LdmError(
+                f"The answer to {task.id!r} is not told: it is no training task.",
+                f"Use a task of {', '.join(self.train_splits)}.",
+            )
+        question = self._asked(task)
+        titles = " and ".join(f'"{title}"' for title in question.titles)
+        return f'The answer is "{question.answer}". It follows from the articles {titles}.'
+
+    def answer(self, trajectory: Trajectory) -> Answer | None:
+        """Return what a judge compares: question, right answer and given answer."""
+        question = self._asked(trajectory.task)
+        given = given_answer(trajectory.steps[-1].action) if trajectory.steps else None
+        return None if given is None else Answer(question.text, question.answer, given)
+
+    def _asked(self, task: Task) -> Question:
+        question = self._listed(task.id.partition("/")[0]).get(task.id)
+        if question is None:
+            raise LdmError(
+                f"HotpotQA has no task {task.id!r}.", f"Use a task of the split {task.split}."
+            )
+        return question
 
     def _listed(self, split: str) -> dict[str, Question]:
         if split not in self._questions:

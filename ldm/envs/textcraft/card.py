@@ -44,4 +44,5 @@ CARD = Card(
         "try_again": {**_LOOP, "trials": 4},  # the same
         "adapt": {"d_max": 4, "executor_steps": 20},  # ADaPT §4.2 and App. A
     },
+    outline="You craft an item in a world of recipes, which the first observation lists.",
 )

@@ -54,4 +54,5 @@ CARD = Card(
         "try_again": {**_LOOP, "trials": 3},  # ADaPT §4.2: d_max
         "adapt": {"d_max": 3, "executor_steps": 15},  # ADaPT §4.2 and App. A
     },
+    outline="You shop on a web site, for a product that fits an instruction.",
 )

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldm import records
 from ldm.agents import Resources
-from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, understood
-from ldm.agents.autoplan.plans import PlanFile, path_of, read, write
+from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, thought_in, understood
+from ldm.agents.autoplan.plans import (
+    ALL,
+    Iteration,
+    PlanFile,
+    path_of,
+    read,
+    write,
+    write_all,
+)
+from ldm.envs import load_env
+from ldm.envs.alfworld.card import CARD as ALFWORLD
+from ldm.envs.metadata import card_of
 from ldm.episode import NO_ACTION, run_episode
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult, Trajectory
@@ -49,42 +63,78 @@ def play(
     return run_episode(env, agent, env.tasks("test")[number])
 
 
+def lines(*pairs: str) -> Iterator[str]:
+    """What a model says that is asked for thoughts and actions in turn: "thought | action"."""
+    for pair in pairs:
+        thought, _, action = pair.partition(" | ")
+        yield f"Think: {thought}"
+        yield f"Act: {action}"
+
+
 class TestPlaying:
     def test_it_solves_the_task_with_a_model_that_knows_the_way(self) -> None:
         task = ToyEnv().tasks("test")[0]
-        llm = in_turn(f"Think: on.\nAct: {action}" for action in expert(task))
+        llm = in_turn(lines(*(f"on. | {action}" for action in expert(task))))
         result, (trial,) = play(llm)
         assert result.success
         assert [s.action for s in trial.steps] == list(expert(task))
         assert {s.thought for s in trial.steps} == {"on."}
         assert {s.temperature for _, s in llm.requests} == {0.0}
 
-    def test_its_budget_is_that_of_the_paper(self) -> None:
+    def test_each_action_follows_from_a_thought_in_a_call_of_its_own(self) -> None:
+        llm = in_turn(lines("first the sink. | go to sink", "then a shelf. | go to shelf 1"))
+        play(llm, budget=2)
+        thought, action, next_thought, _ = llm.prompts
+        assert thought.endswith("Your thought, in one line that begins with Think:")
+        assert action.endswith("in one line that begins with Act:")
+        assert "first the sink." not in thought
+        assert "Think: first the sink.\n</so-far>" in action
+        assert "Think: first the sink.\nAct: go to sink\nObservation: " in next_thought
+
+    def test_thought_and_action_may_be_joined_in_one_call(self) -> None:
+        task = ToyEnv().tasks("test")[0]
+        llm = in_turn(f"Think: on.\nAct: {action}" for action in expert(task))
+        result, (trial,) = play(llm, joined=True)
+        assert result.success
+        assert len(llm.requests) == len(expert(task)) == len(trial.steps)
+        assert {s.thought for s in trial.steps} == {"on."}
+
+    def test_its_budget_is_that_of_the_paper_where_an_environment_says_nothing_else(self) -> None:
         result, (trial,) = play(always("Think: hm.\nAct: go to sink"))
         assert len(trial.steps) == 35
         assert result.end == "budget"
+        agent = AutoPlanAgent(AutoPlanOptions(), Resources())
+        cards = {name: card_of(load_env(name)) for name in ("alfworld", "hotpotqa")}
+        assert {name: agent.budget(card) for name, card in cards.items() if card} == {
+            "alfworld": 35,
+            "hotpotqa": 10,
+        }
+        assert AutoPlanAgent(AutoPlanOptions(budget=7), Resources()).budget(ToyEnv().card) == 7
 
     def test_what_was_said_is_noted_beside_what_was_done(self) -> None:
-        llm = in_turn(["Act: I will go to sink"], then="Think: hm.")
+        llm = in_turn(lines("hm. | I will go to sink", "hm. | "))
         result, (trial,) = play(llm, budget=2)
         (note,) = result.notes
-        assert [s.action for s in trial.steps] == ["go to sink", ""]
+        assert [s.action for s in trial.steps] == ["go to sink", NO_ACTION]
         assert note.data["said"] == ["I will go to sink", ""]
-        assert note.data["formalised"] == {"possible": 1}
+        assert note.data["formalised"] == {"form": 1, "nothing": 1}
+
+    def test_a_thought_alone_takes_a_step_where_both_are_asked_for_at_once(self) -> None:
+        _, (trial,) = play(in_turn(["Think: hm."]), budget=1, joined=True)
+        assert [(s.thought, s.action) for s in trial.steps] == [("hm.", "")]
 
     def test_nothing_said_is_told_to_the_model_as_no_action(self) -> None:
         llm = always("")
         _, (trial,) = play(llm, budget=2)
         assert [step.action for step in trial.steps] == [NO_ACTION] * 2
-        first, second = llm.prompts
-        assert NO_ACTION not in first
-        assert NO_ACTION in second
+        assert [NO_ACTION in prompt for prompt in llm.prompts] == [False, False, True, True]
 
     def test_the_formaliser_is_shown_the_last_page_that_names_things(self) -> None:
-        llm = in_turn(["Act: go to nowhere 1", "Act: bring it over there", "fly", "Act: look"])
+        said = lines("hm. | go to nowhere 1", "hm. | carry it over there")
+        llm = in_turn([*said, "Act: go to sink"])
         play(llm, budget=2)
-        formalised = llm.prompts[2]
-        assert "bring it over there" in formalised
+        formalised = llm.prompts[4]
+        assert "carry it over there" in formalised
         assert ToyEnv().reset(ToyEnv().tasks("test")[0]).observation[:40] in formalised
 
     def test_a_long_transcript_is_shortened_where_there_is_no_room(self) -> None:
@@ -95,16 +145,55 @@ class TestPlaying:
         assert "left out" in llm.prompts[-1]
 
 
+class TestWhatItIsShown:
+    def test_is_the_grammar_without_the_rules_of_the_world(self) -> None:
+        env = ToyEnv()
+        llm = always("Act: go to sink")
+        play(llm, budget=1)
+        assert not any(env.card.rules in m[0].content for m, _ in llm.requests)
+        assert all(form in llm.requests[0][0][0].content for form in env.card.actions)
+
+    def test_is_the_whole_card_if_asked_for(self) -> None:
+        llm = always("Act: go to sink")
+        play(llm, budget=1, card="full")
+        assert all(ToyEnv().card.rules in m[0].content for m, _ in llm.requests)
+
+    def test_does_not_say_that_a_microwave_heats(self) -> None:
+        """The paper's agent has to discover that (its Figure 4)."""
+        card = ALFWORLD.bare()
+        shown = " ".join([card.rules, *card.actions])
+        secrets = ("microwave", "fridge", "sinkbasin", "lamp", "knife", "closed", "at most one")
+        assert not [word for word in secrets if word in shown]
+        assert [word for word in secrets if word in " ".join([ALFWORLD.rules, *ALFWORLD.actions])]
+
+    def test_names_the_possible_actions_only_if_asked_to(self) -> None:
+        for admissible in (False, True):
+            llm = always("Act: go to sink")
+            play(llm, budget=1, admissible=admissible)
+            assert ["Actions that are possible now" in p for p in llm.prompts] == [admissible] * 2
+
+    def test_decides_what_the_formaliser_knows(self) -> None:
+        """What is possible now is no help where the agent does not see it."""
+        how = {}
+        for admissible in (False, True):
+            llm = in_turn(lines("hm. | just go to sink, of course"), then="Act: go to sink")
+            result, _ = play(llm, budget=1, admissible=admissible)
+            how[admissible] = result.notes[0].data["formalised"]
+        assert how == {False: {"model": 1}, True: {"within": 1}}
+
+
 class TestReading:
     VERBS = frozenset({"go", "take"})
 
     @pytest.mark.parametrize(
         ("reply", "thought", "action"),
         [
-            ("Think: Step 1: find it.\nAct: go to sink", "find it.", "go to sink"),
-            ("Step 2: take the egg\nAct: take egg 1", "take the egg", "take egg 1"),
+            ("Think: Step 1: find it.\nAct: go to sink", "Step 1, find it.", "go to sink"),
+            ("Step 2: take the egg\nAct: take egg 1", "Step 2, take the egg", "take egg 1"),
             ("Think: take it there\nAction: go to sink", "take it there", "go to sink"),
             ("I am at step 2.\nNext action: take egg 1", "I am at step 2.", "take egg 1"),
+            ("Step 2: take egg 1", "", "take egg 1"),
+            ("Act: Step 2: take egg 1", "", "take egg 1"),
             ("take egg 1", "", "take egg 1"),
             ("Think: hm.", "hm.", ""),
         ],
@@ -113,13 +202,27 @@ class TestReading:
         parsed = understood(reply, self.VERBS)
         assert (parsed.thought, parsed.action) == (thought, action)
 
+    @pytest.mark.parametrize(
+        ("reply", "thought"),
+        [
+            ("Think: Step 1: find it.", "Step 1, find it."),
+            ("Step 1: find it.", "Step 1, find it."),
+            ("take the egg now", "take the egg now"),
+            ("Think: hm.\nAct: go to sink", "hm."),
+            ("Act: go to sink", ""),
+            ("", ""),
+        ],
+    )
+    def test_a_thought_ends_where_an_action_begins(self, reply: str, thought: str) -> None:
+        assert thought_in(reply, self.VERBS) == thought
+
 
 class TestPlans:
     def test_are_those_of_the_tasks_kind(self, plans: Path) -> None:
         for number, kind in enumerate(("fetch", "wash")):
             llm = always("Act: go to sink")
             result, _ = play(llm, number, plans=str(plans), budget=1)
-            ((messages, _),) = llm.requests
+            messages, _ = llm.requests[0]
             assert f"Bring what is wanted ({kind})." in messages[0].content
             assert result.notes[0].data["plan"].startswith("1. Search")
 
@@ -128,6 +231,40 @@ class TestPlans:
         result, _ = play(always("Act: go to sink"), 1, plans=str(plans))
         assert result.end == "error"
         assert "There is no plan for wash" in result.error
+
+    def test_for_all_kinds_are_used_for_a_kind_that_has_none(self, plans: Path) -> None:
+        path_of(plans, "toy", "wash").unlink()
+        write(path_of(plans, "toy", ALL), plan_file(ALL))
+        assert AutoPlanAgent.kinds(AutoPlanOptions(plans=str(plans)), "toy") is None
+        for number, kind in enumerate(("fetch", ALL)):
+            llm = always("Act: go to sink")
+            play(llm, number, plans=str(plans), budget=1)
+            assert f"Bring what is wanted ({kind})." in llm.requests[0][0][0].content
+
+    def test_of_each_iteration_can_be_followed(self, tmp_path: Path) -> None:
+        """From the file of the last plan, and from the folder of the iteration itself."""
+        history = (Iteration("", ()), Iteration("1. Shout.", ()))
+        write_all(tmp_path, plan_file(iterations=history, plan="1. Search."))
+        for number, plan in enumerate(("", "1. Shout.", "1. Search.")):
+            folder = tmp_path / f"iteration-{number}"
+            named: tuple[dict[str, Any], ...] = (
+                {"plans": str(tmp_path), "iteration": number},
+                {"plans": str(folder)},
+            )
+            for options in named:
+                llm = always("Act: go to sink")
+                result, _ = play(llm, budget=1, **options)
+                assert result.notes[0].data["plan"] == plan
+                assert ("Your plan" in llm.requests[0][0][0].content) == bool(plan)
+            assert read(folder / "toy-fetch.json").iteration == number
+        with pytest.raises(LdmError, match=r"no plan of iteration 3 .* There is: 0, 1, 2"):
+            AutoPlanAgent.sources(AutoPlanOptions(plans=str(tmp_path), iteration=3), "toy")
+
+    def test_of_a_longer_optimisation_do_not_outlive_it(self, tmp_path: Path) -> None:
+        for iterations in (3, 1):
+            history = tuple(Iteration("", ()) for _ in range(iterations))
+            write_all(tmp_path, plan_file(iterations=history))
+        assert len(list(tmp_path.glob("iteration-*/*.json"))) == 2
 
     def test_may_be_left_out_for_comparison(self) -> None:
         llm = always("Act: go to sink")
@@ -147,6 +284,24 @@ class TestPlans:
         assert path.name == "my.module_Env-a_kind.json"
         assert read(path) == plan_file()
 
+    def test_of_earlier_versions_are_read_and_followed_at_each_iteration(
+        self, tmp_path: Path
+    ) -> None:
+        history = (Iteration("", ()), Iteration("1. Shout.", ()))
+        values = json.loads(records.dumps(plan_file(iterations=history)))
+        for name in ("iteration", "solutions"):
+            del values[name]
+        for iteration in values["iterations"]:
+            del iteration["usage"]
+        path_of(tmp_path, "toy", "fetch").write_text(json.dumps(values))
+        plan = read(path_of(tmp_path, "toy", "fetch"))
+        assert [plan.at(number) for number in (0, 1, 2, None)] == [
+            "",
+            "1. Shout.",
+            plan.plan,
+            plan.plan,
+        ]
+
     def test_a_damaged_file_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "toy-fetch.json"
         path.write_text('{"env": "toy"}')
@@ -154,7 +309,9 @@ class TestPlans:
             read(path)
 
 
-@pytest.mark.parametrize("wrong", [{"top_p": 0}, {"temperature": -1}, {"reply": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"top_p": 0}, {"temperature": -1}, {"reply": 0}, {"iteration": -1}]
+)
 def test_options_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"more|above"):
         AutoPlanOptions(**wrong)

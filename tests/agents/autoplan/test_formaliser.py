@@ -6,8 +6,10 @@ import pytest
 
 from ldm.agents.autoplan.formaliser import Formal, formalise, forms
 from ldm.envs.alfworld.card import CARD as ALFWORLD
+from ldm.envs.hotpotqa.card import CARD as HOTPOTQA
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
 from ldm.envs.webshop.card import CARD as WEBSHOP
+from ldm.llm import Sampling
 from ldm.types import Card
 from tests.agents.scripted import Scripted, always
 
@@ -34,9 +36,10 @@ def formal(
         ("take the mug 1 from the desk 1", "take mug 1 from desk 1", "possible"),
         ("go to the desk 1 now", "go to desk 1", "possible"),
         ("Go to desk 1 first, then look", "go to desk 1", "within"),
-        ("(1) go to desk 11", "go to desk 11", "within"),
+        ("(1) go to desk 11", "go to desk 11", "possible"),
         ("take mug 1 from desk 1 and then go to desk 11", "take mug 1 from desk 1", "within"),
         ("I should now go to desk 11, of course", "go to desk 11", "within"),
+        ("just (1) go to desk 11", "go to desk 11", "within"),
         # In the grammar but not possible now: the environment answers.
         ("open fridge 1", "open fridge 1", "form"),
         ("Heat egg 1 with microwave 1", "heat egg 1 with microwave 1", "form"),
@@ -76,10 +79,42 @@ def test_the_grammar_of_a_card_is_known(card: Card, sentence: str, grammatical: 
     assert matches is grammatical
 
 
-def test_without_a_list_of_actions_the_grammar_tells() -> None:
-    formal_action, llm = formal("get 4 logs", TEXTCRAFT, None)
-    assert formal_action == Formal("get 4 logs", "form")
+@pytest.mark.parametrize("card", [ALFWORLD, ALFWORLD.bare()])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "go to desk 1",
+        "I will go to the desk 1 now",
+        "(1) go to desk 11",
+        "Heat egg 1 with microwave 1",
+        "put egg 1 in/on desk 1",
+        "move egg 1 to desk 1",
+    ],
+)
+def test_without_a_list_of_actions_the_grammar_tells(card: Card, sentence: str) -> None:
+    formal_action, llm = formal(sentence, card, None)
+    assert formal_action.how == "form"
     assert llm.requests == []
+
+
+def test_what_the_agent_does_not_see_is_not_looked_for_within_other_words() -> None:
+    sentence = "I should now go to desk 11, of course"
+    assert formal(sentence)[0] == Formal("go to desk 11", "within")
+    formal_action, llm = formal(sentence, possible=None, reply="go to desk 11")
+    assert formal_action == Formal("go to desk 11", "model")
+    assert len(llm.requests) == 1
+
+
+def test_names_in_brackets_may_be_any_words() -> None:
+    card = HOTPOTQA.bare()
+    for sentence in ("search[The Old Mill (novel)]", "Lookup[born in]", "finish[yes]"):
+        assert formal(sentence, card, None)[0].how == "form"
+
+
+def test_the_model_is_asked_with_the_sampling_of_the_agents_replies() -> None:
+    llm = always("go to desk 1")
+    formalise("the desk, please", ALFWORLD, None, "", llm, Sampling(1.0, 0.9))
+    assert llm.requests[0][1] == Sampling(1.0, 0.9)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, cleaned, draw, optimise
+from ldm.agents.autoplan.optimiser import AttemptSetup, draw, first_iteration, optimise
 from ldm.agents.autoplan.plans import Experience
+from ldm.agents.autoplan.reflection import cleaned
+from ldm.agents.autoplan.settings import AutoPlanSettings
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
 from ldm.llm import LLM
@@ -92,14 +94,13 @@ class TestTheHeatPlan:
 
 
 class TestExperiences:
-    def test_are_drawn_from_the_nucleus_and_differ_by_iteration(self, run: Run) -> None:
+    def test_and_all_else_are_drawn_from_the_nucleus_anew_each_time(self, run: Run) -> None:
         llm = cook()
         kitchen = Kitchen(llm)
         optimise(run, kitchen, kitchen.pool(size=2), replace(SETTINGS, pool=2))
-        warm = [s for _, s in llm.requests if s.temperature]
-        assert {(s.temperature, s.top_p) for s in warm} == {(1.0, 0.9)}
+        assert {(s.temperature, s.top_p) for _, s in llm.requests} == {(1.0, 0.9)}
         # In both iterations both tasks are played, and no two calls share a draw.
-        assert len({s.sample for s in warm}) == len(warm)
+        assert len({s.sample for _, s in llm.requests}) == len(llm.requests)
 
     def test_hold_what_was_said_and_what_was_done(self, run: Run) -> None:
         kitchen = Kitchen(cook())
@@ -114,6 +115,7 @@ class TestExperiences:
         }
         assert ("try", "heat") in pairs
         assert ("go", "go") in pairs
+        assert all(step.thought for step in steps)
 
     def test_do_not_depend_on_the_number_of_workers(self, tmp_path: Path) -> None:
         outcomes = []
@@ -172,10 +174,26 @@ class TestResuming:
         )
         assert indices == [0, 1, 2, 3]
         assert [i.success for i in history] == [0, 1]
-        openings = {m[-1].content for m, s in again.requests if s.temperature}
+        openings = {m[-1].content for m, _ in again.requests if "<so-far>" in m[-1].content}
         goals = {e.result.task.goal for e in history[1].experiences[1:]}
         assert all(any(goal in prompt for goal in goals) for prompt in openings)
         assert "microwave" in plan
+
+    def test_goes_on_from_the_first_iteration_that_was_made_to_tell_the_cost(
+        self, run: Run
+    ) -> None:
+        kitchen = Kitchen(cook())
+        first = first_iteration(run, kitchen, kitchen.pool(), SETTINGS)
+        assert len(first.experiences) == SETTINGS.batch
+        assert first.usage.calls == 1
+        assert not (run.directory / "iterations.jsonl").exists()
+        again = cook()
+        _, history = optimise(run, Kitchen(again), kitchen.pool(), SETTINGS)
+        assert history[0] == first
+        played = [m[-1].content for m, _ in again.requests if "<so-far>" in m[-1].content]
+        goals = {e.result.task.goal for e in history[1].experiences}
+        assert all(any(goal in prompt for goal in goals) for prompt in played)
+        assert first_iteration(run, Kitchen(cook()), kitchen.pool(), SETTINGS) == first
 
     def test_of_a_finished_run_asks_nothing(self, run: Run) -> None:
         kitchen = Kitchen(cook())

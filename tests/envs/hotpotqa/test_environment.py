@@ -15,7 +15,7 @@ from ldm.envs.hotpotqa.environment import LICENCE
 from ldm.envs.hotpotqa.scoring import MOST_PARTIAL
 from ldm.errors import LdmError
 from ldm.testing import EnvironmentContract
-from ldm.types import stable_seed
+from ldm.types import Answer, Step, Trajectory, stable_seed
 from tests.envs.hotpotqa.test_articles import question
 
 ACTIONS = ("search[Ada Ray]", "search[the]", "lookup[the]", "lookup[a]", "think[Well.]")
@@ -85,6 +85,37 @@ def test_no_answer_title_or_level_reaches_an_agent(env: HotpotQA) -> None:
         if record.kind == "bridge":
             assert record.answer not in opening
         assert record.level not in (task.kind, task.split)
+
+
+def test_the_solution_is_told_of_training_tasks_alone(env: HotpotQA) -> None:
+    task = env.tasks("demo_train")[0]
+    question = env._listed("demo_train")[task.id]
+    solution = env.solution(task)
+    assert f'The answer is "{question.answer}".' in solution
+    assert all(title in solution for title in question.titles)
+    with pytest.raises(LdmError, match="it is no training task"):
+        env.solution(env.tasks("demo_test")[0])
+
+
+@pytest.mark.parametrize(
+    ("actions", "given"),
+    [
+        (("search[x]", "finish[the answer]"), "the answer"),
+        ((" finish[a]b] ",), "a]b"),
+        (("finish[]",), ""),
+        (("search[x]",), None),
+        (("search[x]", ""), None),
+        ((), None),
+    ],
+)
+def test_a_judge_compares_the_answer_that_was_given(
+    env: HotpotQA, actions: tuple[str, ...], given: str | None
+) -> None:
+    task = env.tasks("demo_test")[0]
+    question = env._listed("demo_test")[task.id]
+    steps = tuple(Step(action, "") for action in actions)
+    answer = env.answer(Trajectory(task, question.opening, steps, 0.0, False, "agent"))
+    assert answer == (None if given is None else Answer(question.text, question.answer, given))
 
 
 def test_the_own_splits_share_no_article(env: HotpotQA) -> None:

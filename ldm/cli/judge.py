@@ -1,0 +1,73 @@
+"""`ldm judge`: what a language model says of the answers of a finished evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ldm.cli import output
+from ldm.cli.environment import runtime as command_runtime
+from ldm.cli.options import AsJson, Calls, LlmName, RunsAt, Trust, expanded
+from ldm.experiments.runtime import DEFAULT_RUNS
+
+if TYPE_CHECKING:
+    from ldm.experiments.judging import JudgedRun
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Which run is judged, by which model, and what is printed."""
+
+    name: Annotated[
+        str, typer.Argument(metavar="RUN", help="Directory or id of a finished evaluation.")
+    ]
+    llm: LlmName = None
+    as_json: AsJson = False
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Say what it costs at most, and stop.")
+    ] = False
+    runs: RunsAt = DEFAULT_RUNS
+    trust: Trust = False
+    calls: Calls = field(default_factory=Calls)
+
+
+@expanded
+def judge(judging: Judging) -> None:
+    """Let a model judge whether the answers of a run mean what the right ones mean.
+
+    What succeeded needs no call. The verdicts go into the run's directory, judged.jsonl, and stand
+    beside the success rate; they are no reward and change no score. A model judge is not the human
+    judgement that papers report. An answer is paid for once.
+
+    \b
+    Examples:
+      ldm judge runs/hotpotqa-dev_hard-react-20261121-101530-ab12 --llm MODEL
+      ldm judge RUN --llm MODEL --estimate
+    """
+    from ldm.experiments import judging as experiment
+
+    runtime = command_runtime(judging.runs, trust=judging.trust)
+    models = judging.calls.options(llm=judging.llm)
+    if judging.estimate:
+        for line in experiment.estimate(judging.name, models=models, runtime=runtime):
+            output.say(line, error=False)
+        return
+    _show(experiment.judge_run(judging.name, models=models, runtime=runtime), judging.as_json)
+
+
+def _show(judged: JudgedRun, as_json: bool) -> None:
+    from ldm.eval.report import percent, span
+
+    success, same = judged.intervals()
+    rows = [
+        ("success in the environment", percent(judged.success_rate), span(success)),
+        (f"model judge ({judged.model})", percent(judged.rate), span(same)),
+    ]
+    columns = ("measure", "rate", "95 % interval")
+    output.print_table(f"{len(judged.verdicts)} episodes", columns, rows, error=as_json)
+    for line in judged.lines():
+        output.say(line, error=as_json)
+    if as_json:
+        output.print_json(judged.as_json())

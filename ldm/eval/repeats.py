@@ -1,0 +1,60 @@
+"""Figures over repeated runs: mean, standard deviation, and the t-test between two settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Success rates of repeated runs, in their order.
+
+    deviation: the standard deviation of a sample (n - 1); None of a single run.
+    """
+
+    rates: tuple[float, ...]
+    mean: float
+    deviation: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TTest:
+    """Unpaired two-sided t-test between the rates of two settings.
+
+    statistic, p_value: Student's, which takes both to vary alike. welch_p_value: without that
+    assumption.
+    """
+
+    statistic: float
+    p_value: float
+    welch_p_value: float
+
+
+def spread(rates: Sequence[float]) -> Spread:
+    """Return mean and deviation of at least one rate."""
+    values = np.asarray(rates, dtype=np.float64)
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else None
+    return Spread(tuple(float(value) for value in values), float(values.mean()), deviation)
+
+
+def t_test(first: Spread, second: Spread) -> TTest | None:
+    """Return the t-test between two settings.
+
+    None where one has fewer than two runs, or where neither varies: then t is not defined.
+    """
+    if first.deviation is None or second.deviation is None:
+        return None
+    if not (first.deviation or second.deviation):
+        return None
+    from scipy.stats import ttest_ind_from_stats
+
+    figures = (
+        *(first.mean, first.deviation, len(first.rates)),
+        *(second.mean, second.deviation, len(second.rates)),
+    )
+    student = ttest_ind_from_stats(*figures)
+    welch = ttest_ind_from_stats(*figures, equal_var=False)
+    return TTest(float(student.statistic), float(student.pvalue), float(welch.pvalue))

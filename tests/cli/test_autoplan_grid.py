@@ -1,0 +1,288 @@
+"""`ldm autoplan` for several kinds, settings and repeats, with the plans evaluated at once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.agents.autoplan.plans import read
+from ldm.eval.repeats import spread, t_test
+from tests.agents.washer import IDLE, PLAN, reply
+from tests.cli.conftest import Run
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+
+__all__ = ["serve"]
+
+TOY = ("--env", "tests.toy:ToyEnv")
+BRIEF = ("--iterations", "2", "--batch", "2", "--pool", "4", "--steps", "9", "--workers", "1")
+AUTOPLAN = ("autoplan", *TOY, *BRIEF, "--llm", "washer")
+EVALUATE = ("eval", *TOY, "--agent", "autoplan", "--set", "budget=9", "--llm", "washer")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    server = serve(answer=reply)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return server
+
+
+def printed(run: Run, *command: str) -> Any:
+    """What a command prints as JSON."""
+    outcome = run(*command, "--json")
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)
+
+
+def runs(place: Path, subject: str) -> list[Path]:
+    return sorted((place / "runs").glob(f"{subject}*"))
+
+
+class TestKinds:
+    def test_each_gets_a_plan_of_its_own_in_one_command(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        outcome = run(*AUTOPLAN, "--kind", "each")
+        assert outcome.code == 0, outcome.err
+        assert "Plans in toy" in outcome.out
+        files = sorted(path.name for path in (place / "plans").glob("*.json"))
+        assert files == ["toy-fetch.json", "toy-wash.json"]
+        plans = [read(place / "plans" / name) for name in files]
+        assert [{task.split("-")[0] for task in plan.pool} for plan in plans] == [
+            {"train/fetch"},
+            {"train/wash"},
+        ]
+        assert [[one.success for one in plan.iterations] for plan in plans] == [[1, 1], [0, 1]]
+        evaluated = printed(run, *EVALUATE, "--plans", "plans")
+        assert evaluated["success_rate"] == 1
+
+    def test_are_named_or_share_one_plan(self, run: Run, place: Path, server: FakeServer) -> None:
+        both = printed(run, *AUTOPLAN, "--kind", "wash,fetch", "--out", "both")["plans"]
+        assert [one["kind"] for one in both] == ["wash", "fetch"]
+        shared = printed(run, *AUTOPLAN, "--kind", "all", "--out", "shared", "--pool", "8")
+        assert Path(shared["file"]).name == "toy-all.json"
+        pool = read(Path(shared["file"])).pool
+        assert {task.split("-")[0] for task in pool} == {"train/fetch", "train/wash"}
+        assert printed(run, *EVALUATE, "--plans", "shared")["success_rate"] == 1
+
+    def test_what_an_update_of_a_shared_plan_says_of_its_kind_is_nothing(
+        self, run: Run, server: FakeServer
+    ) -> None:
+        for kind, about in (("all", "of text."), ("wash", "of text: put a washed fruit in the")):
+            server.bodies.clear()
+            printed(run, *AUTOPLAN, "--kind", kind, "--pool", "8")
+            systems = {body["messages"][0]["content"] for body in server.bodies}
+            (update,) = (system for system in systems if system.startswith("You improve a plan"))
+            assert about in update.splitlines()[0]
+
+
+class TestIterations:
+    def test_are_swept_by_an_evaluation(self, run: Run, place: Path, server: FakeServer) -> None:
+        assert run(*AUTOPLAN, "--kind", "wash").code == 0
+        sweep = ("--kinds", "wash", "--plans", "plans", "--sweep", "iteration=0,1,2")
+        first = printed(run, *EVALUATE, *sweep)
+        rates = [one["success_rate"] for one in (first, *first["compared"])]
+        assert rates == [0, 1, 1]
+        folder = str(place / "plans" / "iteration-1")
+        assert printed(run, *EVALUATE, "--kinds", "wash", "--plans", folder)["success_rate"] == 1
+        outcome = run(*EVALUATE, "--kinds", "wash", "--plans", "plans", "--set", "iteration=3")
+        assert outcome.code == 1
+        assert "There is no plan of iteration 3 for wash in toy." in outcome.err
+        assert "There is: 0, 1, 2." in outcome.err
+
+    def test_are_evaluated_with_the_optimisation_as_a_curve(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        curve = ("--kind", "wash", "--eval", "test", "--limit", "3", "--curve")
+        outcome = run(*AUTOPLAN, *curve)
+        assert outcome.code == 0, outcome.err
+        assert "Evaluated on 3 tasks of test." in outcome.out
+        assert "Success by iteration" in outcome.out
+        assert outcome.out.count("100.0 %") == 4  # iterations 1 and 2; the kind and all kinds
+        plans, evaluations = runs(place, "autoplan-"), runs(place, "ToyEnv-test-autoplan")
+        assert (len(plans), len(evaluations)) == (1, 3)
+        manifest = json.loads((evaluations[0] / "run.json").read_text())
+        options = dict(manifest["arguments"]["plan"]["agent_options"])
+        assert options["budget"] == "9"
+        assert "temperature" not in options  # greedy
+        paid = len(server.bodies)
+        again = printed(run, "autoplan", "--resume", str(plans[0]))
+        assert len(server.bodies) == paid
+        rates = [(one["iteration"], one["mean"]) for one in again["evaluation"]["success"]]
+        assert rates == [(0, 0), (1, 1), (2, 1)]
+
+    def test_of_tasks_that_plans_are_made_from_are_not_evaluated(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        outcome = run(*AUTOPLAN, "--kind", "wash", "--eval", "train")
+        assert outcome.code == 1
+        assert "also sources of the plans" in outcome.err
+        assert not (place / "runs").exists()
+        assert not server.bodies
+
+
+class TestRepeats:
+    SWEEP = (
+        "--kind",
+        "wash",
+        "--repeats",
+        "4",
+        "--sweep",
+        "batch=1,2",
+        "--iterations",
+        "1",
+        "--seed",
+        "3",
+    )
+
+    def test_tell_settings_apart_by_the_papers_t_test(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        outcome = printed(run, *AUTOPLAN, *self.SWEEP, "--eval", "test", "--curve")
+        plans = outcome["plans"]
+        assert [(one["variant"], one["repeat"]) for one in plans] == [
+            (f"batch={batch}", repeat) for batch in (1, 2) for repeat in (1, 2, 3, 4)
+        ]
+        assert Path(plans[5]["file"]) == (
+            place / "plans" / "batch=2" / "repeat-2" / "toy-wash.json"
+        )
+        lucky = [float(one["plan"] == PLAN) for one in plans[:4]]
+        assert {one["plan"] for one in plans[:4]} == {PLAN, IDLE}
+        assert {one["plan"] for one in plans[4:]} == {PLAN}
+        rates = {
+            (one["variant"], one["iteration"]): one for one in outcome["evaluation"]["success"]
+        }
+        assert rates["batch=1", 1]["rates"] == lucky
+        assert rates["batch=1", 1]["mean"] == sum(lucky) / 4
+        assert rates["batch=2", 1]["rates"] == [1, 1, 1, 1]
+        assert rates["batch=2", 1]["deviation"] == 0
+        assert rates["batch=1", 1]["by_kind"]["wash"]["rates"] == lucky
+        (test,) = outcome["evaluation"]["t_tests"]  # none on the empty plan
+        assert (test["first"], test["second"], test["iteration"]) == ("batch=1", "batch=2", 1)
+        expected = t_test(spread(lucky), spread([1, 1, 1, 1]))
+        assert expected is not None
+        assert test["test"] == asdict(expected)
+        assert test["test"]["statistic"] < 0
+
+    def test_print_mean_and_deviation(self, run: Run, place: Path, server: FakeServer) -> None:
+        outcome = run(*AUTOPLAN, *self.SWEEP, "--eval", "test")
+        assert "Mean ± standard deviation (n - 1) of 4 runs" in outcome.out
+        assert "100.0 ± 0.0 %" in outcome.out
+        assert "batch=1 and batch=2, iteration 1: t = " in outcome.out
+
+    def test_are_runs_with_the_seeds_that_follow(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        repeats = ("--kind", "wash", "--repeats", "2", "--seed", "5", "--batch", "1")
+        second = printed(run, *AUTOPLAN, *repeats)["plans"][1]
+        alone = ("--kind", "wash", "--seed", "6", "--batch", "1", "--out", "alone")
+        single = printed(run, *AUTOPLAN, *alone)
+        one, other = read(Path(second["file"])), read(Path(single["file"]))
+        assert (one.plan, one.pool, one.seed) == (other.plan, other.pool, 6)
+        assert [[e.trajectory for e in i.experiences] for i in one.iterations] == [
+            [e.trajectory for e in i.experiences] for i in other.iterations
+        ]
+
+    def test_the_empty_plan_is_evaluated_once_for_all(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        printed(run, *AUTOPLAN, *self.SWEEP, "--eval", "test", "--curve", "--limit", "2")
+        assert len(runs(place, "ToyEnv-test-autoplan")) == 1 + 8
+
+
+class TestGoingOn:
+    GRID = ("--kind", "each", "--repeats", "2", "--eval", "test", "--limit", "2")
+
+    @pytest.mark.parametrize("while_evaluating", [False, True])
+    def test_resumes_optimisations_and_evaluations_without_a_repeated_call(
+        self, run: Run, place: Path, server: FakeServer, while_evaluating: bool
+    ) -> None:
+        whole = printed(run, *AUTOPLAN, *self.GRID, "--runs", "others", "--out", "others")
+        paid = len(server.billed)
+        optimising = sum(bool(body.get("temperature")) for body in server.bodies)
+        calls = optimising + 20 if while_evaluating else 40
+        outcome = stopped_after(run, server, calls, *AUTOPLAN, *self.GRID)
+        first = runs(place, "autoplan-ToyEnv-fetch-repeat_1")[0]
+        assert f"`ldm autoplan --resume {Path('runs') / first.name} --trust`" in outcome.err
+        assert bool(runs(place, "ToyEnv-test-autoplan")) is while_evaluating
+        again = printed(run, "autoplan", "--resume", str(first), "--trust", "--workers", "1")
+        assert len(server.billed) == 2 * paid
+        assert comparable(again) == comparable(whole)
+
+    def test_an_estimate_makes_first_iterations_and_all_goes_on(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        outcome = run(*AUTOPLAN, *self.GRID, "--estimate")
+        assert outcome.code == 0, outcome.err
+        assert "Measured on 4 of 16 attempts; all of them will take about" in outcome.out
+        assert "model calls (95 % prediction interval" in outcome.out
+        assert "The evaluation comes on top: 4 episodes" in outcome.out
+        assert not (place / "plans").exists()
+        first = runs(place, "autoplan-ToyEnv-fetch-repeat_1")[0]
+        assert f"Go on with `ldm autoplan --resume {Path('runs') / first.name}" in outcome.out
+        before = len(server.bodies)
+        calls = float(outcome.out.partition(" model calls")[0].split()[-1].replace(",", ""))
+        printed(run, "autoplan", "--resume", str(first), "--trust", "--workers", "1")
+        optimised = [b for b in server.bodies if b.get("temperature")]
+        assert len(optimised) == pytest.approx(calls, rel=0.3)
+        asked = [json.dumps(body, sort_keys=True) for body in server.bodies]
+        assert len(server.bodies) > before
+        assert len({text for text in asked if "Hello" not in text}) > before
+
+
+def stopped_after(run: Run, server: FakeServer, calls: int, *command: str) -> Any:
+    """The outcome of a command that is interrupted by the server after so many calls."""
+    begun = len(server.bodies)
+    answer = server.behaviour.answer
+    assert answer is not None
+
+    def limited(body: dict[str, Any]) -> str:
+        if len(server.bodies) > begun + calls:
+            server.behaviour.status = 402
+        return answer(body)
+
+    server.behaviour.answer = limited
+    outcome = run(*command)
+    server.behaviour.answer, server.behaviour.status = answer, 0
+    assert outcome.code == 1
+    return outcome
+
+
+def comparable(outcome: Any) -> Any:
+    """What does not depend on when and where it was made."""
+    plans = [(one["kind"], one["repeat"], one["plan"], one["success"]) for one in outcome["plans"]]
+    return plans, [
+        {k: v for k, v in one.items() if k != "runs"} for one in outcome["evaluation"]["success"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--kind", "each", "--curve"), "--curve and --limit are for --eval SPLIT"),
+        (("--kind", "wash", "--sweep", "batch"), "is not NAME=A,B,C"),
+        (("--kind", "wash", "--sweep", "speed=1,2"), "no option 'speed'"),
+        (("--kind", "wash,bake"), "no kind 'bake'"),
+        (("--kind", "each", "--pool", "7", "--batch", "7"), "fewer than a batch"),
+        (("--kind", "wash", "--eval", "nowhere"), "no split 'nowhere'"),
+        (("--kind", "wash", "--batch", "25", "--set", "pool=24"), "cannot be larger than"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(
+    run: Run, place: Path, server: FakeServer, options: tuple[str, ...], message: str
+) -> None:
+    outcome = run("autoplan", *TOY, *options, "--llm", "washer")
+    assert outcome.code == 1
+    assert message in outcome.err
+    assert not list(place.iterdir())
+    assert not server.bodies

@@ -1,0 +1,110 @@
+"""`ldm autoplan` on questions: one plan for all kinds, and reflections that see the solution."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.agents.autoplan.plans import read
+from tests.agents.reader import PLAN, known, reply
+from tests.cli.conftest import Run
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+
+__all__ = ["serve"]
+
+BRIEF = ("--iterations", "2", "--batch", "3", "--workers", "1", "--llm", "reader")
+AUTOPLAN = ("autoplan", "--env", "hotpotqa", "--kind", "all", *BRIEF)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOTPOTQA_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    server = serve(answer=reply)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return server
+
+
+def reflecting(server: FakeServer) -> list[str]:
+    """The requests for reflections, as text."""
+    return [t for t in map(text, server.bodies) if "You look back at an attempt" in t]
+
+
+def text(body: dict[str, Any]) -> str:
+    return "\n".join(message["content"] for message in body["messages"])
+
+
+def test_one_plan_for_all_kinds_is_made_and_evaluated(
+    run: Run, place: Path, server: FakeServer
+) -> None:
+    outcome = run(*AUTOPLAN, "--split", "demo_train", "--eval", "demo_test", "--limit", "6")
+    assert outcome.code == 0, outcome.err
+    plan = read(place / "plans" / "hotpotqa-all.json")
+    assert (plan.kind, plan.plan, plan.solutions) == ("all", PLAN, True)
+    assert [one.success for one in plan.iterations] == [0, 1]
+    assert {e.result.task.kind for one in plan.iterations for e in one.experiences} > {"bridge"}
+    # What was published for it (§4.2, §4.1).
+    assert (plan.settings["steps"], plan.settings["pool"], len(plan.pool)) == ("10", "50", 50)
+    assert "Evaluated on 6 tasks of demo_test." in outcome.out
+    for column in ("bridge", "comparison"):
+        assert column in outcome.out
+    command = ("eval", "--env", "hotpotqa", "--agent", "autoplan", "--llm", "reader")
+    evaluated = json.loads(run(*command, "--plans", "plans", "--limit", "4", "--json").out)
+    assert (evaluated["split"], evaluated["success_rate"]) == ("demo_test", 1)
+    learnt = ("--split", "demo_train", "--tasks", plan.pool[0], "--plans", "plans")
+    outcome = run(*command, *learnt)
+    assert outcome.code == 1
+    assert "also sources of the plans of autoplan" in outcome.err
+
+
+def test_reflections_are_shown_the_solution_and_nobody_else_is(
+    run: Run, place: Path, server: FakeServer
+) -> None:
+    assert run(*AUTOPLAN, "--eval", "demo_test", "--limit", "2").code == 0
+    reflections = reflecting(server)
+    assert len(reflections) == 2 * 3 * 3
+    for request in reflections:
+        goal = request.partition("<task>\n")[2].partition("\n</task>")[0]
+        question = known()[goal]
+        assert f'The answer is "{question.answer}".' in request
+        assert all(f'"{title}"' in request for title in question.titles)
+    others = [t for t in map(text, server.bodies) if "<so-far>" in t]
+    assert others
+    assert not [request for request in others if "The answer is" in request]
+
+
+def test_the_solution_can_be_left_out(run: Run, place: Path, server: FakeServer) -> None:
+    assert run(*AUTOPLAN, "--set", "solution=false").code == 0
+    assert not [request for request in reflecting(server) if "The answer is" in request]
+    plan = read(place / "plans" / "hotpotqa-all.json")
+    assert (plan.solutions, plan.settings["solution"]) == (False, "False")
+
+
+def test_official_questions_are_learnt_from_and_answered(
+    run: Run, place: Path, server: FakeServer, shared_data: Path
+) -> None:
+    """With a reader that knows none of them: what is shown is what counts."""
+    if not (shared_data / "hotpotqa").is_dir():
+        pytest.skip("the official questions are not there")
+    server.behaviour.answer = guesses
+    data = ("--data", str(shared_data / "hotpotqa"))
+    learn = ("--split", "train_hard", "--iterations", "1", "--eval", "dev_hard", "--limit", "2")
+    outcome = run(*AUTOPLAN, *learn, *data)
+    assert outcome.code == 0, outcome.err
+    assert len(read(place / "plans" / "hotpotqa-all.json").pool) == 50
+    assert all('The answer is "' in request for request in reflecting(server))
+
+
+def guesses(body: dict[str, Any]) -> str:
+    if "begins with Act:" in body["messages"][-1]["content"]:
+        return "Act: finish[yes]"
+    return reply(body) if "You improve a plan" in text(body) else "Think: hm."
