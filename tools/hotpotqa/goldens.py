@@ -80,15 +80,18 @@ def compare(golden: Path) -> Iterator[Comparison]:
             else:
                 reply = apply_action(step["action"], reading, Served(step.get("served", [])))
                 reading = reply.reading
+                expected: object
+                actual: object
                 if step["done"]:
                     finished = step["info"]["answer"]
+                    equal: Category = "finish"
                     expected, actual = (FINISHED, finished), (reply.text, reply.answer)
-                    category: Category = "finish" if expected == actual else "different"
                 else:
+                    equal = "equal"
                     valid = not reply.text.startswith("Invalid action: ")
                     expected = (step["observation"], valid, step["state"])
                     actual = (reply.text, reply.valid, _state(reading))
-                    category = "equal" if expected == actual else "different"
+                category = equal if expected == actual else "different"
                 yield Comparison(kind, category, where, expected, actual)
 
 
