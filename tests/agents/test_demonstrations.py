@@ -11,7 +11,7 @@ import pytest
 
 from ldm import records
 from ldm.agents import demonstrations
-from ldm.agents.adapt.logic import parse_plan, written
+from ldm.agents.decomposition.logic import parse_plan, written
 from ldm.envs import load_env
 from ldm.errors import LdmError, LeakageError
 from ldm.eval import check_leakage

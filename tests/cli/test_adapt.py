@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.agents.adapt.tree import tree_of
+from ldm.agents.decomposition.tree import tree_of
 from ldm.types import EpisodeResult
-from tests.agents.adapt.ideal import Ideal
+from tests.agents.decomposition.ideal import Ideal
 from tests.cli.conftest import Run
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer

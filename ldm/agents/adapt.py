@@ -1,8 +1,4 @@
-"""ADaPT (Prasad et al., arXiv 2311.05772): decompose a task when, and only when, it failed.
-
-`controller` recurses, `logic` reads the planner's plans, `handover` says what goes from one
-sub-task to the next, `tree` is what goes into the record, `findings` what reports make of it.
-"""
+"""ADaPT (Prasad et al., arXiv 2311.05772): decompose a task when, and only when, it failed."""
 
 from __future__ import annotations
 
@@ -10,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ldm.agents import demonstrations
-from ldm.agents.adapt.controller import Controller, Counted, Limits
-from ldm.agents.adapt.findings import REPORTING
-from ldm.agents.adapt.tree import NOTE
+from ldm.agents.decomposition.controller import Controller, Counted, Limits
+from ldm.agents.decomposition.findings import REPORTING
+from ldm.agents.decomposition.tree import TREE
 from ldm.agents.executor import LoopAgent, LoopOptions, examples
 from ldm.agents.reporting import Reporting
 from ldm.episode import Episode
@@ -102,4 +98,5 @@ class AdaptAgent(LoopAgent):
                 controller.solve()
             finally:
                 root = controller.root
-                episode.note(NOTE, k_max=root.k_max, calls=len(calls), tree=root.as_data())
+                record = {TREE: root.as_data()}
+                episode.note(self.name, k_max=root.k_max, calls=len(calls), **record)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ldm.agents import Resources
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
-from ldm.agents.adapt.tree import Node, tree_of
+from ldm.agents.decomposition.tree import Node, tree_of
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message
 from ldm.types import EpisodeResult, Task, Trajectory

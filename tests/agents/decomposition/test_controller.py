@@ -12,8 +12,8 @@ import pytest
 from ldm import records
 from ldm.agents import Resources, demonstrations
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
-from ldm.agents.adapt.handover import rule_of
-from ldm.agents.adapt.tree import Node, judged, lines, tree_of
+from ldm.agents.decomposition.handover import rule_of
+from ldm.agents.decomposition.tree import Node, judged, lines, tree_of
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
@@ -23,7 +23,7 @@ from ldm.episode import Episode, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import Message, Sampling
 from ldm.types import Card, EpisodeResult, Step
-from tests.agents.adapt.ideal import Ideal, block, outline, play
+from tests.agents.decomposition.ideal import Ideal, block, outline, play
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert
 
@@ -310,7 +310,8 @@ class TestTheRecord:
 
     def test_of_another_agent_has_none(self) -> None:
         result = self.result({})
-        other = records.loads(records.dumps(result).replace('"adapt"', '"other"'), EpisodeResult)
+        text = records.dumps(result).replace('"kind":"adapt"', '"kind":"other"')
+        other = records.loads(text, EpisodeResult)
         assert tree_of(other) is None
         assert judged([other]) == []
 

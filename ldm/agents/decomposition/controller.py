@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldm.agents.adapt.handover import rule_of
-from ldm.agents.adapt.logic import Logic, Plan, parse_plan
-from ldm.agents.adapt.tree import Node
+from ldm.agents.decomposition.handover import rule_of
+from ldm.agents.decomposition.logic import Logic, Plan, parse_plan
+from ldm.agents.decomposition.tree import Node
 from ldm.agents.executor import Hint, LoopOptions, Work, run
 from ldm.agents.replies import COMPLETED, FAILED
 from ldm.agents.transcript import View, ask, outlined, transcript_text
@@ -169,7 +169,7 @@ class Controller:
 
         def prompt(view: View) -> list[Message]:
             return render(
-                "agents/adapt/judge",
+                "agents/decomposition/judge",
                 task=node.task,
                 whole=self.episode.goal,
                 page=transcript_text(self.episode.now.observation, (), width=view.width),
@@ -186,7 +186,7 @@ class Controller:
 
         def prompt(view: View) -> list[Message]:
             return render(
-                "agents/adapt/plan",
+                "agents/decomposition/plan",
                 card=self.episode.card,
                 examples=[
                     outlined(one, plan, width=view.width)
