@@ -82,8 +82,10 @@ class AgentClass(Protocol):
     needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
     paper: where the agent comes from, for `ldm agents` and tables.
     It may also have a static method sources(options, env) → what its prompts show and so may not be
-    evaluated, and an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say
-    of it. What it was published with in an environment, that environment's card says.
+    evaluated; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say of
+    it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first, each
+    as the end of a sentence that begins with the agent's name. A run that was recorded then is not
+    resumed. What it was published with in an environment, that environment's card says.
     """
 
     name: str
@@ -104,6 +106,11 @@ def load_agent(name: str, *, recorded: bool = False) -> AgentClass:
     return agent
 
 
+def formerly(agent: AgentClass) -> tuple[str, ...]:
+    """Return what the agent's name stood for before, oldest first; () where that never changed."""
+    return tuple(getattr(agent, "formerly", ()))
+
+
 __all__ = [
     "AGENTS",
     "GROUP",
@@ -112,5 +119,6 @@ __all__ = [
     "AgentClass",
     "Episode",
     "Resources",
+    "formerly",
     "load_agent",
 ]
