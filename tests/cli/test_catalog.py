@@ -22,7 +22,7 @@ def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
 
 def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
     entries = json.loads(run("agents", "--json").out)
-    for name in ("standard", "react", "reflexion", "try_again", "plan_execute"):
+    for name in ("standard", "react", "reflexion", "try_again", "plan_hint"):
         assert entries[name]["needs"] == ["llm"]
         assert "arXiv" in entries[name]["paper"]
         assert entries[name]["published budget"]["webshop"] == 45

@@ -2,7 +2,8 @@
 
 adapt(T, k): run the executor on T; where it does not succeed and k < d_max, the planner gives
 sub-tasks and their logic, and each is adapt(T', k + 1). And stops at the first failure, Or at the
-first success; groups within groups cost no depth.
+first success; groups within groups cost no depth. A controller that plans first is not adaptive: it
+begins with the plan for the whole task (the paper's App. B).
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ class Limits:
 class Controller:
     """Carries out one task in a running trial.
 
-    demonstrations, skills: what executors are shown. divided: demonstrations with plans for their
-    tasks, which the planner is shown. root: the tree that grows meanwhile.
+    plan_first: plan the whole task, in detail, before anyone tries it. demonstrations, skills: what
+    executors are shown. divided: demonstrations with plans for their tasks, which the planner is
+    shown. root: the tree that grows meanwhile.
     """
 
     episode: Episode
@@ -77,6 +79,7 @@ class Controller:
     planner: LLM
     options: LoopOptions
     limits: Limits
+    plan_first: bool = False
     demonstrations: tuple[Trajectory, ...] = ()
     skills: tuple[str, ...] = ()
     divided: tuple[tuple[Trajectory, str], ...] = ()
@@ -96,13 +99,16 @@ class Controller:
 
     def _adapt(self, node: Node, carried: str) -> tuple[bool, str]:
         """Return (success, what it hands over) of a task; carried: what was handed over to it."""
+        untried = self.plan_first and node is self.root
         try:
-            success, after = self._attempt(node, carried)
+            success, after = (False, carried) if untried else self._attempt(node, carried)
             if not success and node.k < self.limits.d_max:
                 plan = self._plan(node)
                 node.planned(plan)
                 if plan.logic is not None:
                     success, after = self._follow(node, plan, plan.logic, carried)
+                elif untried:
+                    success, after = self._attempt(node, carried)
         except EpisodeOver as over:
             node.done = over.end == "done"
             raise
@@ -188,6 +194,7 @@ class Controller:
             return render(
                 "agents/decomposition/plan",
                 card=self.episode.card,
+                detailed=self.plan_first,
                 examples=[
                     outlined(one, plan, width=view.width)
                     for one, plan in self.divided[: view.demonstrations]

@@ -22,9 +22,10 @@ class Node:
     """A task in the recursion.
 
     step: its number in the parent's plan, 0 of the root. k: its depth, from 1. mode: "judge" where
-    one look decided. executor, steps: how its own executor ended, after how many steps (without
-    those that prepared its prompt). success: how the controller judges it, its sub-tasks included;
-    None where it was cut short. done: whether the environment's task had ended by then.
+    one look decided. executor, steps: how its own executor ended, "" where none was run, and after
+    how many steps (without those that prepared its prompt). success: how the controller judges it,
+    its sub-tasks included; None where it was cut short. done: whether the environment's task had
+    ended by then.
     """
 
     task: str
@@ -128,7 +129,8 @@ def _ended(node: Node) -> str:
     by = "judged" if node.mode == "judge" else f"{node.steps} steps"
     outcome = {True: "success", False: "failure", None: "open"}[node.success]
     over = outcome if node.children and not node.done else ""
-    return ", ".join(part for part in (f"executor {how} ({by})", over) if part)
+    begun = "planned first" if node.plan and not node.executor else f"executor {how} ({by})"
+    return ", ".join(part for part in (begun, over) if part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ CARD = Card(
     published={
         "standard": _LOOP,
         "react": _LOOP,
-        "plan_execute": _LOOP,
+        "plan_hint": _LOOP,
+        "plan_execute": {"executor_steps": 20},  # ADaPT App. A
         "reflexion": {**_LOOP, "trials": 4},  # ADaPT §4.2: d_max
         "try_again": {**_LOOP, "trials": 4},  # the same
         "adapt": {"d_max": 4, "executor_steps": 20},  # ADaPT §4.2 and App. A

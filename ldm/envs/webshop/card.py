@@ -47,7 +47,8 @@ CARD = Card(
     published={
         "standard": _LOOP,
         "react": _LOOP,
-        "plan_execute": _LOOP,
+        "plan_hint": _LOOP,
+        "plan_execute": {"executor_steps": 15},  # ADaPT App. A
         "reflexion": {**_LOOP, "trials": 4},  # LDM², arXiv 2312.08402, Table 1
         "try_again": {**_LOOP, "trials": 3},  # ADaPT §4.2: d_max
         "adapt": {"d_max": 3, "executor_steps": 15},  # ADaPT §4.2 and App. A
