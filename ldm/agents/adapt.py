@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ DEPTH = 3
 
 @dataclass(frozen=True, slots=True)
 class AdaptOptions(DividingOptions):
-    """d_max: the greatest depth; None for the environment's published one, or 3."""
+    """d_max: the greatest depth (§3.3); None for the environment's published one (§4.2), or 3."""
 
     d_max: int | None = None
 
@@ -31,6 +32,10 @@ class AdaptAgent(DividingAgent):
 
     name = "adapt"
     paper: ClassVar[str] = "ADaPT, arXiv 2311.05772"
+    formerly: ClassVar[Sequence[str]] = (
+        "showed its executors whole tasks of the same kind (strength=task) unless told otherwise, "
+        "and none of how they judge themselves",
+    )
     reporting: ClassVar[Reporting] = REPORTING
     Options: ClassVar[type[AdaptOptions]] = AdaptOptions
     options: AdaptOptions

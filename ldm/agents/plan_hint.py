@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.executor import Hint, LoopAgent, LoopOptions, examples, run, task_work
 from ldm.agents.replies import THINK
 from ldm.agents.transcript import View, ask, outlined, transcript_text
 from ldm.episode import Episode
@@ -43,11 +43,11 @@ class PlanHintAgent(LoopAgent):
         planner = self._resources.model(episode, "planner")
         llm = self._resources.model(episode)
         with episode.trial():
-            trajectories = examples(episode, self.options)
-            plan = self._plan(episode, planner, trajectories)
+            whole = examples(episode, replace(self.options, strength=None))
+            plan = self._plan(episode, planner, whole)
             episode.note("plan", text=plan)
-            hints = (Hint("Your plan", "plan", _steps(plan)),) if plan else ()
-            run(episode, llm, Work(episode.goal, trajectories, hints), self.options)
+            hints = [Hint("Your plan", "plan", _steps(plan))] if plan else []
+            run(episode, llm, task_work(episode, self.options, *hints), self.options)
 
     def _plan(self, episode: Episode, planner: LLM, trajectories: tuple[Trajectory, ...]) -> str:
         """Return the plan in the planner's words, "" where it gives none."""

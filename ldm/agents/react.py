@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, Work, examples, run
+from ldm.agents.executor import LoopAgent, run, task_work
 from ldm.episode import Episode
 
 
@@ -18,4 +18,4 @@ class ReactAgent(LoopAgent):
         """Start one trial."""
         llm = self._resources.model(episode)
         with episode.trial():
-            run(episode, llm, Work(episode.goal, examples(episode, self.options)), self.options)
+            run(episode, llm, task_work(episode, self.options), self.options)

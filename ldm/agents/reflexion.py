@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, run, task_work
 from ldm.agents.transcript import View, ask, transcript_text
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
@@ -69,8 +69,7 @@ class ReflexionAgent(LoopAgent):
 
 def _work(episode: Episode, options: LoopOptions, lessons: Sequence[str]) -> Work:
     hint = Hint("What you learnt in earlier attempts at this task", "lessons", bullets(lessons))
-    demonstrations = examples(episode, options)
-    return Work(episode.goal, demonstrations, hints=(hint,) if lessons else ())
+    return task_work(episode, options, *([hint] if lessons else []))
 
 
 def _reflect(episode: Episode, llm: LLM, tried: Trajectory, options: ReflexionOptions) -> str:

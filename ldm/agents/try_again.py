@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.executor import LoopAgent, LoopOptions, run, task_work
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
 
@@ -48,8 +48,7 @@ class TryAgainAgent(LoopAgent):
         for number in range(trials):
             sampling = Sampling(options.temperature) if number else GREEDY
             with episode.trial():
-                work = Work(episode.goal, examples(episode, options), sampling=sampling)
-                run(episode, llm, work, options)
+                run(episode, llm, task_work(episode, options, sampling=sampling), options)
             tried = episode.trajectory(number)
             scores.append(tried.score)
             if tried.success:

@@ -94,7 +94,7 @@ def update() -> list[Message]:
 
 
 def detailed_plan() -> list[Message]:
-    return list(prompted("plan_execute", "alfworld", [], shots=0).requests[0][0])
+    return list(prompted("plan_execute", "alfworld", []).requests[0][0])
 
 
 def of_adapt(env: str, number: int, shots: int = 0) -> Callable[[], list[Message]]:
@@ -107,6 +107,15 @@ def of_adapt(env: str, number: int, shots: int = 0) -> Callable[[], list[Message
     return request
 
 
+def hybrid_executor() -> list[Message]:
+    return list(prompted("adapt", "alfworld", [], d_max=1).requests[0][0])
+
+
+def judge_with_examples() -> list[Message]:
+    llm = prompted("adapt", "webshop", ["Act: task failed", SUBTASKS["webshop"]], d_max=2)
+    return list(llm.requests[2][0])
+
+
 CASES: dict[str, Callable[[], list[Message]]] = {
     "autoplan_act": act,
     "autoplan_act_without_plan": act_without_plan,
@@ -114,11 +123,12 @@ CASES: dict[str, Callable[[], list[Message]]] = {
     "autoplan_reflection": reflection,
     "autoplan_update": update,
     "plan_execute_plan_alfworld": detailed_plan,
-    "adapt_plan_alfworld": of_adapt("alfworld", 2),
+    "adapt_plan_alfworld": of_adapt("alfworld", 2, shots=2),
     "adapt_executor_alfworld": of_adapt("alfworld", 3),
+    "adapt_executor_hybrid": hybrid_executor,
     "adapt_plan_textcraft": of_adapt("textcraft", 1, shots=2),
-    "adapt_plan_webshop": of_adapt("webshop", 1),
-    "adapt_judge_webshop": of_adapt("webshop", 2),
+    "adapt_plan_webshop": of_adapt("webshop", 1, shots=2),
+    "adapt_judge_webshop": judge_with_examples,
     "adapt_executor_textcraft": of_adapt("textcraft", 2),
 }
 
@@ -137,4 +147,5 @@ def test_every_golden_prompt_is_rendered_by_some_test() -> None:
 def test_prompts_are_short() -> None:
     """A small model reads some fifty tokens a second: about 4 characters each."""
     sizes = {name: (GOLDEN / f"{name}.txt").stat().st_size for name in CASES}
-    assert max(sizes.values()) < 5500, sizes
+    assert sizes.pop("adapt_executor_hybrid") < 9500  # a demonstration of each skill, and two tasks
+    assert max(sizes.values()) < 6500, sizes

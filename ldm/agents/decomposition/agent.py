@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
 
 from ldm.agents import demonstrations
 from ldm.agents.decomposition.controller import Controller, Counted, Limits
 from ldm.agents.decomposition.tree import TREE
-from ldm.agents.executor import LoopAgent, LoopOptions, examples
+from ldm.agents.executor import LoopAgent, LoopOptions, Strength
 from ldm.episode import Episode
 from ldm.types import Card
 
@@ -17,21 +18,23 @@ EXECUTOR_STEPS = 20
 #: Steps of a trial where no budget is set: more than any recursion takes.
 UNLIMITED = 100_000
 
-Strength = Literal["task", "hybrid", "skills"]
+#: What executors are shown where the card has no published value: ADaPT's standard executor.
+STRENGTH: Strength = "hybrid"
 
 
 @dataclass(frozen=True, slots=True)
 class DividingOptions(LoopOptions):
-    """budget: steps of a trial in all; None for no limit. executor_steps: of an executor call; None
-    for the environment's published number, or 20. max_calls: model calls of a task in all, the
-    planner's included; None for no limit. strength: what executors are shown (ADaPT's Fig. 5):
-    demonstrations of the whole task, one of them and the environment's skills, or the skills alone.
-    plan: tokens of a plan.
+    """budget: steps of a trial in all (ours); None for no limit. executor_steps: steps of an
+    executor call; None for the environment's published number (ADaPT, App. A), or 20. max_calls:
+    model calls of a task in all, the planner's included (ours); None for no limit. plan: tokens of
+    a plan (ours). strength: how able executors are (ADaPT, §6.2 and Fig. 5): "skills" is shown a
+    demonstration of each atomic skill (Table 1), "hybrid" those and whole tasks that are the same
+    whatever the task's kind (§4.1), "task" whole tasks of its kind (App. C); None for the
+    environment's published one (§4.1 and App. A), or hybrid.
     """
 
     executor_steps: int | None = None
     max_calls: int | None = None
-    strength: Strength = "task"
     plan: int = 300
 
     def __post_init__(self) -> None:
@@ -40,11 +43,6 @@ class DividingOptions(LoopOptions):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is 1 or more")
-
-    @property
-    def shots_for_executors(self) -> int:
-        """How many demonstrations executors are shown."""
-        return {"task": self.shots, "hybrid": min(1, self.shots), "skills": 0}[self.strength]
 
 
 class DividingAgent(LoopAgent):
@@ -55,6 +53,13 @@ class DividingAgent(LoopAgent):
     Options: ClassVar[type[DividingOptions]] = DividingOptions
     options: DividingOptions
 
+    @staticmethod
+    def sources(options: LoopOptions, env: str) -> Iterable[str]:
+        """Return the sources of what executors and planner may be shown."""
+        place = options.demonstrations
+        demonstrations.check(place, options.demonstrations_digest)
+        return demonstrations.sources(env, place, options.shots, with_skills=True, with_plans=True)
+
     def budget(self, card: Card) -> int:
         """Return the steps of a trial in all."""
         return self.setting(card, "budget", UNLIMITED)
@@ -62,6 +67,11 @@ class DividingAgent(LoopAgent):
     def depth(self, card: Card) -> int:
         """Return the greatest depth of a sub-task; the whole task is at 1."""
         raise NotImplementedError
+
+    def strength(self, card: Card) -> Strength:
+        """Return how able executors are in the environment of this card."""
+        published = card.published.get(self.name, {}).get("strength", STRENGTH)
+        return self.options.strength or cast(Strength, published)
 
     def limits(self, card: Card) -> Limits:
         """Return what holds for the recursion in the environment of this card."""
@@ -73,26 +83,15 @@ class DividingAgent(LoopAgent):
 
     def solve(self, episode: Episode) -> None:
         """Start one trial. The tree goes into the record, however it ends."""
-        options, calls = self.options, list[int]()
+        options = replace(self.options, strength=self.strength(episode.card))
+        calls = list[int]()
         llm, planner = (
             Counted(self._resources.model(episode, role), options.max_calls, calls)
             for role in ("llm", "planner")
         )
         with episode.trial():
-            trajectories = examples(episode, options)
-            plans = demonstrations.plans(episode.env_name, options.demonstrations)
             controller = Controller(
-                episode,
-                llm,
-                planner,
-                options,
-                self.limits(episode.card),
-                plan_first=self.plan_first,
-                demonstrations=trajectories[: options.shots_for_executors],
-                skills=() if options.strength == "task" else episode.card.skills,
-                divided=tuple(
-                    (one, plans[one.task.id]) for one in trajectories if one.task.id in plans
-                ),
+                episode, llm, planner, options, self.limits(episode.card), self.plan_first
             )
             try:
                 controller.solve()
