@@ -36,12 +36,12 @@ class LoopOptions:
     """Settings of agents that work in the loop.
 
     budget: steps of a trial, thoughts included; None for the environment's published number (ADaPT,
-    App. A), or 60. shots: demonstrations of whole tasks that a prompt shows, those of the task's
-    kind first; two as in LDM², Table 2; with 0 there are none of skills or plans either.
+    App. A), or 60. shots: demonstrations of whole tasks that a prompt shows, two as in LDM², Table
+    2; which ones, `strength` says; with 0 none of skills or plans are shown either.
     strength: which executor of ADaPT's acts (ADaPT, §6.2 and Fig. 5), one that says when it has
     completed its task or failed: "skills" is shown a demonstration of each atomic skill (Table 1),
     "hybrid" those and whole tasks that are the same whatever the task's kind (§4.1), "task" whole
-    tasks of its kind (App. C); None for the agent's own paper's, without that judgement.
+    tasks of its kind (App. C); None for whole tasks of its kind without that judgement.
     demonstrations: a file of trajectories in place of the shipped ones (ours);
     `agents.demonstrations` says what may lie beside it. demonstrations_digest: digest of the file
     of demonstrations when the run began (ours); set by the command line, so that no run mixes two.

@@ -8,16 +8,23 @@ gives no step at all, the task itself goes to an executor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ldm.agents.decomposition.agent import DividingAgent
+from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
 from ldm.agents.decomposition.findings import REPORTING
 from ldm.agents.reporting import Reporting
 from ldm.types import Card
 
 #: The whole task, and its sub-tasks.
 DEPTH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PlanExecuteOptions(DividingOptions):
+    """plan: tokens of the plan (ours), which is longer than one of a few sub-tasks."""
+
+    plan: int = 400
 
 
 class PlanExecuteAgent(DividingAgent):
@@ -29,6 +36,7 @@ class PlanExecuteAgent(DividingAgent):
         "showed the whole plan to a single run of its executor, as plan_hint does now",
     )
     reporting: ClassVar[Reporting] = replace(REPORTING, measures=())
+    Options: ClassVar[type[PlanExecuteOptions]] = PlanExecuteOptions
     plan_first = True
 
     def depth(self, card: Card) -> int:
