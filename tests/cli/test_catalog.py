@@ -38,6 +38,12 @@ def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
     assert [n for n in entries if entries[n]["sees_reward"]] == ["reflexion", "try_again"]
     assert entries["reflexion"]["published trials"]["alfworld"] == 5
     assert "  published trials: alfworld=3, textcraft=4, webshop=3\n" in run("agents").out
+    for name in ("adapt", "plan_execute"):
+        assert entries[name]["published strength"]["webshop"] == "skills"
+        assert entries[name]["published strength"]["alfworld"] == "hybrid"
+        assert entries[name]["published executor_steps"]["webshop"] == 15
+        assert "published budget" not in entries[name]
+    assert entries["plan_execute"]["descriptions"]["strength"].count("§") == 3
 
 
 def test_environments_are_listed_with_their_defaults(
