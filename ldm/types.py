@@ -405,6 +405,7 @@ class Card:
     skills: higher-level abilities built from actions (ADaPT's Table 1).
     judged: the first words of those skills that take no action, only a judgement.
     kinds: task type → one sentence on what it asks for.
+    common: task types of which prompts for tasks of any type show a demonstration (ADaPT §4.1).
     handover: what tells a sub-task where the task stands (ADaPT): "action", the last action that
         changed something; "inventory", the answer to that action; "page", the page that is open,
         and the codes found so far. codes: for "page", a regular expression for codes to click on.
@@ -422,6 +423,7 @@ class Card:
     skills: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
     kinds: dict[str, str] = field(default_factory=dict)
+    common: tuple[str, ...] = ()
     handover: Handover = "action"
     codes: str = ""
     answer: str = ""

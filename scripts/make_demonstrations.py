@@ -1,8 +1,10 @@
-"""Generate the demonstrations for prompts from our recorded episodes (reproducible to the byte).
+"""Generate the demonstrations for prompts (reproducible to the byte).
 
     python scripts/make_demonstrations.py
 
-Reads data/trajectories/, writes ldm/agents/demonstrations/ENV.jsonl and ENV.plans.json.
+Reads data/trajectories/ and plays in our own games, shop and recipes. Writes
+ldm/agents/demonstrations/ENV.jsonl (whole tasks), ENV.skills.jsonl (atomic skills) and
+ENV.plans.jsonl or ENV.plans.json (how tasks divide).
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
-from ldm.agents.demonstrations import SHIPPED
+from ldm.agents.demonstrations import DIVISIONS as DIVISION_FILE
+from ldm.agents.demonstrations import PLANS, SHIPPED
+from ldm.agents.demonstrations import SKILLS as SKILL_FILE
 from ldm.types import Trajectory
 from tools.demonstrations import RULES, demonstrations
+from tools.planner_examples import DIVISIONS
+from tools.skill_demonstrations import SKILLS
 
 TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories"
 
@@ -25,10 +31,16 @@ def main() -> None:
     """Write the files of every environment."""
     for env, rules in RULES.items():
         episodes, plans = demonstrations(rules, records.read(TRAJECTORIES / rules.file, Trajectory))
+        skills = SKILLS[env].demonstrations() if env in SKILLS else []
         records.write(SHIPPED / f"{env}.jsonl", episodes)
-        text = json.dumps(plans, indent=1, ensure_ascii=False) + "\n"
-        (SHIPPED / f"{env}.plans.json").write_text(text, encoding="utf-8")
-        for episode in episodes:
+        if plans:
+            text = json.dumps(plans, indent=1, ensure_ascii=False) + "\n"
+            (SHIPPED / f"{env}{PLANS}").write_text(text, encoding="utf-8")
+        if skills:
+            records.write(SHIPPED / f"{env}{SKILL_FILE}", skills)
+        if env in DIVISIONS:
+            records.write(SHIPPED / f"{env}{DIVISION_FILE}", DIVISIONS[env]())
+        for episode in [*episodes, *skills]:
             print(f"{env} {episode.task.kind}: {episode.task.goal} ({len(episode.steps)} steps)")
 
 

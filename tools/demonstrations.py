@@ -1,8 +1,8 @@
-"""Demonstrations for prompts, picked from our own recorded episodes, with thoughts and plans.
+"""Demonstrations of whole tasks for prompts, picked from our own recorded episodes, with thoughts.
 
 Of each kind the shortest episodes are picked in which something had to be searched, chosen or
 crafted first. The thoughts are think steps, made by rules, that say what was seen, what is held and
-what comes next; the plans, by rules too, divide the task into sub-tasks.
+what comes next. Where there is a rule for it, a plan divides the task into sub-tasks.
 """
 
 from __future__ import annotations
@@ -128,40 +128,6 @@ def _think_alfworld(episode: Trajectory) -> Thoughts:
     return thoughts
 
 
-def _divide_alfworld(episode: Trajectory) -> str:
-    """Return a plan: find the object in two kinds of places, as alternatives, then the rest."""
-    goal = episode.task.goal.rstrip(". ")
-    thing, before = _taken(episode), _before_taking(episode)
-    visited_types = [action.split()[2] for action in before if action.startswith("go to ")]
-    places = list(dict.fromkeys(reversed(visited_types)))[:2][::-1]  # it was found at the last one
-    finding = [f"find {_a(thing)} at {_a(place)} and take it" for place in places]
-    rest: list[str] = []
-    if len(places) == 1:
-        finding, rest = [f"find {_a(thing)}"], [f"take the {thing}"]
-    for action in [step.action for step in episode.steps[len(before) + 1 :]]:
-        if change_match := re.fullmatch(r"(heat|clean|cool) .+ with (\D+) \d+", action):
-            rest.append(f"{change_match[1]} the {thing} with {_a(change_match[2])}")
-        elif put_match := re.fullmatch(r"(?:move|put) .+ (?:to|in/on) (\D+) \d+", action):
-            rest.append(f"put the {thing} at {_a(put_match[1])}")
-        elif action.startswith("take "):
-            rest.append(f"find another {thing} and take it")
-        elif action.startswith("use "):
-            rest.append(f"with the {thing} in hand use the {action.split()[1]}")
-    sub_tasks = ", ".join([f"I have to find {_a(thing)}", *rest])
-    thought = f"To {goal}, {sub_tasks}. It may be at {' or '.join(map(_a, places))}."
-    return _plan(thought, finding, rest)
-
-
-def _plan(thought: str, either: Sequence[str], rest: Sequence[str]) -> str:
-    """Return a plan as ADaPT's planner writes it: one of `either`, then all of `rest`."""
-    numbers = [f"Step {number}" for number in range(1, len(either) + len(rest) + 1)]
-    lines = [f"{number}: {step}" for number, step in zip(numbers, [*either, *rest], strict=True)]
-    ways, after = numbers[: len(either)], numbers[len(either) :]
-    first = f"({' OR '.join(ways)})" if len(ways) > 1 else ways[0]
-    order = f"Execution Order: {' AND '.join([first, *after])}"
-    return "\n".join([f"Think: {thought}", *lines, order])
-
-
 def _start(episode: Trajectory, thing: str) -> str:
     return (
         f"The task is to {episode.task.goal.rstrip('. ')}. First: find {_a(thing)}. "
@@ -228,22 +194,6 @@ def _and(values: Sequence[str]) -> str:
     return " and ".join(values)
 
 
-def _divide_webshop(episode: Trajectory) -> str:
-    """Return a plan: search, list, compare, buy, in the words of the instruction."""
-    actions = [step.action for step in episode.steps if step.action]
-    options = _and(_options(episode))
-    request = episode.task.goal.removeprefix("Show me ").rstrip(".")
-    steps = [
-        f"find products with the words: {actions[0][7:-1]}",
-        f"shortlist products of the results that may be {request}",
-        "open the first product of the shortlist",
-        f"match the product with what is asked for: {request}",
-        f"choose {options}, and buy the product",
-    ]
-    thought = "The product has to be found, compared with what is asked for, and bought as asked."
-    return _plan(thought, steps[:1], steps[1:])
-
-
 def _pick_textcraft(episodes: Sequence[Trajectory]) -> Iterator[Trajectory]:
     """Yield two crafts of depth 2 that need several fetched items, one of them two crafted ones.
 
@@ -294,36 +244,27 @@ def _think_textcraft(episode: Trajectory) -> Thoughts:
     return thoughts
 
 
-def _divide_textcraft(episode: Trajectory) -> str:
-    """Return a plan: what is fetched and crafted, in order, after the first thought."""
-    actions = [s.action for s in episode.steps if s.action and s.action != "inventory"]
-    return _plan(episode.steps[0].thought, actions[:1], actions[1:])
-
-
 class Rules(NamedTuple):
     """How demonstrations of one environment are made from recorded episodes.
 
     file: the episodes, below data/trajectories. pick: the episodes to show.
-    think: the thought before each of some steps. divide: the plan.
+    think: the thought before each of some steps. divide: the plan; None where planners are shown
+    other tasks (`tools.planner_examples`).
     """
 
     file: str
     pick: Callable[[Sequence[Trajectory]], Iterable[Trajectory]]
     think: Callable[[Trajectory], Thoughts]
-    divide: Callable[[Trajectory], str]
+    divide: Callable[[Trajectory], str] | None = None
 
 
 RULES = {
-    "alfworld": Rules(
-        "alfworld/demo_train.jsonl", _pick_alfworld, _think_alfworld, _divide_alfworld
-    ),
+    "alfworld": Rules("alfworld/demo_train.jsonl", _pick_alfworld, _think_alfworld),
     "hotpotqa": Rules(
         "hotpotqa/demo_train.jsonl.gz", hotpotqa.pick, hotpotqa.think, hotpotqa.divide
     ),
-    "textcraft": Rules(
-        "textcraft/train.jsonl.gz", _pick_textcraft, _think_textcraft, _divide_textcraft
-    ),
-    "webshop": Rules("webshop/demo_train.jsonl.gz", _pick_webshop, _think_webshop, _divide_webshop),
+    "textcraft": Rules("textcraft/train.jsonl.gz", _pick_textcraft, _think_textcraft),
+    "webshop": Rules("webshop/demo_train.jsonl.gz", _pick_webshop, _think_webshop),
 }
 
 
@@ -333,4 +274,5 @@ def demonstrations(
     """Return the demonstrations picked from `episodes`, and the plan of each by the task's id."""
     silent = [_without_first_look(episode) for episode in rules.pick(episodes)]
     thoughtful = [_with_thoughts(episode, rules.think(episode)) for episode in silent]
-    return thoughtful, {episode.task.id: rules.divide(episode) for episode in thoughtful}
+    divide = rules.divide
+    return thoughtful, {one.task.id: divide(one) for one in thoughtful} if divide else {}

@@ -24,6 +24,7 @@ AGENTS = {
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",
     "plan_execute": "ldm.agents.plan_execute:PlanExecuteAgent",
+    "plan_hint": "ldm.agents.plan_hint:PlanHintAgent",
     "random": "ldm.agents.random:RandomAgent",
     "react": "ldm.agents.react:ReactAgent",
     "reflexion": "ldm.agents.reflexion:ReflexionAgent",
@@ -86,9 +87,10 @@ class AgentClass(Protocol):
     paper: where the agent comes from, for `ldm agents` and tables.
     It may also have static methods sources(options, env) → what its prompts show and so may not be
     evaluated, and check_card(options, card), which raises LdmError where it cannot work in that
-    environment; and attributes `sections`, option → where its paper has it, and `reporting`
-    (`ldm.agents.reporting.Reporting`) for what reports say of it. What it was published with in an
-    environment, that environment's card says.
+    environment; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say of
+    it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first, each
+    as the end of a sentence that begins with the agent's name. A run that was recorded then is not
+    resumed. What it was published with in an environment, that environment's card says.
     """
 
     name: str
@@ -109,6 +111,11 @@ def load_agent(name: str, *, recorded: bool = False) -> AgentClass:
     return agent
 
 
+def formerly(agent: AgentClass) -> tuple[str, ...]:
+    """Return what the agent's name stood for before, oldest first; () where that never changed."""
+    return tuple(getattr(agent, "formerly", ()))
+
+
 __all__ = [
     "AGENTS",
     "GROUP",
@@ -117,5 +124,6 @@ __all__ = [
     "AgentClass",
     "Episode",
     "Resources",
+    "formerly",
     "load_agent",
 ]

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 from ldm.agents import Resources, demonstrations, replies
 from ldm.agents.replies import Reply
-from ldm.agents.transcript import View, ask, example, localized, transcript_text
+from ldm.agents.transcript import View, ask, example_texts, localized, transcript_text
 from ldm.episode import NO_ACTION, Episode
 from ldm.llm import GREEDY, LLM, Message, Sampling
 from ldm.prompts import render
@@ -27,18 +27,27 @@ BUDGET = 60
 #: Where a reply goes on with what it imagines to see.
 STOP = (f"\n{replies.SEEN}",)
 
+#: How able ADaPT makes its executors (arXiv 2311.05772, §6.2 and Fig. 5), see `LoopOptions`.
+Strength = Literal["task", "hybrid", "skills"]
+
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
     """Settings of agents that work in the loop.
 
-    budget: steps of a trial, thoughts included; None for the environment's published number, or 60.
-    shots: demonstrations that a prompt shows, those of the task's kind first.
-    demonstrations: a file of trajectories in place of the shipped ones; `agents.demonstrations`
-    says what may lie beside it. demonstrations_digest: of that file when the run began; set by the
-    command line, so that no run mixes two.
-    admissible: show the actions that are possible, where the environment lists them; the papers
-    show none. reply: tokens of a reply at most. observation: characters of one that are shown.
+    budget: steps of a trial, thoughts included; None for the environment's published number (ADaPT,
+    App. A), or 60. shots: demonstrations of whole tasks that a prompt shows, two as in LDM², Table
+    2; which ones, `strength` says; with 0 none of skills or plans are shown either.
+    strength: which executor of ADaPT's acts (ADaPT, §6.2 and Fig. 5), one that says when it has
+    completed its task or failed: "skills" is shown a demonstration of each atomic skill (Table 1),
+    "hybrid" those and whole tasks that are the same whatever the task's kind (§4.1), "task" whole
+    tasks of its kind (App. C); None for whole tasks of its kind without that judgement.
+    demonstrations: a file of trajectories in place of the shipped ones (ours);
+    `agents.demonstrations` says what may lie beside it. demonstrations_digest: digest of the file
+    of demonstrations when the run began (ours); set by the command line, so that no run mixes two.
+    admissible: show the actions that are possible, where the environment lists them (ours; the
+    papers show none). reply: tokens of a reply at most (ours). observation: characters of an
+    observation that are shown (ours).
     """
 
     #: Options that name files → the option that records the digest, and what computes it.
@@ -48,6 +57,7 @@ class LoopOptions:
 
     budget: int | None = None
     shots: int = 2
+    strength: Strength | None = None
     demonstrations: str | None = None
     demonstrations_digest: str | None = None
     admissible: bool = False
@@ -80,7 +90,9 @@ class LoopAgent:
         Raises LdmError where the demonstrations are no longer those that the run began with.
         """
         demonstrations.check(options.demonstrations, options.demonstrations_digest)
-        return demonstrations.sources(env, options.demonstrations, options.shots)
+        skills = options.strength in ("hybrid", "skills")
+        place, shots = options.demonstrations, options.shots
+        return demonstrations.sources(env, place, shots, with_skills=skills)
 
     def budget(self, card: Card) -> int:
         """Return the steps of a trial, thoughts included."""
@@ -137,15 +149,49 @@ class Outcome:
     steps: tuple[Step, ...]
 
 
+def task_work(
+    episode: Episode, options: LoopOptions, *hints: Hint, sampling: Sampling = GREEDY
+) -> Work:
+    """Return the whole task as work for an executor of the options' strength.
+
+    Call it within a trial, as `examples`. hints: what else it is shown.
+    """
+    return Work(
+        episode.goal,
+        examples(episode, options),
+        (*skill_hints(episode, options), *hints),
+        judged=options.strength is not None,
+        sampling=sampling,
+    )
+
+
 def examples(episode: Episode, options: LoopOptions) -> tuple[Trajectory, ...]:
-    """Return the demonstrations for an episode, in the words of its task.
+    """Return the demonstrations that an executor is shown, in the words of the episode's task.
 
     Call it within a trial: only then does an environment know its dialect. Raises LdmError where
     the options name a file that does not fit.
     """
-    known = demonstrations.load(episode.env_name, options.demonstrations)
-    chosen = demonstrations.chosen(known, episode.kind, options.shots)
+    card, shots = episode.card, options.shots
+    whole = demonstrations.load(episode.env_name, options.demonstrations)
+    chosen: tuple[Trajectory, ...] = ()
+    if options.strength not in ("hybrid", "skills"):
+        chosen = demonstrations.chosen(whole, episode.kind, shots)
+    elif shots:
+        skills = demonstrations.skills(episode.env_name, options.demonstrations)
+        chosen = tuple(one for one in skills if one.task.kind not in card.judged)
+        if options.strength == "hybrid":
+            chosen += demonstrations.common(whole, card.common, shots)
     return tuple(localized(one, episode.localize) for one in chosen)
+
+
+def skill_hints(episode: Episode, options: LoopOptions) -> tuple[Hint, ...]:
+    """Return the environment's skills in words, for executors to whom none can be demonstrated."""
+    skills = episode.card.skills
+    if options.strength not in ("hybrid", "skills") or not skills:
+        return ()
+    if demonstrations.skills(episode.env_name, options.demonstrations) and options.shots:
+        return ()
+    return (Hint("What such a task is made of", "skills", "\n".join(skills)),)
 
 
 def run(episode: Episode, llm: LLM, work: Work, options: LoopOptions) -> Outcome:
@@ -225,10 +271,12 @@ class _Loop:
             card=self.episode.card,
             thinking=work.thinking,
             judged=work.judged,
-            demonstrations=[
-                example(one, width=width, thoughts=work.thinking)
-                for one in work.demonstrations[: view.demonstrations]
-            ],
+            demonstrations=example_texts(
+                work.demonstrations[: view.demonstrations],
+                width=width,
+                thoughts=work.thinking,
+                judged=work.judged,
+            ),
             task=work.task,
             hints=work.hints,
             transcript=transcript_text(

@@ -1,89 +1,43 @@
-"""Plan-and-Execute (ADaPT's baseline, arXiv 2311.05772, §4.2): plan once, then carry it out."""
+"""Plan-and-Execute (ADaPT's baseline, arXiv 2311.05772, §4.2, App. B): a plan that never changes.
+
+One call writes a plan so detailed that an executor can do each of its steps. They go to executors
+one after the other, as the plan's And and Or say, and nothing is divided further. Where the planner
+gives no step at all, the task itself goes to an executor.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
-from ldm.agents.replies import THINK
-from ldm.agents.transcript import View, ask, outlined, transcript_text
-from ldm.episode import Episode
-from ldm.llm import LLM, Message
-from ldm.prompts import render, shortened
-from ldm.types import Trajectory
+from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
+from ldm.agents.decomposition.findings import REPORTING
+from ldm.agents.reporting import Reporting
+from ldm.types import Card
 
-#: Characters of a plan that the executor is shown.
-LONGEST = 2000
+#: The whole task, and its sub-tasks.
+DEPTH = 2
 
 
 @dataclass(frozen=True, slots=True)
-class PlanExecuteOptions(LoopOptions):
-    """plan: tokens of the plan at most."""
+class PlanExecuteOptions(DividingOptions):
+    """plan: tokens of the plan (ours), which is longer than one of a few sub-tasks."""
 
-    plan: int = 300
-
-    def __post_init__(self) -> None:
-        LoopOptions.__post_init__(self)
-        if self.plan < 1:
-            raise ValueError("plan is 1 or more")
+    plan: int = 400
 
 
-class PlanExecuteAgent(LoopAgent):
-    """A planner writes one detailed plan with AND and OR; the executor carries it out once."""
+class PlanExecuteAgent(DividingAgent):
+    """Plans once, in detail; executors do the sub-tasks one after the other by the plan's logic."""
 
     name = "plan_execute"
-    paper: ClassVar[str] = "Plan-and-Execute, ADaPT, arXiv 2311.05772, §4.2"
+    paper: ClassVar[str] = "Plan-and-Execute, ADaPT, arXiv 2311.05772, §4.2, App. B"
+    formerly: ClassVar[Sequence[str]] = (
+        "showed the whole plan to a single run of its executor, as plan_hint does now",
+    )
+    reporting: ClassVar[Reporting] = replace(REPORTING, measures=())
     Options: ClassVar[type[PlanExecuteOptions]] = PlanExecuteOptions
-    options: PlanExecuteOptions
+    plan_first = True
 
-    def solve(self, episode: Episode) -> None:
-        """Start one trial. The plan is never changed, whatever comes of it."""
-        planner = self._resources.model(episode, "planner")
-        llm = self._resources.model(episode)
-        with episode.trial():
-            trajectories = examples(episode, self.options)
-            plan = self._plan(episode, planner, trajectories)
-            episode.note("plan", text=plan)
-            hints = (Hint("Your plan", "plan", _steps(plan)),) if plan else ()
-            run(episode, llm, Work(episode.goal, trajectories, hints), self.options)
-
-    def _plan(self, episode: Episode, planner: LLM, trajectories: tuple[Trajectory, ...]) -> str:
-        """Return the plan in the planner's words, "" where it gives none."""
-
-        def prompt(view: View) -> list[Message]:
-            return render(
-                "agents/plan",
-                card=episode.card,
-                examples=[
-                    outlined(one, _plan_of(one), width=view.width)
-                    for one in trajectories[: view.demonstrations]
-                ],
-                task=episode.goal,
-                opening=transcript_text(episode.now.observation, (), width=view.width),
-            )
-
-        widest = View(len(trajectories), self.options.observation)
-        completion, _ = ask(planner, prompt, widest, 0, max_tokens=self.options.plan)
-        return shortened(completion.text.strip(), LONGEST)
-
-
-def _plan_of(demonstration: Trajectory) -> str:
-    """Return what a demonstration thought first and did, written as a plan is to be.
-
-    Without AND between the steps: a small model then writes it into its actions.
-    """
-    thought = next((step.thought for step in demonstration.steps if step.thought), "")
-    actions = [step.action for step in demonstration.steps if step.action]
-    plan = "\n".join(f"{number}. {action}" for number, action in enumerate(actions, 1))
-    return f"{THINK} {thought}\n{plan}" if thought else plan
-
-
-def _steps(plan: str) -> str:
-    """Return a plan without the thought before it, which an executor would only repeat.
-
-    All of it where it is no list.
-    """
-    first = re.search(r"^\W*1[.):]", plan, re.MULTILINE)
-    return plan[first.start() :].strip() if first else plan
+    def depth(self, card: Card) -> int:
+        return DEPTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, Work, examples, run
+from ldm.agents.executor import LoopAgent, run, task_work
 from ldm.episode import Episode
 
 
@@ -23,4 +23,4 @@ class ReactAgent(LoopAgent):
         """Start one trial."""
         llm = self._resources.model(episode)
         with episode.trial():
-            run(episode, llm, Work(episode.goal, examples(episode, self.options)), self.options)
+            run(episode, llm, task_work(episode, self.options), self.options)

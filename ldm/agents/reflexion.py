@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, run, task_work
 from ldm.agents.transcript import View, ask, transcript_text
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
@@ -21,8 +21,9 @@ LONGEST = 800
 
 @dataclass(frozen=True, slots=True)
 class ReflexionOptions(LoopOptions):
-    """trials: None for the environment's published number, or 5. lessons: of the latest
-    reflections, how many a prompt shows. reflection: tokens of one at most.
+    """trials: attempts at a task; None for the environment's published number (LDM², Tables 1 and
+    2), or 5. lessons: of the latest reflections, how many a prompt shows (Reflexion, §3: one to
+    three). reflection: tokens of a reflection at most (ours).
     """
 
     trials: int | None = None
@@ -74,8 +75,7 @@ class ReflexionAgent(LoopAgent):
 
 def _work(episode: Episode, options: LoopOptions, lessons: Sequence[str]) -> Work:
     hint = Hint("What you learnt in earlier attempts at this task", "lessons", bullets(lessons))
-    demonstrations = examples(episode, options)
-    return Work(episode.goal, demonstrations, hints=(hint,) if lessons else ())
+    return task_work(episode, options, *([hint] if lessons else []))
 
 
 def reflect(episode: Episode, llm: LLM, tried: Trajectory, *, width: int, tokens: int) -> str:

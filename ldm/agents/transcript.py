@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
-from ldm.agents.replies import ACT, SEEN, THINK
+from ldm.agents.demonstrations import Division
+from ldm.agents.replies import ACT, COMPLETED, FAILED, SEEN, THINK
 from ldm.errors import ContextTooLong
 from ldm.llm import LLM, Completion, Message
 from ldm.prompts import shortened
@@ -52,25 +54,61 @@ def transcript_text(
     lines = [_line(SEEN, opening, width)]
     if skipped:
         lines.append(f"({skipped} earlier steps are left out here.)")
-    for step in steps[skipped:]:
-        if thoughts and step.thought:
-            lines.append(_line(THINK, step.thought, width))
-        if step.action:
-            lines.append(_line(ACT, step.action, width))
-            lines.append(_line(SEEN, step.observation, width))
-    return "\n".join(lines)
+    return "\n".join([*lines, *_step_lines(steps[skipped:], width=width, thoughts=thoughts)])
 
 
-def example(trajectory: Trajectory, *, width: int, thoughts: bool) -> str:
-    """Return a demonstration: its task and what was done, without what the last action answered."""
-    text = transcript_text(trajectory.opening, trajectory.steps, width=width, thoughts=thoughts)
-    if (
-        trajectory.steps
-        and trajectory.steps[-1].action
-        and not trajectory.steps[-1].observation.strip()
-    ):
-        text = text.rpartition("\n")[0]
-    return f"Task: {trajectory.task.goal}\n{text}"
+def example_texts(
+    trajectories: Sequence[Trajectory], *, width: int, thoughts: bool, judged: bool = False
+) -> list[str]:
+    """Return demonstrations: their tasks and what was done, without what the last action answered.
+
+    Those in a row that begin alike are one text, in which the beginning stands once.
+    judged: each ends by saying whether its task was completed.
+    """
+    texts = []
+    for opening, group in groupby(trajectories, key=lambda one: one.opening):
+        courses = [
+            (one.task.goal, _course(one, width=width, thoughts=thoughts, judged=judged))
+            for one in group
+        ]
+        texts.append(_in_one_place(_line(SEEN, opening, width), courses))
+    return texts
+
+
+def example(trajectory: Trajectory, *, width: int, thoughts: bool, judged: bool = False) -> str:
+    """Return a single demonstration, as `example_texts` does."""
+    (text,) = example_texts((trajectory,), width=width, thoughts=thoughts, judged=judged)
+    return text
+
+
+def look_texts(trajectories: Sequence[Trajectory], *, width: int) -> list[str]:
+    """Return demonstrations of looks that decide: a task, what was seen and found, and a verdict.
+
+    Those in a row that look at the same are one text, in which that stands once.
+    """
+    texts = []
+    for seen, group in groupby(trajectories, key=lambda one: one.opening):
+        verdicts = [
+            (one.task.goal, [*_thoughts(one), COMPLETED if one.success else FAILED])
+            for one in group
+        ]
+        texts.append(_in_one_place(_line(SEEN, seen, width), verdicts))
+    return texts
+
+
+def division_texts(divisions: Sequence[Division], *, detailed: bool, width: int) -> list[str]:
+    """Return examples for planners: tasks, what there was at first, and a plan for each.
+
+    Those in a row that begin alike are one text, in which the beginning stands once.
+    detailed: with the plans in which nothing is left to be divided.
+    """
+    texts = []
+    for seen, group in groupby(divisions, key=lambda one: without_goal(one.seen, one.task)):
+        plans = [
+            (one.task, [*_tried(one), one.detailed if detailed else one.plan]) for one in group
+        ]
+        texts.append(_in_one_place(_line(SEEN, seen, width), plans))
+    return texts
 
 
 def outlined(trajectory: Trajectory, plan: str, *, width: int) -> str:
@@ -114,6 +152,44 @@ def ask(
             if smaller is None:
                 raise
             view = smaller
+
+
+def _in_one_place(seen: str, tasks: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Return tasks, each with the lines that follow it, in a place that is described once."""
+    if len(tasks) == 1:
+        ((task, lines),) = tasks
+        return "\n".join([f"Task: {task}", seen, *lines])
+    return "\n\n".join([seen, *("\n".join([f"Task: {task}", *lines]) for task, lines in tasks)])
+
+
+def _course(trajectory: Trajectory, *, width: int, thoughts: bool, judged: bool) -> list[str]:
+    """Return what was done in a demonstration, in labelled lines."""
+    steps = trajectory.steps
+    lines = _step_lines(steps, width=width, thoughts=thoughts)
+    if steps and steps[-1].action and not steps[-1].observation.strip():
+        lines.pop()
+    if judged:
+        lines.append(f"{ACT} {COMPLETED if trajectory.success else FAILED}")
+    return lines
+
+
+def _thoughts(trajectory: Trajectory) -> list[str]:
+    return [step.thought for step in trajectory.steps if step.thought]
+
+
+def _tried(division: Division) -> list[str]:
+    return [f"Tried without success: {division.tried}"] if division.tried else []
+
+
+def _step_lines(steps: Sequence[Step], *, width: int, thoughts: bool) -> list[str]:
+    lines = []
+    for step in steps:
+        if thoughts and step.thought:
+            lines.append(_line(THINK, step.thought, width))
+        if step.action:
+            lines.append(_line(ACT, step.action, width))
+            lines.append(_line(SEEN, step.observation, width))
+    return lines
 
 
 def _line(label: str, text: str, width: int) -> str:

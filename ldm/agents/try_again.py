@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, LoopOptions, Work, examples, run
+from ldm.agents.executor import LoopAgent, LoopOptions, run, task_work
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
 
@@ -16,8 +16,8 @@ TRIALS = 3
 
 @dataclass(frozen=True, slots=True)
 class TryAgainOptions(LoopOptions):
-    """trials: None for the environment's published number, or 3. temperature: of all trials after
-    the first.
+    """trials: attempts at a task; None for the environment's published number, d_max (§4.2), or 3.
+    temperature: of all trials after the first (App. A).
     """
 
     trials: int | None = None
@@ -50,8 +50,7 @@ class TryAgainAgent(LoopAgent):
         for number in range(trials):
             sampling = Sampling(options.temperature) if number else GREEDY
             with episode.trial():
-                work = Work(episode.goal, examples(episode, options), sampling=sampling)
-                run(episode, llm, work, options)
+                run(episode, llm, task_work(episode, options, sampling=sampling), options)
             tried = episode.trajectory(number)
             scores.append(tried.score)
             if tried.success:

@@ -112,8 +112,13 @@ def compare(
     reports = [
         _report(spec, run, outcome) for (run, spec), outcome in zip(recorded, outcomes, strict=True)
     ]
-    named = labelled([spec for _, spec in recorded], reports)
-    return Comparison(named, tuple(gains(named)))
+    named = [
+        replace(report, label=f"{report.label} (formerly)") if _method_then(run, spec) else report
+        for report, (run, spec) in zip(
+            labelled([spec for _, spec in recorded], reports), recorded, strict=True
+        )
+    ]
+    return Comparison(tuple(named), tuple(gains(named)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +264,8 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     companion = ""
     for one in reversed(checked):
         subject = (short(one.spec.env), one.spec.split, short(label(one.spec)))
-        members.insert(0, start(one, subject, models, runtime, companion=companion))
+        arguments = {"companion": companion, **_revision(one.spec)}
+        members.insert(0, start(one, subject, models, runtime, **arguments))
         companion = members[0].run.manifest.id
     return Evaluation(tuple(members), runtime)
 
@@ -267,10 +273,12 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
 def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> Evaluation:
     """Return a recorded evaluation, and those that it is compared with, to be played on.
 
-    models: changes to the recorded model options. Raises LdmError as `lifecycle.reopen`.
+    models: changes to the recorded model options. Raises LdmError as `lifecycle.reopen`, and where
+    an agent's name has come to stand for another method since.
     """
     members = []
     while True:
+        _check_method(run, spec)
         member = reopen(run, spec, lambda spec: check(spec, runtime), models)
         members.append(member)
         companion = run.manifest.arguments.get("companion", "")
@@ -340,6 +348,34 @@ def with_digests(spec: EvaluationSpec) -> EvaluationSpec:
             path = Path(options[name]).expanduser().absolute()
             options |= {name: str(path), digest_name: digest(path)}
     return replace(spec, agent_options=sorted_settings(options))
+
+
+def _revision(spec: EvaluationSpec) -> dict[str, int]:
+    """Return what run.json says of the method that the agent's name stands for; {} of the first."""
+    from ldm.agents import formerly
+
+    number = len(formerly(agent_of(spec)))
+    return {"revision": number} if number else {}
+
+
+def _method_then(run: Run, spec: EvaluationSpec) -> str:
+    """Return what the agent's name stood for when the run was recorded; "" for what it does now."""
+    from ldm.agents import formerly
+
+    former = formerly(agent_of(spec))
+    recorded = run.manifest.arguments.get("revision", 0)
+    if recorded == len(former):
+        return ""
+    return former[recorded] if recorded in range(len(former)) else "did what a later version does"
+
+
+def _check_method(run: Run, spec: EvaluationSpec) -> None:
+    """Raise LdmError where the agent's name stood for another method when the run was recorded."""
+    if then := _method_then(run, spec):
+        raise LdmError(
+            f"{run.directory} cannot be resumed. When it was recorded, {spec.agent} {then}.",
+            "Start a new run.",
+        )
 
 
 def _check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:

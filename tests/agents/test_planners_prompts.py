@@ -1,4 +1,4 @@
-"""ADaPT's and AutoPlan's prompts word for word; `--update-goldens` rewrites them."""
+"""Prompts of agents that plan word for word; `--update-goldens` rewrites them."""
 
 from __future__ import annotations
 
@@ -116,6 +116,10 @@ def update() -> list[Message]:
     return list(llm.requests[0][0])
 
 
+def detailed_plan() -> list[Message]:
+    return list(prompted("plan_execute", "alfworld", []).requests[0][0])
+
+
 def of_adapt(env: str, number: int, shots: int = 0) -> Callable[[], list[Message]]:
     def request() -> list[Message]:
         first = "Act: look" if env == "alfworld" else "Act: task failed"
@@ -124,6 +128,15 @@ def of_adapt(env: str, number: int, shots: int = 0) -> Callable[[], list[Message
         return list(llm.requests[number][0])
 
     return request
+
+
+def hybrid_executor() -> list[Message]:
+    return list(prompted("adapt", "alfworld", [], d_max=1).requests[0][0])
+
+
+def judge_with_examples() -> list[Message]:
+    llm = prompted("adapt", "webshop", ["Act: task failed", SUBTASKS["webshop"]], d_max=2)
+    return list(llm.requests[2][0])
 
 
 CASES: dict[str, Callable[[], list[Message]]] = {
@@ -137,11 +150,13 @@ CASES: dict[str, Callable[[], list[Message]]] = {
     "autoplan_revision": reflection(2),
     "autoplan_summary_with_solution": reflection_with_solution,
     "autoplan_update": update,
-    "adapt_plan_alfworld": of_adapt("alfworld", 2),
+    "plan_execute_plan_alfworld": detailed_plan,
+    "adapt_plan_alfworld": of_adapt("alfworld", 2, shots=2),
     "adapt_executor_alfworld": of_adapt("alfworld", 3),
+    "adapt_executor_hybrid": hybrid_executor,
     "adapt_plan_textcraft": of_adapt("textcraft", 1, shots=2),
-    "adapt_plan_webshop": of_adapt("webshop", 1),
-    "adapt_judge_webshop": of_adapt("webshop", 2),
+    "adapt_plan_webshop": of_adapt("webshop", 1, shots=2),
+    "adapt_judge_webshop": judge_with_examples,
     "adapt_executor_textcraft": of_adapt("textcraft", 2),
 }
 
@@ -160,4 +175,5 @@ def test_every_golden_prompt_is_rendered_by_some_test() -> None:
 def test_prompts_are_short() -> None:
     """A small model reads some fifty tokens a second: about 4 characters each."""
     sizes = {name: (GOLDEN / f"{name}.txt").stat().st_size for name in CASES}
-    assert max(sizes.values()) < 5500, sizes
+    assert sizes.pop("adapt_executor_hybrid") < 9500  # a demonstration of each skill, and two tasks
+    assert max(sizes.values()) < 6500, sizes

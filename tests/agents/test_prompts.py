@@ -66,12 +66,12 @@ def reflexion_reflect() -> list[Message]:
     return list(first_of("reflexion", "alfworld", "demo_test", **options).requests[2][0])
 
 
-def plan_execute_plan() -> list[Message]:
-    return list(first_of("plan_execute", "alfworld", "demo_test", PLAN, budget=1).requests[0][0])
+def plan_hint_plan() -> list[Message]:
+    return list(first_of("plan_hint", "alfworld", "demo_test", PLAN, budget=1).requests[0][0])
 
 
-def plan_execute_execute() -> list[Message]:
-    llm = first_of("plan_execute", "alfworld", "demo_test", PLAN, shots=0, budget=1)
+def plan_hint_execute() -> list[Message]:
+    llm = first_of("plan_hint", "alfworld", "demo_test", PLAN, shots=0, budget=1)
     return list(llm.requests[1][0])
 
 
@@ -143,8 +143,8 @@ CASES: dict[str, Callable[[], list[Message]]] = {
     "standard_webshop": standard_webshop,
     "reflexion_lessons": reflexion_lessons,
     "reflexion_reflect": reflexion_reflect,
-    "plan_execute_plan": plan_execute_plan,
-    "plan_execute_execute": plan_execute_execute,
+    "plan_hint_plan": plan_hint_plan,
+    "plan_hint_execute": plan_hint_execute,
     "executor_part": executor_part,
     "cot_hotpotqa": cot_hotpotqa,
     "cot_standard": cot_standard,

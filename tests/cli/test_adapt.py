@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.agents.adapt.tree import tree_of
+from ldm.agents.decomposition.tree import tree_of
 from ldm.types import EpisodeResult
-from tests.agents.adapt.ideal import Ideal
+from tests.agents.decomposition.ideal import Ideal
 from tests.cli.conftest import Run
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
@@ -103,6 +103,45 @@ def test_a_sweep_of_strengths_stands_beside_other_agents(run: Run, server: FakeS
         "random",
     ):
         assert label in outcome.out
+
+
+def test_baselines_have_the_same_executor_by_one_option(run: Run, server: FakeServer) -> None:
+    agents = "react,try_again,reflexion,plan_execute,adapt"
+    outcome = run(*ADAPT[:-1], agents, "--set", "strength=hybrid", "--set", "trials=2")
+    assert outcome.code == 0, outcome.err
+    assert "strength=hybrid has no effect" not in outcome.err
+    table = outcome.out.partition("Side by side")[2]
+    rows = dict(re.findall(r"^ *(\w+) +([\d.]+) % ", table, re.MULTILINE))
+    assert rows == {
+        "react": "0.0",
+        "try_again": "0.0",
+        "reflexion": "0.0",
+        "plan_execute": "0.0",  # its second sub-task needs a division of its own
+        "adapt": "100.0",
+    }
+
+
+def test_a_run_of_the_former_plan_execute_is_read_but_not_resumed(
+    run: Run, server: FakeServer, place: Path
+) -> None:
+    run("eval", *TOY, "--agent", "plan_hint", "--set", "budget=3", "--set", "plan=90")
+    (former,) = (place / "runs").iterdir()
+    for file in ("run.json", "episodes.jsonl"):  # so it was called when it was recorded
+        text = (former / file).read_text("utf-8")
+        (former / file).write_text(text.replace("plan_hint", "plan_execute"), "utf-8")
+    assert run("runs", "list").out.count("eval") == 1
+    refused = run("eval", "--resume", former)
+    assert refused.code == 1
+    assert "plan_execute showed the whole plan to a single run of its executor" in refused.err
+    assert "as plan_hint does now" in refused.err
+    (former / "episodes.jsonl").rename(place / "episodes.jsonl")
+    assert run("eval", "--resume", former).code == 1  # nor one that has tasks left
+    (place / "episodes.jsonl").rename(former / "episodes.jsonl")
+    now = json.loads(run("eval", *TOY, "--agent", "plan_execute", "--json").out)["run"]
+    compared = run("compare", former, now)
+    assert compared.code == 0, compared.err
+    assert " (formerly) − plan_execute" in compared.out
+    assert run("eval", "--resume", now).code == 0
 
 
 @pytest.mark.parametrize(

@@ -304,8 +304,8 @@ class TestModels:
         self, transcript: Transcript, serve: Callable[..., FakeServer]
     ) -> None:
         serve(finds_with_a_plan)
-        transcript.ldm("eval", *ASKING, "--agent", "plan_execute")
-        transcript.ldm("eval", *ASKING, "--agent", "react,plan_execute,random", "--json")
+        transcript.ldm("eval", *ASKING, "--agent", "plan_hint")
+        transcript.ldm("eval", *ASKING, "--agent", "react,plan_hint,random", "--json")
         transcript.ldm("eval", *ASKING, "--agent", "react", "--max-calls", "12")
         transcript.add_runs()
         transcript.check()

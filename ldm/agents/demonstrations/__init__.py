@@ -1,31 +1,62 @@
 """Demonstrations: the few recorded trajectories that prompts show (docs/architecture.md#agents).
 
-Beside a file of them, NAME.jsonl, there may be one that says how their tasks divide into sub-tasks,
-NAME.plans.json: ADaPT's planner is shown that. Those that ship are made by
-`scripts/make_demonstrations.py` from our own games, shop and recipes.
+Beside a file of whole tasks, NAME.jsonl, there may be others:
+
+- NAME.skills.jsonl, atomic skills (ADaPT, arXiv 2311.05772, Table 1): trajectories of short tasks
+  whose kind is the skill. `success` says whether its executor completes it or has to give up. One
+  of a skill that takes a look and no action (`Card.judged`) holds what is seen and the judgement,
+  a thought.
+- NAME.plans.jsonl, how tasks divide (`Division`), which planners are shown. NAME.plans.json, task
+  id → plan, says the same of the whole tasks in NAME.jsonl; planners see those of the task's kind.
+
+Those that ship are made by `scripts/make_demonstrations.py` from our own games, shop and recipes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 from ldm import records, untrusted
 from ldm.errors import LdmError
 from ldm.types import Trajectory, stable_hash
 
-#: One file an environment: ENV.jsonl.
+#: Where those that ship lie, each environment's as ENV.jsonl and so on.
 SHIPPED = Path(__file__).parent
+#: How the names of files end that may lie beside one of whole tasks.
+SKILLS, DIVISIONS, PLANS = ".skills.jsonl", ".plans.jsonl", ".plans.json"
 
 _OBJECT = "It holds one JSON object: task id → plan (docs/architecture.md)."
 
 
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How a task divides into sub-tasks, which may be divided themselves, as planners write it.
+
+    task: in words, a whole one or a sub-task. seen: what there is at first. plan: a short one.
+    detailed: one whose steps can each be carried out, "" for none. tried: what was tried without
+    success before. source: of whom it is taken, and may not be evaluated (`Task.leak_key`).
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    task: str
+    seen: str
+    plan: str
+    detailed: str = ""
+    tried: str = ""
+    source: str = ""
+
+
 def digest(path: Path) -> str:
-    """Return a digest of a file and of the plans beside it; LdmError where it cannot be read."""
-    plans_file = path.with_suffix(".plans.json")
+    """Return a digest of a file and of those beside it; LdmError where it cannot be read."""
+    plans_file, *others = (path.with_suffix(end) for end in (PLANS, SKILLS, DIVISIONS))
     try:
         texts = [path.read_bytes(), plans_file.read_bytes() if plans_file.is_file() else b""]
+        texts += [file.read_bytes() for file in others if file.is_file()]
     except OSError as error:
         raise LdmError(
             f"There are no demonstrations at {path}: {error.strerror}.", "Name another file."
@@ -65,13 +96,46 @@ def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     return fitting
 
 
+def skills(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
+    """Return demonstrations of atomic skills; () where there are none. place: as for `load`.
+
+    Raises LdmError where their file is damaged.
+    """
+    path = _path(env, place).with_suffix(SKILLS)
+    return _read(path) if path.is_file() else ()
+
+
+def divisions(env: str, place: str | None, kind: str, shots: int) -> tuple[Division, ...]:
+    """Return how tasks divide, which planners are shown; () where nobody wrote that down.
+
+    They are the same for all kinds of task, unless only the plans of whole tasks are known: then up
+    to `shots` of those, the ones of `kind` first. Without any shots there are none.
+    place: as for `load`. Raises LdmError where a file is damaged.
+    """
+    path = _path(env, place).with_suffix(DIVISIONS)
+    if path.is_file():
+        return _divisions(path) if shots else ()
+    by_task = plans(env, place)
+    return tuple(
+        Division(
+            one.task.goal,
+            one.opening,
+            by_task[one.task.id],
+            detailed=by_task[one.task.id],
+            source=one.task.leak_key,
+        )
+        for one in chosen(load(env, place), kind, shots)
+        if one.task.id in by_task
+    )
+
+
 def plans(env: str, place: str | None = None) -> Mapping[str, str]:
     """Return task id → how that demonstration's task divides, as planners write it.
 
     {} where nobody wrote that down. place: as for `load`.
     Raises LdmError where the file is no JSON object of texts.
     """
-    path = _path(env, place).with_suffix(".plans.json")
+    path = _path(env, place).with_suffix(PLANS)
     return _plans(path) if path.is_file() else {}
 
 
@@ -80,9 +144,30 @@ def chosen(known: Sequence[Trajectory], kind: str, shots: int) -> tuple[Trajecto
     return tuple(sorted(known, key=lambda one: one.task.kind != kind)[:shots])
 
 
-def sources(env: str, place: str | None, shots: int) -> frozenset[str]:
-    """Return what may not be evaluated by an agent that is shown demonstrations."""
-    return frozenset(one.task.leak_key for one in load(env, place)) if shots else frozenset()
+def common(known: Sequence[Trajectory], kinds: Sequence[str], shots: int) -> tuple[Trajectory, ...]:
+    """Return up to `shots` that are shown whatever the task: the first of each of these kinds.
+
+    Without kinds they are the first ones.
+    """
+    firsts = [next((one for one in known if one.task.kind == kind), None) for kind in kinds]
+    return tuple(one for one in (firsts if kinds else known) if one is not None)[:shots]
+
+
+def sources(
+    env: str, place: str | None, shots: int, *, with_skills: bool = False, with_plans: bool = False
+) -> frozenset[str]:
+    """Return what may not be evaluated by an agent that is shown demonstrations.
+
+    with_skills, with_plans: whether it is also shown those of skills, and how tasks divide.
+    """
+    if not shots:
+        return frozenset()
+    shown = [one.task.leak_key for one in load(env, place)]
+    if with_skills:
+        shown += [one.task.leak_key for one in skills(env, place)]
+    if with_plans:
+        shown += [one.source for one in divisions(env, place, "", shots)]
+    return frozenset(shown) - {""}
 
 
 def _path(env: str, place: str | None) -> Path:
@@ -95,6 +180,11 @@ def _plans(path: Path) -> Mapping[str, str]:
     if not isinstance(by_task, dict) or not all(isinstance(one, str) for one in by_task.values()):
         raise LdmError(f"{path} does not map task ids to texts.", _OBJECT)
     return by_task
+
+
+@lru_cache(maxsize=32)
+def _divisions(path: Path) -> tuple[Division, ...]:
+    return tuple(records.read(path, Division))
 
 
 @lru_cache(maxsize=32)

@@ -5,6 +5,8 @@ from ldm.types import Card
 #: Steps of a trial, thoughts included: ADaPT's 20 of an executor (arXiv 2311.05772, App. A) times
 #: its d_max of 3, as its baselines have them (§4.2).
 _LOOP = {"budget": 60}
+#: What ADaPT's executors have (its App. A), and are shown: atomic skills, heat and look (§4.1).
+_EXECUTOR: dict[str, int | str] = {"executor_steps": 20, "strength": "hybrid"}
 
 CARD = Card(
     name="alfworld",
@@ -49,14 +51,16 @@ CARD = Card(
         "cool": "put an object of a type, cooled, at a place of a type",
         "pick2": "put two objects of a type at the same place of a type",
     },
+    common=("heat", "look"),
     published={
         "act": _LOOP,
         "standard": _LOOP,
         "react": _LOOP,
-        "plan_execute": _LOOP,
+        "plan_hint": _LOOP,
+        "plan_execute": _EXECUTOR,
         "reflexion": {**_LOOP, "trials": 5},  # LDM², arXiv 2312.08402, Table 2
         "try_again": {**_LOOP, "trials": 3},  # ADaPT §4.2: d_max
-        "adapt": {"d_max": 3, "executor_steps": 20},  # ADaPT §4.2 and App. A
+        "adapt": {"d_max": 3, **_EXECUTOR},  # ADaPT §4.2
         # AutoPlan, arXiv 2305.15064: §4.2, §4.1 and Table 6
         "autoplan": {"budget": 35, "pool": 24, "env.feedback": "fine"},
     },

@@ -5,6 +5,8 @@ from ldm.types import Card
 #: Steps of a trial, thoughts included: 3 times ADaPT's 20 of an executor (arXiv 2311.05772,
 #: App. A). Its baselines have d_max times as many (§4.2), which would be 80 here.
 _LOOP = {"budget": 60}
+#: What ADaPT's executors have, and are shown: atomic skills and one whole task (its App. A).
+_EXECUTOR: dict[str, int | str] = {"executor_steps": 20, "strength": "hybrid"}
 
 CARD = Card(
     name="textcraft",
@@ -34,15 +36,17 @@ CARD = Card(
         "depth3": "craft an item over two crafted steps before the last",
         "depth4": "craft an item over three crafted steps before the last",
     },
+    common=("depth2",),
     handover="inventory",
     published={
         "act": _LOOP,
         "standard": _LOOP,
         "react": _LOOP,
-        "plan_execute": _LOOP,
+        "plan_hint": _LOOP,
+        "plan_execute": _EXECUTOR,
         "reflexion": {**_LOOP, "trials": 4},  # ADaPT §4.2: d_max
         "try_again": {**_LOOP, "trials": 4},  # the same
-        "adapt": {"d_max": 4, "executor_steps": 20},  # ADaPT §4.2 and App. A
+        "adapt": {"d_max": 4, **_EXECUTOR},  # ADaPT §4.2
     },
     outline="You craft an item in a world of recipes, which the first observation lists.",
 )

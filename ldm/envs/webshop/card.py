@@ -7,6 +7,8 @@ KIND = "buy"
 #: Steps of a trial, thoughts included: ADaPT's 15 of an executor (arXiv 2311.05772, App. A) times
 #: its d_max of 3, as its baselines have them (§4.2).
 _LOOP = {"budget": 45}
+#: What ADaPT's executors have, and are shown: atomic skills (its App. A).
+_EXECUTOR: dict[str, int | str] = {"executor_steps": 15, "strength": "skills"}
 
 CARD = Card(
     name="webshop",
@@ -48,11 +50,12 @@ CARD = Card(
         "act": _LOOP,
         "standard": _LOOP,
         "react": _LOOP,
-        "plan_execute": _LOOP,
+        "plan_hint": _LOOP,
+        "plan_execute": _EXECUTOR,
         "lats": {"budget": 15, "simulations": 30},  # LATS, arXiv 2310.04406, the authors' code
         "reflexion": {**_LOOP, "trials": 4},  # LDM², arXiv 2312.08402, Table 1
         "try_again": {**_LOOP, "trials": 3},  # ADaPT §4.2: d_max
-        "adapt": {"d_max": 3, "executor_steps": 15},  # ADaPT §4.2 and App. A
+        "adapt": {"d_max": 3, **_EXECUTOR},  # ADaPT §4.2
     },
     outline="You shop on a web site, for a product that fits an instruction.",
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldm.agents.adapt.logic import (
+from ldm.agents.decomposition.logic import (
     MOST_MENTIONS,
     Group,
     Logic,

@@ -12,8 +12,8 @@ import pytest
 from ldm import records
 from ldm.agents import Resources, demonstrations
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
-from ldm.agents.adapt.handover import rule_of
-from ldm.agents.adapt.tree import Node, judged, lines, tree_of
+from ldm.agents.decomposition.handover import rule_of
+from ldm.agents.decomposition.tree import Node, judged, lines, tree_of
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
@@ -23,7 +23,7 @@ from ldm.episode import Episode, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import Message, Sampling
 from ldm.types import Card, EpisodeResult, Step
-from tests.agents.adapt.ideal import Ideal, block, outline, play
+from tests.agents.decomposition.ideal import Ideal, block, outline, play
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert
 
@@ -164,33 +164,12 @@ class TestLimits:
             AdaptOptions(**{name: 0})  # type: ignore[arg-type]
 
 
-class TestStrengths:
-    def prompt(self, strength: Any) -> str:
-        env = ALFWorld()
-        llm = always("Act: task failed")
-        play(env, env.tasks("demo_test")[0], llm, d_max=1, strength=strength)
-        return llm.prompts[0]
-
-    @pytest.mark.parametrize(
-        ("strength", "examples", "skills"), [("task", 2, 0), ("hybrid", 1, 1), ("skills", 0, 1)]
-    )
-    def test_show_demonstrations_or_skills(self, strength: Any, examples: int, skills: int) -> None:
-        prompt = self.prompt(strength)
-        assert (prompt.count("<example>"), prompt.count("<skills>")) == (examples, skills)
-
-    def test_what_executors_or_the_planner_are_shown_may_not_be_evaluated(self) -> None:
-        for name in ("task", "hybrid", "skills"):
-            options = AdaptOptions(strength=name)
-            assert frozenset(AdaptAgent.sources(options, "alfworld"))
-        assert not frozenset(AdaptAgent.sources(AdaptOptions(shots=0), "alfworld"))
-
-
 class TestThePlanner:
     def prompt(self, shots: int, room: int = 9) -> str:
         """What the planner was asked in the end; it has room for so many examples."""
 
         def reply(messages: Sequence[Message], _: Sampling) -> str:
-            if messages[-1].content.count("<example>") > room:
+            if messages[-1].content.count("Execution Order: Step") > room:
                 raise ContextTooLong("No room.", "Ask for less.")
             return "Act: task failed"
 
@@ -200,18 +179,30 @@ class TestThePlanner:
         play(env, task, always("Act: task failed"), planner, d_max=2, shots=shots)
         return planner.prompts[-1]
 
-    def test_is_shown_how_tasks_of_the_kind_were_divided(self) -> None:
-        for shots in (0, 1, 2):
-            assert self.prompt(shots).count("<example>") == shots
+    def test_is_shown_six_divisions_in_one_household_whatever_the_kind(self) -> None:
+        """ADaPT, App. A."""
         prompt = self.prompt(1)
-        kind = ALFWorld().tasks("demo_test")[0].kind
-        (example,) = demonstrations.chosen(demonstrations.load("alfworld"), kind, 1)
-        assert f"Task: {example.task.goal}\n" in prompt
-        assert prompt.count(example.task.goal.rstrip(".")) == 2  # the task, and its plan's thought
-        assert demonstrations.plans("alfworld")[example.task.id] in prompt
+        assert self.prompt(2) == prompt
+        shown = demonstrations.divisions("alfworld", None, "", 1)
+        assert prompt.count("<example>") == 1
+        assert prompt.count(shown[0].seen) == 1
+        for one in shown:
+            assert f"Task: {one.task}\n{one.plan}" in prompt
+        assert self.prompt(0).count("<example>") == 0
 
     def test_is_shown_less_where_there_is_no_room(self) -> None:
-        assert [self.prompt(2, room).count("<example>") for room in (2, 1, 0)] == [2, 1, 0]
+        orders = [self.prompt(2, room).count("Execution Order: Step") for room in (6, 4, 1, 0)]
+        assert orders == [6, 4, 1, 0]
+
+    def test_of_a_shop_sees_what_was_tried_before(self) -> None:
+        env = WebShop()
+        planner = always("I would not know how.")
+        task = env.tasks("demo_test")[0]
+        play(env, task, always("Act: task failed"), planner, d_max=2)
+        (prompt,) = planner.prompts
+        (tried,) = [one for one in demonstrations.divisions("webshop", None, "", 1) if one.tried]
+        assert f"Task: {tried.task}\n" in prompt
+        assert f"Tried without success: {tried.tried}\n{tried.plan}" in prompt
 
 
 class TestJudging:
@@ -235,6 +226,24 @@ class TestJudging:
         assert (child.mode, child.executor, child.steps) == ("judge", ending, 1)
         assert result.env_steps == 0
         assert len(trial.steps) == 1
+
+    def test_is_shown_looks_of_the_same_skill_with_either_verdict(self) -> None:
+        env = WebShop()
+        task = env.tasks("demo_test")[0]
+        llm = Ideal({}, {task.goal: plan("1 OR 2", "Shortlist: red ones", "match it")}).model()
+        play(env, task, llm, d_max=2)
+        prompts = {block("task", p): p for p in llm.prompts if block("page", p)}
+        for name, skill in (("Shortlist: red ones", "shortlist"), ("match it", "match")):
+            looks = [s for s in demonstrations.skills("webshop") if s.task.kind == skill]
+            assert {one.success for one in looks} == {True, False}
+            assert prompts[name].count("<example>") == 1  # both look at the same page
+            assert prompts[name].count("\nTask: ") == len(looks)
+            for one in looks:
+                verdict = "task completed" if one.success else "task failed"
+                assert f"Task: {one.task.goal}\n{one.steps[0].thought}\n{verdict}" in prompts[name]
+        without = Ideal({}, {task.goal: plan("1", "match it")}).model()
+        play(env, task, without, d_max=2, shots=0)
+        assert not any("<example>" in prompt for prompt in without.prompts)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +319,8 @@ class TestTheRecord:
 
     def test_of_another_agent_has_none(self) -> None:
         result = self.result({})
-        other = records.loads(records.dumps(result).replace('"adapt"', '"other"'), EpisodeResult)
+        text = records.dumps(result).replace('"kind":"adapt"', '"kind":"other"')
+        other = records.loads(text, EpisodeResult)
         assert tree_of(other) is None
         assert judged([other]) == []
 

@@ -1,4 +1,4 @@
-"""Ideal models for ADaPT: they know which tasks they can do, and how to divide the others."""
+"""Ideal models for agents that divide: they know what they can do, and how to divide the rest."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldm.agents import Resources
-from ldm.agents.adapt import AdaptAgent, AdaptOptions
-from ldm.agents.adapt.tree import Node, tree_of
+from ldm.agents import Resources, load_agent
+from ldm.agents.decomposition.tree import Node, tree_of
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message
 from ldm.types import EpisodeResult, Task, Trajectory
@@ -51,10 +50,18 @@ class Ideal:
 
 
 def play(
-    env: Environment, task: Task, llm: Scripted, planner: Scripted | None = None, **options: Any
+    env: Environment,
+    task: Task,
+    llm: Scripted,
+    planner: Scripted | None = None,
+    *,
+    name: str = "adapt",
+    **options: Any,
 ) -> tuple[EpisodeResult, Node, Trajectory]:
-    """An episode with its tree and its only trial."""
-    agent = AdaptAgent(AdaptOptions(**options), Resources(llm=llm, planner=planner or llm))
+    """An episode of the agent called `name`, with its tree and its only trial."""
+    agent_class = load_agent(name)
+    resources = Resources(llm=llm, planner=planner or llm)
+    agent = agent_class(agent_class.Options(**options), resources)
     result, (trial,) = run_episode(env, agent, task)
     assert result.error == "", result.error
     tree = tree_of(result)

@@ -1,11 +1,11 @@
-"""Plan-and-Execute: one plan, written once, carried out once."""
+"""plan_hint: one plan, written once, before the eyes of one run."""
 
 from __future__ import annotations
 
 import pytest
 
 from ldm.agents import Resources
-from ldm.agents.plan_execute import LONGEST, PlanExecuteAgent, PlanExecuteOptions
+from ldm.agents.plan_hint import LONGEST, PlanHintAgent, PlanHintOptions
 from ldm.episode import run_episode
 from ldm.types import EpisodeResult, Trajectory
 from tests.agents.scripted import Scripted, always, in_turn
@@ -18,7 +18,7 @@ TASK = ToyEnv().tasks("test")[0]
 def play(
     planner: Scripted, llm: Scripted, budget: int = 8
 ) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
-    agent = PlanExecuteAgent(PlanExecuteOptions(budget=budget), Resources(llm=llm, planner=planner))
+    agent = PlanHintAgent(PlanHintOptions(budget=budget), Resources(llm=llm, planner=planner))
     result, trials = run_episode(ToyEnv(), agent, TASK)
     assert result.error == ""
     return result, trials
@@ -75,4 +75,4 @@ def test_a_plan_without_end_is_shortened() -> None:
 
 def test_impossible_options_are_refused() -> None:
     with pytest.raises(ValueError, match="or more"):
-        PlanExecuteOptions(plan=0)
+        PlanHintOptions(plan=0)

@@ -1,4 +1,4 @@
-"""What an ADaPT controller did, as a tree: for the record of a run, and for whoever reads it."""
+"""What a controller did, as a tree: for the record of a run, and for whoever reads it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ldm.agents.adapt.logic import Plan, written
+from ldm.agents.decomposition.logic import Plan, written
 from ldm.types import EpisodeResult
 
-#: Kind of the note that holds a tree.
-NOTE = "adapt"
+#: The field with the tree in the note of an agent that divides tasks; its kind is the agent's name.
+TREE = "tree"
 
 #: How an executor ended: by its own judgement; its steps were spent; the environment's task ended;
 #: the episode was stopped from outside (its budget or the calls of a task were spent).
@@ -22,9 +22,10 @@ class Node:
     """A task in the recursion.
 
     step: its number in the parent's plan, 0 of the root. k: its depth, from 1. mode: "judge" where
-    one look decided. executor, steps: how its own executor ended, after how many steps (without
-    those that prepared its prompt). success: how the controller judges it, its sub-tasks included;
-    None where it was cut short. done: whether the environment's task had ended by then.
+    one look decided. executor, steps: how its own executor ended, "" where none was run, and after
+    how many steps (without those that prepared its prompt). success: how the controller judges it,
+    its sub-tasks included; None where it was cut short. done: whether the environment's task had
+    ended by then.
     """
 
     task: str
@@ -88,8 +89,8 @@ class Node:
 def tree_of(result: EpisodeResult) -> Node | None:
     """Return the tree in the record of an episode; None where its agent grew none."""
     for note in result.notes:
-        if note.kind == NOTE:
-            return Node.of(note.data["tree"])
+        if note.kind == result.agent and TREE in note.data:
+            return Node.of(note.data[TREE])
     return None
 
 
@@ -128,7 +129,8 @@ def _ended(node: Node) -> str:
     by = "judged" if node.mode == "judge" else f"{node.steps} steps"
     outcome = {True: "success", False: "failure", None: "open"}[node.success]
     over = outcome if node.children and not node.done else ""
-    return ", ".join(part for part in (f"executor {how} ({by})", over) if part)
+    begun = "planned first" if node.plan and not node.executor else f"executor {how} ({by})"
+    return ", ".join(part for part in (begun, over) if part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.webshop import WebShop
 from ldm.types import Task
-from tests.agents.adapt.ideal import Ideal, block, outline, play
+from tests.agents.decomposition.ideal import Ideal, block, outline, play
 
 
 def task_of(env: ALFWorld, split: str, part: str) -> Task:

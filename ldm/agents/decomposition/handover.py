@@ -97,10 +97,9 @@ class OpenPage:
         return (whole, codes) if carried else (whole,)
 
     def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
-        return (
-            Hint("It is a part of this", "whole-task", episode.goal),
-            Hint("Tried without success", "failed", "\n".join(failed)),
-        )
+        whole = Hint("It is a part of this", "whole-task", episode.goal)
+        tried = Hint("Tried without success", "failed", "\n".join(failed))
+        return (whole, tried) if failed else (whole,)
 
     def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:
         pattern = episode.card.codes

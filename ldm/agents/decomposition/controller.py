@@ -2,26 +2,28 @@
 
 adapt(T, k): run the executor on T; where it does not succeed and k < d_max, the planner gives
 sub-tasks and their logic, and each is adapt(T', k + 1). And stops at the first failure, Or at the
-first success; groups within groups cost no depth.
+first success; groups within groups cost no depth. A controller that plans first is not adaptive: it
+begins with the plan for the whole task (the paper's App. B).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ldm.agents.adapt.handover import rule_of
-from ldm.agents.adapt.logic import Logic, Plan, parse_plan
-from ldm.agents.adapt.tree import Node
-from ldm.agents.executor import Hint, LoopOptions, Work, run
+from ldm.agents import demonstrations
+from ldm.agents.decomposition.handover import rule_of
+from ldm.agents.decomposition.logic import Logic, Plan, parse_plan
+from ldm.agents.decomposition.tree import Node
+from ldm.agents.executor import LoopOptions, Work, run, task_work
 from ldm.agents.replies import COMPLETED, FAILED
-from ldm.agents.transcript import View, ask, outlined, transcript_text
+from ldm.agents.transcript import View, ask, division_texts, look_texts, transcript_text
 from ldm.episode import Episode, EpisodeOver
 from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
 from ldm.prompts import render, shortened
-from ldm.types import Step, Trajectory
+from ldm.types import Step
 
 #: Tokens of a judgement; characters of a sub-task and of a judgement that are kept.
 JUDGEMENT, LONGEST = 100, 400
@@ -68,8 +70,8 @@ class Limits:
 class Controller:
     """Carries out one task in a running trial.
 
-    demonstrations, skills: what executors are shown. divided: demonstrations with plans for their
-    tasks, which the planner is shown. root: the tree that grows meanwhile.
+    plan_first: plan the whole task, in detail, before anyone tries it. root: the tree that grows
+    meanwhile. failed: the tasks at which executors failed.
     """
 
     episode: Episode
@@ -77,15 +79,22 @@ class Controller:
     planner: LLM
     options: LoopOptions
     limits: Limits
-    demonstrations: tuple[Trajectory, ...] = ()
-    skills: tuple[str, ...] = ()
-    divided: tuple[tuple[Trajectory, str], ...] = ()
+    plan_first: bool = False
     failed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.opening = self.episode.now.observation
-        self.root = Node(self.episode.goal)
-        self.rule = rule_of(self.episode.card)
+        episode, options = self.episode, self.options
+        self.opening = episode.now.observation
+        self.root = Node(episode.goal)
+        self.rule = rule_of(episode.card)
+        self.whole = task_work(episode, options)
+        place, shots = options.demonstrations, options.shots
+        looks = demonstrations.skills(episode.env_name, place) if shots else ()
+        self.looks = tuple(one for one in looks if one.task.kind in episode.card.judged)
+        known = demonstrations.divisions(episode.env_name, place, episode.kind, shots)
+        self.divisions = tuple(
+            one for one in known if (one.detailed if self.plan_first else one.plan)
+        )
 
     def solve(self) -> bool:
         """Return whether the controller holds the task to be done: adapt(goal, 1).
@@ -96,13 +105,16 @@ class Controller:
 
     def _adapt(self, node: Node, carried: str) -> tuple[bool, str]:
         """Return (success, what it hands over) of a task; carried: what was handed over to it."""
+        untried = self.plan_first and node is self.root
         try:
-            success, after = self._attempt(node, carried)
+            success, after = (False, carried) if untried else self._attempt(node, carried)
             if not success and node.k < self.limits.d_max:
                 plan = self._plan(node)
                 node.planned(plan)
                 if plan.logic is not None:
                     success, after = self._follow(node, plan, plan.logic, carried)
+                elif untried:
+                    success, after = self._attempt(node, carried)
         except EpisodeOver as over:
             node.done = over.end == "done"
             raise
@@ -127,8 +139,7 @@ class Controller:
 
     def _attempt(self, node: Node, carried: str) -> tuple[bool, str]:
         """Return what `_adapt` does, for the task's own executor."""
-        first = node.task.split(maxsplit=1)[0].casefold() if node.task.strip() else ""
-        node.mode = "judge" if first.strip(":*") in self.episode.card.judged else "loop"
+        node.mode = "judge" if _skill(node.task) in self.episode.card.judged else "loop"
         work = None if node.mode == "judge" else self._work(node, carried)
         steps: tuple[Step, ...] = ()
         judgement = ""
@@ -150,32 +161,30 @@ class Controller:
         return False, carried
 
     def _work(self, node: Node, carried: str) -> Work:
-        whole = node is self.root
-        hints = () if whole else self.rule.to_executor(self.episode, carried)
-        if self.skills:
-            skills = "\n".join(self.skills)
-            hints = (Hint("What such a task is made of", "skills", skills), *hints)
-        return Work(
-            node.task,
-            self.demonstrations,
-            hints,
-            opening=None if whole else self.rule.seen(self.episode, self.opening),
+        if node is self.root:
+            return replace(self.whole, steps=self.limits.steps)
+        return replace(
+            self.whole,
+            task=node.task,
+            hints=(*self.whole.hints, *self.rule.to_executor(self.episode, carried)),
+            opening=self.rule.seen(self.episode, self.opening),
             steps=self.limits.steps,
-            judged=True,
         )
 
     def _judge(self, node: Node) -> tuple[Any, str]:
         """Look at the page, a step like a thought; return the verdict and the judgement."""
+        looks = tuple(one for one in self.looks if one.task.kind == _skill(node.task))
 
         def prompt(view: View) -> list[Message]:
             return render(
-                "agents/adapt/judge",
+                "agents/decomposition/judge",
+                examples=look_texts(looks[: view.demonstrations], width=view.width),
                 task=node.task,
                 whole=self.episode.goal,
                 page=transcript_text(self.episode.now.observation, (), width=view.width),
             )
 
-        reply = self._reply(self.llm, prompt, JUDGEMENT)
+        reply = self._reply(self.llm, prompt, JUDGEMENT, len(looks))
         judgement = shortened(reply, LONGEST)
         self.episode.think(judgement or "(no judgement)")
         verdicts = re.findall(rf"{COMPLETED}|{FAILED}", reply.casefold())
@@ -186,12 +195,14 @@ class Controller:
 
         def prompt(view: View) -> list[Message]:
             return render(
-                "agents/adapt/plan",
+                "agents/decomposition/plan",
                 card=self.episode.card,
-                examples=[
-                    outlined(one, plan, width=view.width)
-                    for one, plan in self.divided[: view.demonstrations]
-                ],
+                detailed=self.plan_first,
+                examples=division_texts(
+                    self.divisions[: view.demonstrations],
+                    detailed=self.plan_first,
+                    width=view.width,
+                ),
                 task=node.task,
                 hints=hints,
                 seen=transcript_text(
@@ -199,7 +210,7 @@ class Controller:
                 ),
             )
 
-        return parse_plan(self._reply(self.planner, prompt, self.limits.plan, len(self.divided)))
+        return parse_plan(self._reply(self.planner, prompt, self.limits.plan, len(self.divisions)))
 
     def _reply(
         self, llm: LLM, prompt: Callable[[View], list[Message]], tokens: int, examples: int = 0
@@ -207,3 +218,8 @@ class Controller:
         widest = View(examples, self.options.observation)
         completion, _ = ask(llm, prompt, widest, 0, max_tokens=tokens)
         return completion.text.strip()
+
+
+def _skill(task: str) -> str:
+    """Return the first word of a sub-task, which names its skill."""
+    return task.split(maxsplit=1)[0].casefold().strip(":*") if task.strip() else ""

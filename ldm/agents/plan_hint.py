@@ -1,0 +1,89 @@
+"""A variant of Plan-and-Execute (arXiv 2311.05772, §4.2): one run is shown a plan all the time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ldm.agents.executor import Hint, LoopAgent, LoopOptions, examples, run, task_work
+from ldm.agents.replies import THINK
+from ldm.agents.transcript import View, ask, outlined, transcript_text
+from ldm.episode import Episode
+from ldm.llm import LLM, Message
+from ldm.prompts import render, shortened
+from ldm.types import Trajectory
+
+#: Characters of a plan that the executor is shown.
+LONGEST = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHintOptions(LoopOptions):
+    """plan: tokens of the plan at most."""
+
+    plan: int = 300
+
+    def __post_init__(self) -> None:
+        LoopOptions.__post_init__(self)
+        if self.plan < 1:
+            raise ValueError("plan is 1 or more")
+
+
+class PlanHintAgent(LoopAgent):
+    """A planner writes one detailed plan with AND and OR; a single run has it before its eyes."""
+
+    name = "plan_hint"
+    paper: ClassVar[str] = "ours, after Plan-and-Execute in ADaPT, arXiv 2311.05772, §4.2"
+    Options: ClassVar[type[PlanHintOptions]] = PlanHintOptions
+    options: PlanHintOptions
+
+    def solve(self, episode: Episode) -> None:
+        """Start one trial. The plan is never changed, whatever comes of it."""
+        planner = self._resources.model(episode, "planner")
+        llm = self._resources.model(episode)
+        with episode.trial():
+            whole = examples(episode, replace(self.options, strength=None))
+            plan = self._plan(episode, planner, whole)
+            episode.note("plan", text=plan)
+            hints = [Hint("Your plan", "plan", _steps(plan))] if plan else []
+            run(episode, llm, task_work(episode, self.options, *hints), self.options)
+
+    def _plan(self, episode: Episode, planner: LLM, trajectories: tuple[Trajectory, ...]) -> str:
+        """Return the plan in the planner's words, "" where it gives none."""
+
+        def prompt(view: View) -> list[Message]:
+            return render(
+                "agents/plan",
+                card=episode.card,
+                examples=[
+                    outlined(one, _plan_of(one), width=view.width)
+                    for one in trajectories[: view.demonstrations]
+                ],
+                task=episode.goal,
+                opening=transcript_text(episode.now.observation, (), width=view.width),
+            )
+
+        widest = View(len(trajectories), self.options.observation)
+        completion, _ = ask(planner, prompt, widest, 0, max_tokens=self.options.plan)
+        return shortened(completion.text.strip(), LONGEST)
+
+
+def _plan_of(demonstration: Trajectory) -> str:
+    """Return what a demonstration thought first and did, written as a plan is to be.
+
+    Without AND between the steps: a small model then writes it into its actions.
+    """
+    thought = next((step.thought for step in demonstration.steps if step.thought), "")
+    actions = [step.action for step in demonstration.steps if step.action]
+    plan = "\n".join(f"{number}. {action}" for number, action in enumerate(actions, 1))
+    return f"{THINK} {thought}\n{plan}" if thought else plan
+
+
+def _steps(plan: str) -> str:
+    """Return a plan without the thought before it, which an executor would only repeat.
+
+    All of it where it is no list.
+    """
+    first = re.search(r"^\W*1[.):]", plan, re.MULTILINE)
+    return plan[first.start() :].strip() if first else plan
