@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, Work, examples, run
-from ldm.agents.react import ReactAgent
+from ldm.agents.executor import LoopAgent, run, task_work
 from ldm.episode import Episode
 
 
@@ -15,11 +14,10 @@ class ActAgent(LoopAgent):
 
     name = "act"
     paper: ClassVar[str] = "Act, ReAct, arXiv 2210.03629, §3.2"
-    sections: ClassVar[Mapping[str, str]] = ReactAgent.sections
 
     def solve(self, episode: Episode) -> None:
         """Start one trial."""
         llm = self._resources.model(episode)
         with episode.trial():
-            work = Work(episode.goal, examples(episode, self.options), thinking=False)
+            work = replace(task_work(episode, self.options), thinking=False)
             run(episode, llm, work, self.options)

@@ -36,10 +36,14 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 @dataclass(frozen=True, slots=True)
 class CotOptions:
-    """thought: reason before answering. samples: of 1 the reply is greedy; of several, each is
-    drawn at `temperature`, and the answer that most of them give is taken. shots: demonstrations
-    that the prompt shows, those of the task's kind first; 0 is zero-shot. demonstrations,
-    demonstrations_digest: as for agents that act. reply: tokens of a reply at most.
+    """thought: reason before answering (arXiv 2201.11903, §2); without it, Standard of ReAct, §3.2.
+    samples: of 1 the reply is greedy; of several, each is drawn at `temperature`, and the answer
+    that most of them give is taken (arXiv 2203.11171, §2; 21 are CoT-SC of ReAct, §3.2).
+    temperature: of several samples (ReAct, §3.2). shots: demonstrations that the prompt shows,
+    those of the task's kind first (ReAct, §3.2: 6 on HotpotQA); 0 is zero-shot (arXiv 2205.11916).
+    demonstrations: a file of trajectories in place of the shipped ones (ours).
+    demonstrations_digest: digest of the file of demonstrations when the run began (ours); set by
+    the command line, so that no run mixes two. reply: tokens of a reply at most (ours).
     """
 
     #: As in `ldm.agents.executor.LoopOptions`.
@@ -88,12 +92,6 @@ class CotAgent:
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ("llm",)
     paper: ClassVar[str] = "CoT, arXiv 2201.11903, and CoT-SC, as in ReAct, arXiv 2210.03629, §3.2"
-    sections: ClassVar[Mapping[str, str]] = {
-        "thought": "2201.11903 §2 (false: Standard of ReAct §3.2)",
-        "samples": "2203.11171 §2 and ReAct §3.2 (CoT-SC: 21)",
-        "temperature": "ReAct §3.2 (CoT-SC)",
-        "shots": "ReAct §3.2 (6 on HotpotQA) and 2205.11916 (0)",
-    }
     reporting: ClassVar[Reporting] = Reporting(
         (Measure("agreement", "per cent of its samples that gave the chosen answer", _agreement),)
     )

@@ -36,8 +36,9 @@ class LoopOptions:
     """Settings of agents that work in the loop.
 
     budget: steps of a trial, thoughts included; None for the environment's published number (ADaPT,
-    App. A), or 60. shots: demonstrations of whole tasks that a prompt shows, two as in LDM², Table
-    2; which ones, `strength` says; with 0 none of skills or plans are shown either.
+    App. A; ReAct, §3.2, on HotpotQA), or 60. shots: demonstrations of whole tasks that a prompt
+    shows, two as in LDM², Table 2 (ReAct, §3.2: six on HotpotQA); which ones, `strength` says; with
+    0 none of skills or plans are shown either.
     strength: which executor of ADaPT's acts (ADaPT, §6.2 and Fig. 5), one that says when it has
     completed its task or failed: "skills" is shown a demonstration of each atomic skill (Table 1),
     "hybrid" those and whole tasks that are the same whatever the task's kind (§4.1), "task" whole

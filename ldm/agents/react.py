@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from ldm.agents.executor import LoopAgent, run, task_work
@@ -14,10 +13,6 @@ class ReactAgent(LoopAgent):
 
     name = "react"
     paper: ClassVar[str] = "ReAct, arXiv 2210.03629"
-    sections: ClassVar[Mapping[str, str]] = {
-        "budget": "§3.2 (HotpotQA) and ADaPT App. A (elsewhere)",
-        "shots": "§3.2 (6 on HotpotQA) and §4 (2 on ALFWorld and 1 on WebShop)",
-    }
 
     def solve(self, episode: Episode) -> None:
         """Start one trial."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,8 +22,8 @@ LONGEST = 800
 @dataclass(frozen=True, slots=True)
 class ReflexionOptions(LoopOptions):
     """trials: attempts at a task; None for the environment's published number (LDM², Tables 1 and
-    2), or 5. lessons: of the latest reflections, how many a prompt shows (Reflexion, §3: one to
-    three). reflection: tokens of a reflection at most (ours).
+    2; ADaPT, §4.2, on TextCraft; Reflexion, §4.2, on HotpotQA), or 5. lessons: of the latest
+    reflections, how many a prompt shows (Reflexion, §3: one to three). reflection: tokens of a reflection at most (ours).
     """
 
     trials: int | None = None
@@ -45,10 +45,6 @@ class ReflexionAgent(LoopAgent):
     name = "reflexion"
     sees_reward = True
     paper: ClassVar[str] = "Reflexion, arXiv 2303.11366"
-    sections: ClassVar[Mapping[str, str]] = {
-        "trials": "§4.2 (HotpotQA) and LDM² Tables 1 and 2 and ADaPT §4.2 (TextCraft)",
-        "lessons": "§3 (at most 3)",
-    }
     Options: ClassVar[type[ReflexionOptions]] = ReflexionOptions
     options: ReflexionOptions
 

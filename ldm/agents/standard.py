@@ -5,7 +5,6 @@ What ReAct calls Standard is another thing, a question answered at once: `cot` w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from ldm.agents.act import ActAgent
@@ -16,4 +15,3 @@ class StandardAgent(ActAgent):
 
     name = "standard"
     paper: ClassVar[str] = "Standard, LDM², arXiv 2312.08402, §4.2"
-    sections: ClassVar[Mapping[str, str]] = {}

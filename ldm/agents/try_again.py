@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,7 +36,6 @@ class TryAgainAgent(LoopAgent):
     name = "try_again"
     sees_reward = True
     paper: ClassVar[str] = "Try Again, ADaPT, arXiv 2311.05772, §4.2"
-    sections: ClassVar[Mapping[str, str]] = {"trials": "§4.2 (d_max)", "temperature": "App. A"}
     Options: ClassVar[type[TryAgainOptions]] = TryAgainOptions
     options: TryAgainOptions
 

@@ -33,7 +33,6 @@ def agents(as_json: AsJson = False) -> None:
             "paper": agent.paper,
             "needs": list(agent.needs),
             "sees_reward": agent.sees_reward,
-            "sections": dict(getattr(agent, "sections", {})),
             **_published(agent, cards),
         }
 

@@ -6,7 +6,6 @@ states that the search goes on from; `findings` is what reports say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from ldm.agents.executor import LoopAgent
@@ -28,15 +27,6 @@ class LatsAgent(LoopAgent):
     name = "lats"
     sees_reward = True
     paper: ClassVar[str] = "LATS, arXiv 2310.04406, §4.2; in ADaPT, arXiv 2311.05772, Table 3"
-    sections: ClassVar[Mapping[str, str]] = {
-        "budget": "Algorithm 1 (L)",
-        "simulations": "§5 (k)",
-        "width": "§4.2 expansion (n)",
-        "exploration": "§4.2 selection (w)",
-        "lm_weight": "§4.2 evaluation (λ)",
-        "temperature": "the authors' code",
-        "lessons": "§4.2 reflection (3 in the authors' code)",
-    }
     reporting: ClassVar[Reporting] = REPORTING
     Options: ClassVar[type[LatsOptions]] = LatsOptions
     options: LatsOptions

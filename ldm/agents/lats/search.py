@@ -33,12 +33,14 @@ _OF_TEN = re.compile(rf"\b(\d+(?:\.\d+)?)\s*(?:/|(?:out )?of)\s*{TOP}\b", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class LatsOptions(LoopOptions):
-    """budget: the depth of the tree, each step with its thought; None for the environment's
-    published number, or 30. simulations: trajectories that are tried to their end at most; None
-    for the published number, or 30. width: samples at each expansion (n). exploration: w of UCT.
-    lm_weight: λ, the weight of the model's score against that of self-consistency. temperature: of
-    the samples; scores and reflections are greedy. lessons: of the latest failed attempts and
-    reflections, how many the prompts show. rating, reflection: tokens of one at most.
+    """budget: the depth of the tree, each step with its thought (Algorithm 1, L); None for the
+    environment's published number, or 30. simulations: trajectories that are tried to their end at
+    most (§5, k); None for the environment's published number, or 30. width: samples at each
+    expansion (§4.2, n). exploration: weight of exploration in UCT (§4.2, w). lm_weight: weight of
+    the model's score against that of self-consistency (§4.2, λ). temperature: of the samples (the
+    authors' code); scores and reflections are greedy. lessons: of the latest failed attempts and
+    reflections, how many the prompts show (§4.2; 3 in the authors' code). reply: tokens of a
+    sample at most (ours). rating, reflection: tokens of one at most (ours).
     """
 
     simulations: int | None = None
