@@ -29,13 +29,13 @@ Strength = Literal["task", "hybrid", "skills"]
 
 @dataclass(frozen=True, slots=True)
 class AdaptOptions(LoopOptions):
-    """d_max: the greatest depth; None for the environment's published one, or 3.
+    """d_max: the greatest depth (§3.3); None for the environment's published one (§4.2), or 3.
 
-    budget: steps of a trial in all; None for no limit. executor_steps: of an executor call; None
-    for the environment's published number, or 20. max_calls: model calls of a task in all, the
-    planner's included; None for no limit. strength: what executors are shown (the paper's Fig. 5):
-    demonstrations of the whole task, one of them and the environment's skills, or the skills alone.
-    plan: tokens of a plan.
+    budget: steps of a trial in all (ours); None for no limit. executor_steps: steps of an executor
+    call; None for the environment's published number (App. A), or 20. max_calls: model calls of a
+    task in all, the planner's included (ours); None for no limit. strength: what executors are
+    shown (Fig. 5): demonstrations of the whole task, one of them and the environment's skills, or
+    the skills alone. plan: tokens of a plan (ours).
     """
 
     d_max: int | None = None

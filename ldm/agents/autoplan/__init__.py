@@ -35,12 +35,13 @@ _PLAN_STEP = re.compile(r"^(\W*(?:think|thought)\s*:)?\W*step \d+\s*[:.\-]", re.
 
 @dataclass(frozen=True, slots=True)
 class AutoPlanOptions:
-    """plans: the folder with the plan files; without it, and without `plan`, there is no plan yet.
+    """plans: the folder with the plan files (§3.2.3); without it, and without `plan`, there is no
+    plan yet.
 
-    digest: of that folder when the run began; set by --plans, so that no run mixes two plans.
-    plan: a plan's text, in place of a file. budget: steps of a trial. temperature, top_p: of the
-    replies; greedy, as the paper evaluates. reply: tokens of a reply at most. observation:
-    characters of one that are shown.
+    digest: digest of that folder when the run began; set by --plans, so that no run mixes two
+    plans. plan: a plan's text, in place of a file. budget: steps of a trial (§4.2). temperature,
+    top_p: of the replies; greedy, as the paper evaluates (§4.2). reply: tokens of a reply at most.
+    observation: characters of an observation that are shown.
     """
 
     #: As in `ldm.agents.executor.LoopOptions`.
