@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -47,6 +48,24 @@ def normalise(options: Any) -> None:
                 f"Write {field.name}=({value!r},).",
             )
         object.__setattr__(options, field.name, value)
+
+
+def sentences(options: type[Any]) -> dict[str, str]:
+    """Return what the docstrings of a dataclass of options say of each: name → sentences.
+
+    They have the form "name: sentences. other, third: sentences." A class says it anew where it
+    differs from what its bases say. Options of which nothing is said are left out.
+    """
+    known = [field.name for field in fields(options)]
+    one = "|".join(map(re.escape, known)) or "(?!)"
+    start = re.compile(rf"(?:^|(?<=[.!?] ))((?:{one})(?:, (?:{one}))*): ")
+    said: dict[str, str] = {}
+    for owner in reversed(options.__mro__):
+        text = " ".join((vars(owner).get("__doc__") or "").split())
+        _, *parts = start.split(text)
+        for names, sentence in zip(parts[::2], parts[1::2], strict=True):
+            said |= dict.fromkeys(names.split(", "), sentence.strip())
+    return {name: said[name] for name in known if name in said}
 
 
 def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:

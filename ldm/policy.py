@@ -29,13 +29,15 @@ class PolicyOptions:
     """How a decision is made.
 
     k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 5 in a prompt as in the
-    paper's Table 5). history: what of h_τ the decision sees. batches: batch memories of the
-    goal's kind that may be searched, 0 for all. control: "random" recalls tuples at random, "none"
-    recalls nothing; both measure the value of memory. index: what classifies a state, the nearest
-    centroid ("embedding") or the reasoner ("llm"). rank_history: rank recalls by the similarity of
-    their histories, too. candidates: "vote" recalls as many tuples as a vote needs and shows a
-    model what they vote for, with k of them; without a model k has no effect then. recall: what
-    ranks tuples, their similarity alone or also the utility that the memory has learnt of them.
+    paper's Table 5). history: what of h_τ the decision sees (Eq. 6): assessment and summary
+    ("summary"), past steps beside them ("full") or alone ("actions"), or nothing ("none").
+    batches: batch memories of the goal's kind that may be searched, 0 for all (Fig. 3). control:
+    "random" recalls tuples at random, "none" recalls nothing; both measure the value of memory
+    (ours). index: what classifies a state (Eq. 3), the nearest centroid ("embedding", ours) or the
+    reasoner ("llm"). rank_history: rank recalls by the similarity of their histories, too (ours).
+    candidates: "vote" recalls as many tuples as a vote needs and shows a model what they vote for,
+    with k of them (ours); without a model k has no effect then. recall: what ranks tuples, their
+    similarity alone or also the utility that the memory has learnt of them (ours).
     """
 
     k: int = 0

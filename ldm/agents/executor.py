@@ -32,13 +32,15 @@ STOP = (f"\n{replies.SEEN}",)
 class LoopOptions:
     """Settings of agents that work in the loop.
 
-    budget: steps of a trial, thoughts included; None for the environment's published number, or 60.
-    shots: demonstrations that a prompt shows, those of the task's kind first.
-    demonstrations: a file of trajectories in place of the shipped ones; `agents.demonstrations`
-    says what may lie beside it. demonstrations_digest: of that file when the run began; set by the
-    command line, so that no run mixes two.
-    admissible: show the actions that are possible, where the environment lists them; the papers
-    show none. reply: tokens of a reply at most. observation: characters of one that are shown.
+    budget: steps of a trial, thoughts included; None for the environment's published number (ADaPT,
+    App. A), or 60. shots: demonstrations that a prompt shows, those of the task's kind first; two
+    as in LDM², Table 2.
+    demonstrations: a file of trajectories in place of the shipped ones (ours);
+    `agents.demonstrations` says what may lie beside it. demonstrations_digest: digest of the file
+    of demonstrations when the run began (ours); set by the command line, so that no run mixes two.
+    admissible: show the actions that are possible, where the environment lists them (ours; the
+    papers show none). reply: tokens of a reply at most (ours). observation: characters of an
+    observation that are shown (ours).
     """
 
     #: Options that name files → the option that records the digest, and what computes it.

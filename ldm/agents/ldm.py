@@ -16,8 +16,9 @@ from ldm.types import Card
 
 @dataclass(frozen=True, slots=True)
 class LdmOptions(PolicyOptions):
-    """decision: "pooled" is one process over all batch memories of the goal's kind; "per-batch" one
-    process per batch memory, each in a fresh trial, then choose (Eq. 5). budget: steps per trial.
+    """decision: "pooled" is one process over all batch memories of the goal's kind (ours);
+    "per-batch" one process per batch memory, each in a fresh trial, then choose (Eq. 4 and 5).
+    budget: steps of a trial (ours; the paper states none).
     """
 
     decision: Literal["pooled", "per-batch"] = "pooled"

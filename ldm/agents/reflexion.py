@@ -21,8 +21,9 @@ LONGEST = 800
 
 @dataclass(frozen=True, slots=True)
 class ReflexionOptions(LoopOptions):
-    """trials: None for the environment's published number, or 5. lessons: of the latest
-    reflections, how many a prompt shows. reflection: tokens of one at most.
+    """trials: attempts at a task; None for the environment's published number (LDM², Tables 1 and
+    2), or 5. lessons: of the latest reflections, how many a prompt shows (Reflexion, §3: one to
+    three). reflection: tokens of a reflection at most (ours).
     """
 
     trials: int | None = None

@@ -15,8 +15,8 @@ TRIALS = 3
 
 @dataclass(frozen=True, slots=True)
 class TryAgainOptions(LoopOptions):
-    """trials: None for the environment's published number, or 3. temperature: of all trials after
-    the first.
+    """trials: attempts at a task; None for the environment's published number, d_max (§4.2), or 3.
+    temperature: of all trials after the first (App. A).
     """
 
     trials: int | None = None

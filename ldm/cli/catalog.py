@@ -10,13 +10,18 @@ from ldm import registry
 from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
+from ldm.options import sentences
 
 if TYPE_CHECKING:
     from ldm.types import Card
 
 
 def agents(as_json: AsJson = False) -> None:
-    """List the agents: where each comes from, what it needs, its options and their defaults."""
+    """List the agents: where each comes from, what it needs, and its options.
+
+    Each option stands with its default and with what it does. A published value is what a paper
+    gives for the environment: what None stands for there.
+    """
     from ldm.agents import AGENTS, GROUP, load_agent
     from ldm.envs.metadata import card_of, registered
 
@@ -35,7 +40,10 @@ def agents(as_json: AsJson = False) -> None:
 
 
 def envs(as_json: AsJson = False) -> None:
-    """List the environments: what each is, its default split, its options and their defaults."""
+    """List the environments: what each is, its default split, and its options.
+
+    Each option stands with its default and with what it does.
+    """
     from ldm.envs import ENVS, GROUP, load_env
 
     def describe(env: Any) -> dict[str, Any]:
@@ -63,6 +71,7 @@ def _entries(
                 "is": (loaded.__doc__ or "").strip().partition("\n")[0],
                 **describe(loaded),
                 "options": _defaults(loaded.Options),
+                "descriptions": sentences(loaded.Options),
                 "class": target,
             }
         except (LdmError, AttributeError) as error:
@@ -102,8 +111,20 @@ def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
     for name, entry in entries.items():
         output.say(name + (f": {entry['is']}" if entry.get("is") else ""), error=False)
         for key, value in entry.items():
-            if key != "is" and (key == "needs" or value not in ({}, [], "")):
+            if key in ("is", "descriptions"):
+                continue
+            if key == "options" and value:
+                _print_options(value, entry["descriptions"])
+            elif key == "needs" or value not in ({}, [], ""):
                 output.say(f"  {key.replace('_', ' ')}: {_worded(value)}", error=False)
+
+
+def _print_options(defaults: Mapping[str, Any], said: Mapping[str, str]) -> None:
+    """Print a line an option: its default and what it does."""
+    output.say("  options:", error=False)
+    for name, value in defaults.items():
+        meaning = f": {said[name]}" if name in said else ""
+        output.say(f"    {name}={value}{meaning}", error=False)
 
 
 def _worded(value: Any) -> str:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 
 import pytest
 
 from ldm import agents, envs
+from ldm.options import sentences
 from tests.cli.conftest import Run
+
+#: How a sentence says where a paper has an option, or that none has it.
+PLACE = re.compile(r"§|\bApp\. |\bTables? |\bFig\. |\bEq\. |\bours?\b")
+#: Bounds of prompts and of replies, and what is recorded of files: no paper has them.
+HOUSEKEEPING = {"reply", "observation", "plan", "digest", "demonstrations_digest"}
 
 
 def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
@@ -50,7 +58,61 @@ def test_the_list_reads_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     out = run("envs").out
     assert out.startswith("toy")
     assert "  default split: test\n" in out
-    assert "  options: tasks=12, shelves=3, delay=0.0, broken=, dialect=plain\n" in out
+    assert "    shelves=3: how many to search.\n" in out
+    assert "    broken=: the environment raises at the first step of the task" in out
+
+
+def test_every_option_stands_with_what_it_does(run: Run) -> None:
+    for command, known in (("agents", agents.AGENTS), ("envs", envs.ENVS)):
+        entries = json.loads(run(command, "--json").out)
+        for name in known:
+            entry = entries[name]
+            assert list(entry["descriptions"]) == list(entry["options"]), name
+
+
+@pytest.mark.parametrize("name", agents.AGENTS)
+def test_an_option_of_a_published_agent_names_its_section_or_is_called_ours(name: str) -> None:
+    agent = agents.load_agent(name)
+    if agent.paper == "baseline":
+        return
+    said = {n: text for n, text in sentences(agent.Options).items() if n not in HOUSEKEEPING}
+    assert {n: text for n, text in said.items() if not PLACE.search(text)} == {}
+
+
+def test_options_are_described_together_or_anew_where_an_agent_means_something_else() -> None:
+    planned, looping, dividing = (
+        sentences(agents.load_agent(name).Options) for name in ("autoplan", "react", "adapt")
+    )
+    assert planned["temperature"] == planned["top_p"]
+    assert looping["budget"] != dividing["budget"]
+    assert looping["shots"] == dividing["shots"]
+
+
+def test_an_option_without_a_sentence_is_listed_all_the_same(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "AGENTS", {"terse": "tests.cli.test_catalog:Terse"})
+    outcome = run("agents")
+    assert outcome.code == 0
+    assert "  options:\n    bare=1\n    said=2: with a colon: and all.\n" in outcome.out
+
+
+@dataclass(frozen=True)
+class TerseOptions:
+    """said: with a colon: and all."""
+
+    bare: int = 1
+    said: int = 2
+
+
+class Terse:
+    """Says little."""
+
+    paper = "test"
+    needs = ()
+    sees_reward = False
+    name = "terse"
+    Options = TerseOptions
 
 
 def test_one_that_cannot_be_loaded_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
