@@ -24,6 +24,7 @@ from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
 from ldm.cli.merging import diff, merge
+from ldm.cli.presets import presets_app
 from ldm.cli.refine import refine
 from ldm.cli.runs import runs_app
 from ldm.cli.upkeep import compact, forget, migrate, verify
@@ -84,6 +85,7 @@ app.command("refine", short_help="Explore, and add what was done better.")(refin
 app.command("autoplan", short_help="Optimise a plan for a kind of task.")(autoplan)
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
+app.add_typer(presets_app, name="presets")
 app.add_typer(runs_app, name="runs")
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)

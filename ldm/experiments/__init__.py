@@ -22,7 +22,9 @@ from ldm.experiments.crediting import (
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
 from ldm.experiments.planning import OptimisedPlan, optimize_plan
+from ldm.experiments.presets import Preset, list_presets, preset
 from ldm.experiments.refinement import Goals, Refined, refine
+from ldm.experiments.reproducing import Reproduction, evaluate_preset
 from ldm.experiments.resuming import resume
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
@@ -40,17 +42,22 @@ __all__ = [
     "ModelOptions",
     "OptimisedPlan",
     "PlanSpec",
+    "Preset",
     "Pruned",
     "Refined",
     "RefinementSpec",
+    "Reproduction",
     "Runtime",
     "build_memory",
     "compare",
     "credit_tuples",
     "evaluate",
     "evaluate_all",
+    "evaluate_preset",
     "learn_utilities",
+    "list_presets",
     "optimize_plan",
+    "preset",
     "prune_memory",
     "read_trajectories",
     "refine",
