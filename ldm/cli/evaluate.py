@@ -33,13 +33,12 @@ from ldm.cli.options import (
     listed_names,
     option_settings,
 )
+from ldm.cli.results import show_reports, show_side_by_side
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, EvaluationSpec, full_location
 
 if TYPE_CHECKING:
-    from ldm.eval import Report
-    from ldm.eval.published import PresetRecord
     from ldm.experiments.evaluation import Evaluation
     from ldm.experiments.grid import Grid
     from ldm.experiments.runtime import Runtime
@@ -269,7 +268,7 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
         return
     again = execution.retry_errors
     finished = [evaluation.play(retry_errors=again) for evaluation in evaluations]
-    _show(finished, [one.presets for one in evaluations], execution.as_json)
+    show_reports(finished, [one.presets for one in evaluations], execution.as_json)
     for line in (line for evaluation in evaluations for line in evaluation.refined_lines()):
         output.say(line, error=execution.as_json)
 
@@ -448,49 +447,6 @@ def compare(
     from ldm.experiments.evaluation import compare as compared
 
     reports = compared(names, folder=runs, trust=trust).reports
-    _side_by_side(reports, error=as_json)
+    show_side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})
-
-
-def _show(
-    groups: Sequence[Sequence[Report]],
-    presets: Sequence[Sequence[PresetRecord]],
-    as_json: bool,
-) -> None:
-    """Print the reports of each evaluation; presets: what its runs remember of theirs."""
-    from ldm.eval import published
-    from ldm.eval.report import COLUMNS, as_json_group, lines, rows
-
-    for reports, records in zip(groups, presets, strict=True):
-        for one in reports:
-            title = f"{one.label} on {one.env}, {one.split}"
-            output.print_table(title, COLUMNS, rows(one), error=as_json)
-            for line in lines(one):
-                output.say(line, error=as_json)
-        if len(reports) > 1:
-            _side_by_side(reports, error=as_json)
-        if records:
-            columns, table = published.beside(reports, records)
-            title = f"Beside {records[0].published.source}"
-            output.print_table(title, columns, table, error=as_json)
-            for line in published.remarks(records[0]):
-                output.say(line, error=as_json)
-    if as_json:
-        objects = [
-            as_json_group(reports)
-            | ({"preset": published.as_json(reports, records)} if records else {})
-            for reports, records in zip(groups, presets, strict=True)
-        ]
-        output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
-    if not any(r.summary.overall.finished_rate is not None for group in groups for r in group):
-        raise LdmError("Every episode ended in an error.", "The first one is shown above.")
-
-
-def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:
-    from ldm.eval.report import comparison, gains
-
-    columns, table = comparison(reports)
-    output.print_table("Side by side", columns, table, error=error)
-    for line in gains(reports):
-        output.say(line, error=error)

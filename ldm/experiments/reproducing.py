@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 #: Fields of a spec, and options, that say where something lies: naming one overrides nothing.
 PLACES = ("memory", f"{ENV_PREFIX}data", f"{ENV_PREFIX}cache")
 
+#: Of a longer list only the length is said.
+MOST_NAMED = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -252,7 +255,9 @@ def _instead(what: str, now: object, before: object) -> str:
     def worded(value: object) -> str:
         if value is None or value == ():
             return "none"
-        return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        if isinstance(value, tuple):
+            return ", ".join(map(str, value)) if len(value) <= MOST_NAMED else str(len(value))
+        return str(value)
 
     return f"{what} {worded(now)} (preset: {worded(before)})"
 
