@@ -18,7 +18,7 @@ from ldm.experiments.builders import (
     no_model,
 )
 from ldm.experiments.data import evaluation_split, with_data
-from ldm.experiments.grid import Grid, label, labelled, say_limits
+from ldm.experiments.grid import Grid, label, labelled, labels, say_limits
 from ldm.experiments.lifecycle import (
     Checked,
     Recorded,
@@ -170,14 +170,15 @@ class Evaluation:
             discard(self.members)
             agent = self.members[0].spec.agent
             raise LdmError(f"The agent {agent} calls no model: it costs nothing.", "")
-        for member in self.members:
+        names = labels([member.spec for member in self.members])
+        for member, name in zip(self.members, names, strict=True):
             if not member.calls_models:
-                yield f"{label(member.spec)} calls no model: it costs nothing."
+                yield f"{name} calls no model: it costs nothing."
                 continue
             with discarding(self.members):
                 usages = self._sampled(member)
             if len(self.members) > 1:
-                yield f"{label(member.spec)}:"
+                yield f"{name}:"
             yield from cost_lines(usages, len(member.tasks), member.models, "tasks")
         yield f"Go on with `{self.resume_command}`; nothing is paid twice."
 

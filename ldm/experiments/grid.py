@@ -117,9 +117,16 @@ def hidden_words(spec: EvaluationSpec) -> str:
 
 
 def labelled(specs: Sequence[EvaluationSpec], reports: Sequence[Report]) -> tuple[Report, ...]:
-    """Return the reports under labels that tell them apart: memory generation, agent options."""
+    """Return the reports under labels that tell them apart, see `labels`."""
+    return tuple(
+        replace(report, label=name) for report, name in zip(reports, labels(specs), strict=True)
+    )
+
+
+def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
+    """Return labels that tell evaluations apart: agent, memory generation, agent options."""
     numbers = {spec.generation for spec in specs if spec.memory_digest}
-    labels = [
+    names = [
         f"{label(spec)} generation {spec.generation}"
         if len(numbers) > 1 and spec.memory_digest
         else label(spec)
@@ -127,18 +134,18 @@ def labelled(specs: Sequence[EvaluationSpec], reports: Sequence[Report]) -> tupl
     ]
     hidden = [hidden_words(spec) for spec in specs]
     if len(set(hidden)) > 1:
-        labels = [" ".join(filter(None, pair)) for pair in zip(labels, hidden, strict=True)]
+        names = [" ".join(filter(None, pair)) for pair in zip(names, hidden, strict=True)]
     result = []
-    for spec, report, name in zip(specs, reports, labels, strict=True):
-        alike = [dict(s.agent_options) for s, n in zip(specs, labels, strict=True) if n == name]
+    for spec, name in zip(specs, names, strict=True):
+        alike = [dict(s.agent_options) for s, n in zip(specs, names, strict=True) if n == name]
         options = dict(spec.agent_options)
         differing = [
             f"{option}={options.get(option, 'default')}"
             for option in sorted({option for others in alike for option in others})
             if len({others.get(option) for others in alike}) > 1
         ]
-        result.append(replace(report, label=" ".join([name, *differing])))
-    return tuple(result)
+        result.append(" ".join([name, *differing]))
+    return result
 
 
 def _per_agent(

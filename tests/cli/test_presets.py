@@ -106,6 +106,9 @@ def test_it_is_estimated_and_then_played_to_the_end(
     shown = result["preset"]["published"]
     assert [row["row"] for row in shown] == [row.name for row in one.content.rows if row.published]
     labels = {report["agent"] for report in reports}
+    assert len(labels) == len(reports)
+    for label in labels if len(labels) > 1 else ():
+        assert f"{label}:\n" in estimated.out or f"{label} calls no model" in estimated.out
     for row in shown:
         known = next(known for known in one.content.rows if known.name == row["row"])
         assert (row["beside"] in labels) == bool(known.agent)
