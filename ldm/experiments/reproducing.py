@@ -99,19 +99,19 @@ def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtim
     Raises LdmError where something does not fit.
     """
     chosen.check(trust=runtime.trust)
-    wanted = EvaluationSpec(**{"env": chosen.env, **changes})
-    if wanted.env != chosen.env:
+    replacement = EvaluationSpec(**{"env": chosen.env, **changes})
+    if replacement.env != chosen.env:
         raise LdmError(
-            f"The preset {chosen.name} is of {chosen.env}, not of {wanted.env}.",
+            f"The preset {chosen.name} is of {chosen.env}, not of {replacement.env}.",
             "Leave out --env, or choose another preset: `ldm presets list`.",
         )
     if "agent" in changes and not grid.agents:
-        grid = replace(grid, agents=(wanted.agent,))
-    request = _Request(chosen, wanted, frozenset(changes), grid)
+        grid = replace(grid, agents=(replacement.agent,))
+    request = _Request(chosen, replacement, frozenset(changes), grid)
     common = resolve(request.common(), runtime)
     rows = request.rows()
     specs = [request.of_row(common, row) for row in rows]
-    specs = with_options(specs, wanted.agent_options, runtime)
+    specs = with_options(specs, replacement.agent_options, runtime)
     names: dict[EvaluationSpec, list[str]] = {}
     for spec, row in zip(specs, rows, strict=True):
         names.setdefault(spec, []).extend(request.counterpart(row))
@@ -158,23 +158,23 @@ def check_resumed(evaluation: Evaluation, name: str) -> None:
 class _Request:
     """A preset, and what is asked for beside it.
 
-    wanted: holds the changes. named: its fields that are changes.
+    replacement: a spec with the changes. replaced: its fields that win over the preset.
     """
 
     preset: Preset
-    wanted: EvaluationSpec
-    named: frozenset[str]
+    replacement: EvaluationSpec
+    replaced: frozenset[str]
     grid: Grid
 
     def common(self) -> EvaluationSpec:
         """Return what all rows have in common: the preset's settings, and the changes to them."""
-        own, wanted = self.preset.content.evaluation, self.wanted
-        env_options = {**dict(written(own.env_options)), **dict(wanted.env_options)}
-        fixed = {"split", "kinds", "limit", "seed", "tasks"} - self.named
-        if "split" in self.named:  # the tasks that a preset names are of its own split
+        own, replacement = self.preset.content.evaluation, self.replacement
+        env_options = {**dict(written(own.env_options)), **dict(replacement.env_options)}
+        fixed = {"split", "kinds", "limit", "seed", "tasks"} - self.replaced
+        if "split" in self.replaced:  # the tasks that a preset names are of its own split
             fixed -= {"tasks"}
         return replace(
-            wanted,
+            replacement,
             agent_options=(),
             env_options=sorted_settings(env_options),
             **{name: getattr(own, name) for name in fixed},
@@ -196,7 +196,7 @@ class _Request:
         options = sorted_settings({**dict(shared), **dict(written(row.agent_options))})
         if "memory" not in agent_of(spec).needs:
             return replace(spec, agent_options=options, generation=None)
-        if "generation" in self.named:
+        if "generation" in self.replaced:
             return replace(spec, agent_options=options)
         generation = row.generation if isinstance(row.generation, int) else None
         return replace(spec, agent_options=options, generation=generation)
@@ -204,29 +204,31 @@ class _Request:
     def counterpart(self, row: Row) -> Iterator[str]:
         """Yield the name of the published row that a row stands for, if it still does."""
         generation = None if row.generation == "newest" else row.generation
-        other = "generation" in self.named and self.wanted.generation != generation
+        other = "generation" in self.replaced and self.replacement.generation != generation
         if row.name and not (other and row.generation is not None):
             yield row.name
 
     def overridden(self) -> Iterator[str]:
-        """Yield what is asked for in place of the preset's settings, each with what it replaces."""
-        own, wanted = self.preset.content.evaluation, self.wanted
+        """Yield what is asked for in place of the preset's settings, each with what it replaces.
+
+        Agents choose rows, and further ones stand beside none: they override nothing.
+        """
+        own, replacement = self.preset.content.evaluation, self.replacement
         places = {*PLACES, *self.preset.content.needs}
-        if self.grid.agents and set(self.grid.agents) != set(self.preset.agents):
-            yield _instead("agents", self.grid.agents, self.preset.agents)
-        for name in sorted(self.named - {"env", "agent", "env_options", "agent_options", *places}):
-            before, after = getattr(own, name, None), getattr(wanted, name)
+        whole = self.replaced - {"env", "agent", "env_options", "agent_options", *places}
+        for name in sorted(whole):
+            before, after = getattr(own, name, None), getattr(replacement, name)
             if name == "generation":
                 before, after = self._generations(), "newest" if after is None else after
             if before != after:
                 yield _instead(name.replace("_", " "), after, before)
-        if "split" in self.named and "tasks" not in self.named and own.tasks:
+        if "split" in self.replaced and "tasks" not in self.replaced and own.tasks:
             yield _instead("tasks", "all", f"{len(own.tasks)} of the split {own.split}")
-        for name, value in wanted.env_options:
+        for name, value in replacement.env_options:
             before = dict(written(own.env_options)).get(name, "default")
             if before.casefold() != value.casefold() and f"{ENV_PREFIX}{name}" not in places:
                 yield _instead(f"{ENV_PREFIX}{name}", value, before)
-        for name, value in wanted.agent_options:
+        for name, value in replacement.agent_options:
             values = self._values(name)
             if {one.casefold() for one in values} != {value.casefold()} and name not in places:
                 yield _instead(name, value, values)
@@ -264,14 +266,14 @@ def _instead(what: str, now: object, before: object) -> str:
 
 def _once(say: Callable[[str], None]) -> Callable[[str], None]:
     """Return a function that says each line only once, as several agents have the same to say."""
-    said: set[str] = set()
+    lines: set[str] = set()
 
-    def saying(line: str) -> None:
-        if line not in said:
-            said.add(line)
+    def say_new(line: str) -> None:
+        if line not in lines:
+            lines.add(line)
             say(line)
 
-    return saying
+    return say_new
 
 
 def _checked(

@@ -293,7 +293,7 @@ class TestWhatItComesTo:
         assert [spec.agent.rpartition(":")[2] for spec in result.specs] == ["random", "Quitter"]
         assert result.counterparts == (("Chance",), ())
         assert result.specs[1].env_options == (("shelves", "4"),)
-        assert result.overridden[0].startswith("agents random, tests.integration.agents:Quitter")
+        assert result.overridden == ()
 
     def test_a_sweep_stands_for_no_row(self, toy: Path, trusting: Runtime) -> None:
         result = planned(toy, trusting, Grid(sweep="trials=1,5"))
