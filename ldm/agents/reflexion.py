@@ -23,7 +23,8 @@ LONGEST = 800
 class ReflexionOptions(LoopOptions):
     """trials: attempts at a task; None for the environment's published number (LDM², Tables 1 and
     2; ADaPT, §4.2, on TextCraft; Reflexion, §4.2, on HotpotQA), or 5. lessons: of the latest
-    reflections, how many a prompt shows (Reflexion, §3: one to three). reflection: tokens of a reflection at most (ours).
+    reflections, how many a prompt shows (Reflexion, §3: one to three). reflection: tokens of a
+    reflection at most (ours).
     """
 
     trials: int | None = None

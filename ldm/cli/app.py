@@ -25,6 +25,7 @@ from ldm.cli.judge import judge
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
 from ldm.cli.merging import diff, merge
+from ldm.cli.presets import presets_app
 from ldm.cli.refine import refine
 from ldm.cli.runs import runs_app
 from ldm.cli.upkeep import compact, forget, migrate, verify
@@ -86,6 +87,7 @@ app.command("autoplan", short_help="Optimise a plan for a kind of task.")(autopl
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
 app.command("judge", short_help="Let a model judge the answers of a run.")(judge)
+app.add_typer(presets_app, name="presets")
 app.add_typer(runs_app, name="runs")
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)

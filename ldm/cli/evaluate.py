@@ -33,12 +33,12 @@ from ldm.cli.options import (
     listed_names,
     option_settings,
 )
+from ldm.cli.results import show_reports, show_side_by_side
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, EvaluationSpec, full_location
 
 if TYPE_CHECKING:
-    from ldm.eval import Report
     from ldm.experiments.evaluation import Evaluation
     from ldm.experiments.grid import Grid
     from ldm.experiments.runtime import Runtime
@@ -49,6 +49,12 @@ if TYPE_CHECKING:
 class Subject:
     """What is evaluated, on which tasks."""
 
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="A paper's table, or a file of yours; see `ldm presets list`."
+        ),
+    ] = None
     env: Annotated[
         str | None, typer.Option(help="Environment: a name or package.module:Class.")
     ] = None
@@ -151,13 +157,16 @@ class Request:
     subject: Subject
     variations: Variations
 
-    def values(self, env: str = "", *, resumed: bool = False) -> dict[str, Any]:
-        """Return the fields of `EvaluationSpec` that were given. env: where --env is left out."""
+    def values(self, env: str = "", *, fixed: bool = False) -> dict[str, Any]:
+        """Return the fields of `EvaluationSpec` that were given.
+
+        env: where --env is left out. fixed: whether the split stands elsewhere already.
+        """
         subject, more = self.subject, self.variations
         tasks, split = subject.tasks, subject.split
         published = _published_list(subject.env or env, tasks, split)
         if published:
-            tasks, split = None, split or (None if resumed else published[1])
+            tasks, split = None, split or (None if fixed else published[1])
         agent_options, env_options = option_settings(
             [*(more.assign or ()), *self._named()],
             more.data,
@@ -193,11 +202,17 @@ class Request:
                 )
         return [None if name == "newest" else int(name) for name in reversed(names)]
 
-    def grid(self) -> Grid:
+    def generation(self) -> dict[str, int | None]:
+        """Return the generation as a field of `EvaluationSpec`, where --generation was given."""
+        given = self.subject.generation is not None
+        return {"generation": self.generations()[0]} if given else {}
+
+    def grid(self, agent: str = DEFAULT_AGENT) -> Grid:
+        """Return what the evaluation is multiplied by. agent: where --agent is left out."""
         from ldm.experiments.grid import Grid
 
         return Grid(
-            tuple(dict.fromkeys(listed_names(self.subject.agent or DEFAULT_AGENT))),
+            tuple(dict.fromkeys(listed_names(self.subject.agent or agent))),
             tuple(self.generations()[1:]),
             self.subject.control,
             self.variations.sweep,
@@ -230,6 +245,7 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
       ldm eval --env textcraft --agent adapt --sweep d_max=1,2,3,4 --llm MODEL
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
+      ldm eval --preset adapt-table2 --llm MODEL --estimate
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
@@ -242,6 +258,8 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
     if execution.resume is not None:
         evaluations = [_resumed(execution.resume, request, models, runtime)]
+    elif subject.preset is not None:
+        evaluations = _of_presets(subject.preset, request, models, runtime)
     else:
         evaluations = _prepared(request, models, runtime)
     if execution.estimate:
@@ -250,7 +268,7 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
         return
     again = execution.retry_errors
     finished = [evaluation.play(retry_errors=again) for evaluation in evaluations]
-    _show(finished, execution.as_json)
+    show_reports(finished, [one.presets for one in evaluations], execution.as_json)
     for line in (line for evaluation in evaluations for line in evaluation.refined_lines()):
         output.say(line, error=execution.as_json)
 
@@ -268,6 +286,34 @@ def _prepared(request: Request, models: ModelOptions, runtime: Runtime) -> list[
         load_env(env)
         spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
         evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
+    return evaluations
+
+
+def _of_presets(
+    name: str, request: Request, models: ModelOptions, runtime: Runtime
+) -> list[Evaluation]:
+    """Start the evaluations of the presets that a name stands for, of the environment asked for."""
+    from ldm.experiments.lifecycle import discard
+    from ldm.experiments.presets import list_presets
+    from ldm.experiments.reproducing import plan, prepare_preset
+
+    env = request.subject.env
+    _import_named(env, listed_names(request.subject.agent or ""))
+    chosen = list_presets(name)
+    if len(chosen) > 1:
+        chosen = tuple(one for one in chosen if env in (None, one.env)) or chosen
+    planned = []
+    for one in chosen:
+        changes = {**request.values(one.env, fixed=True), **request.generation()}
+        planned.append(plan(one, changes, request.grid(agent=""), runtime))
+    evaluations: list[Evaluation] = []
+    try:
+        for each in planned:
+            evaluations.append(prepare_preset(each, models, runtime))  # noqa: PERF401
+    except LdmError:
+        for evaluation in evaluations:
+            discard(evaluation.members)
+        raise
     return evaluations
 
 
@@ -303,6 +349,7 @@ def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime
     from ldm.experiments.evaluation import resume, with_digests
     from ldm.experiments.grid import fitting
     from ldm.experiments.lifecycle import recorded_spec
+    from ldm.experiments.reproducing import check_resumed
 
     if request.variations.sweep is not None:
         raise LdmError(
@@ -311,13 +358,15 @@ def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime
     agents = listed_names(request.subject.agent or "")
     _import_named(request.subject.env, agents)
     run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
-    values = request.values(spec.env, resumed=True)
+    values = request.values(spec.env, fixed=True)
     if "agent_options" in values:
         options = values["agent_options"]
         named = replace(spec, agent_options=fitting(options, spec) if len(agents) > 1 else options)
         values["agent_options"] = with_digests(named).agent_options
     _agree(spec, values, str(run.directory))
     evaluation = resume(run, spec, models, runtime)
+    if request.subject.preset is not None:
+        check_resumed(evaluation, request.subject.preset)
     if request.subject.control is not None and len(evaluation.members) == 1:
         raise LdmError(f"{run.directory} has no control.", "Leave out --control.")
     known = list(dict.fromkeys(member.spec.agent for member in evaluation.members))
@@ -398,33 +447,6 @@ def compare(
     from ldm.experiments.evaluation import compare as compared
 
     reports = compared(names, folder=runs, trust=trust).reports
-    _side_by_side(reports, error=as_json)
+    show_side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})
-
-
-def _show(groups: Sequence[Sequence[Report]], as_json: bool) -> None:
-    from ldm.eval.report import COLUMNS, as_json_group, lines, rows
-
-    for reports in groups:
-        for one in reports:
-            title = f"{one.label} on {one.env}, {one.split}"
-            output.print_table(title, COLUMNS, rows(one), error=as_json)
-            for line in lines(one):
-                output.say(line, error=as_json)
-        if len(reports) > 1:
-            _side_by_side(reports, error=as_json)
-    if as_json:
-        objects = [as_json_group(reports) for reports in groups]
-        output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
-    if not any(r.summary.overall.finished_rate is not None for group in groups for r in group):
-        raise LdmError("Every episode ended in an error.", "The first one is shown above.")
-
-
-def _side_by_side(reports: Sequence[Report], *, error: bool) -> None:
-    from ldm.eval.report import comparison, gains
-
-    columns, table = comparison(reports)
-    output.print_table("Side by side", columns, table, error=error)
-    for line in gains(reports):
-        output.say(line, error=error)

@@ -30,7 +30,9 @@ from ldm.experiments.planning import (
     optimize_plan,
     optimize_plans,
 )
+from ldm.experiments.presets import Preset, list_presets, preset
 from ldm.experiments.refinement import Goals, Refined, refine
+from ldm.experiments.reproducing import Reproduction, evaluate_preset
 from ldm.experiments.resuming import resume
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
@@ -53,19 +55,24 @@ __all__ = [
     "PlanGrid",
     "PlanScores",
     "PlanSpec",
+    "Preset",
     "Pruned",
     "Refined",
     "RefinementSpec",
+    "Reproduction",
     "Runtime",
     "build_memory",
     "compare",
     "credit_tuples",
     "evaluate",
     "evaluate_all",
+    "evaluate_preset",
     "judge_run",
     "learn_utilities",
+    "list_presets",
     "optimize_plan",
     "optimize_plans",
+    "preset",
     "prune_memory",
     "read_trajectories",
     "refine",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import (
@@ -17,12 +18,13 @@ from ldm.experiments.builders import (
     no_model,
 )
 from ldm.experiments.data import evaluation_split, with_data
-from ldm.experiments.grid import Grid, label, labelled, say_limits
+from ldm.experiments.grid import Grid, label, labelled, labels, say_limits
 from ldm.experiments.lifecycle import (
     Checked,
     Recorded,
     discard,
     discarding,
+    plain,
     recorded_spec,
     reopen,
     shared,
@@ -37,6 +39,7 @@ from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
     from ldm.eval import Report
+    from ldm.eval.published import PresetRecord
     from ldm.memory import Contents
     from ldm.runs import Run
     from ldm.types import EpisodeResult, Usage
@@ -129,6 +132,18 @@ class Evaluation:
     runtime: Runtime
 
     @property
+    def presets(self) -> tuple[PresetRecord, ...]:
+        """What each run remembers of the preset that it is from; () where it is from none.
+
+        Raises RecordError where run.json holds something else.
+        """
+        return tuple(
+            preset_record(member.run)
+            for member in self.members
+            if "preset" in member.run.manifest.arguments
+        )
+
+    @property
     def resume_command(self) -> str:
         """The command that goes on with all of them: the first run names the others."""
         return self.members[0].run.resume_command
@@ -160,14 +175,15 @@ class Evaluation:
             discard(self.members)
             agent = self.members[0].spec.agent
             raise LdmError(f"The agent {agent} calls no model: it costs nothing.", "")
-        for member in self.members:
+        names = labels([member.spec for member in self.members])
+        for member, name in zip(self.members, names, strict=True):
             if not member.calls_models:
-                yield f"{label(member.spec)} calls no model: it costs nothing."
+                yield f"{name} calls no model: it costs nothing."
                 continue
             with discarding(self.members):
                 usages = self._sampled(member)
             if len(self.members) > 1:
-                yield f"{label(member.spec)}:"
+                yield f"{name}:"
             yield from cost_lines(usages, len(member.tasks), member.models, "tasks")
         yield f"Go on with `{self.resume_command}`; nothing is paid twice."
 
@@ -257,16 +273,26 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     """
     specs = [with_digests(spec) for spec in specs]
     for spec in {spec.agent: spec for spec in specs}.values():
-        _check_models(spec, models, runtime)
-    say_limits(specs, models, runtime)
-    checked = [check(spec, runtime) for spec in specs]
+        check_models(spec, models, runtime)
+    return started([check(spec, runtime) for spec in specs], models, runtime)
+
+
+def started(
+    checked: Sequence[Checked[EvaluationSpec]],
+    models: ModelOptions,
+    runtime: Runtime,
+    presets: Sequence[PresetRecord] = (),
+) -> Evaluation:
+    """Write the runs of what was checked. presets: what each remembers of the preset it is from."""
+    say_limits([one.spec for one in checked], models, runtime)
     members: list[Recorded[EvaluationSpec]] = []
-    companion = ""
-    for one in reversed(checked):
+    more: dict[str, Any] = {"companion": ""}
+    for place, one in reversed(list(enumerate(checked))):
+        if presets:
+            more["preset"] = plain(presets[place])
         subject = (short(one.spec.env), one.spec.split, short(label(one.spec)))
-        arguments = {"companion": companion, **_revision(one.spec)}
-        members.insert(0, start(one, subject, models, runtime, **arguments))
-        companion = members[0].run.manifest.id
+        members.insert(0, start(one, subject, models, runtime, **more, **_revision(one.spec)))
+        more["companion"] = members[0].run.manifest.id
     return Evaluation(tuple(members), runtime)
 
 
@@ -287,7 +313,7 @@ def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtim
         name = str(run.directory.parent / str(companion))
         run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
     for agent in {member.spec.agent: member for member in members}.values():
-        _check_models(agent.spec, agent.models, runtime)
+        check_models(agent.spec, agent.models, runtime)
     return Evaluation(tuple(members), runtime)
 
 
@@ -378,7 +404,17 @@ def _check_method(run: Run, spec: EvaluationSpec) -> None:
         )
 
 
-def _check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:
+def preset_record(run: Run) -> PresetRecord:
+    """Return what a run remembers of its preset. Raises RecordError where it is something else."""
+    from ldm import records
+    from ldm.eval.published import PresetRecord
+    from ldm.runs import MANIFEST
+
+    text = json.dumps(run.manifest.arguments["preset"])
+    return records.loads(text, PresetRecord, file=str(run.directory / MANIFEST))
+
+
+def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are used."""
     needs = agent_of(spec).needs
     called = spec.roles(models)

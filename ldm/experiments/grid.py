@@ -39,7 +39,14 @@ class Grid:
 
         Raises LdmError where an option belongs to no agent, or a control to none.
         """
-        return _swept(self._compared(_per_agent(spec, self.agents, runtime)), self.sweep)
+        return self.multiplied(_per_agent(spec, self.agents, runtime))
+
+    def multiplied(self, specs: Sequence[EvaluationSpec]) -> list[EvaluationSpec]:
+        """Return the specs with their generations and controls, for each value of the sweep.
+
+        Raises LdmError as `specs`.
+        """
+        return _swept(self._compared(specs), self.sweep)
 
     def _compared(self, specs: Sequence[EvaluationSpec]) -> list[EvaluationSpec]:
         """Return each spec followed by its other generations and its control.
@@ -112,9 +119,16 @@ def hidden_words(spec: EvaluationSpec) -> str:
 
 
 def labelled(specs: Sequence[EvaluationSpec], reports: Sequence[Report]) -> tuple[Report, ...]:
-    """Return the reports under labels that tell them apart: memory generation, agent options."""
+    """Return the reports under labels that tell them apart, see `labels`."""
+    return tuple(
+        replace(report, label=name) for report, name in zip(reports, labels(specs), strict=True)
+    )
+
+
+def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
+    """Return labels that tell evaluations apart: agent, memory generation, agent options."""
     numbers = {spec.generation for spec in specs if spec.memory_digest}
-    labels = [
+    names = [
         f"{label(spec)} generation {spec.generation}"
         if len(numbers) > 1 and spec.memory_digest
         else label(spec)
@@ -122,18 +136,18 @@ def labelled(specs: Sequence[EvaluationSpec], reports: Sequence[Report]) -> tupl
     ]
     hidden = [hidden_words(spec) for spec in specs]
     if len(set(hidden)) > 1:
-        labels = [" ".join(filter(None, pair)) for pair in zip(labels, hidden, strict=True)]
+        names = [" ".join(filter(None, pair)) for pair in zip(names, hidden, strict=True)]
     result = []
-    for spec, report, name in zip(specs, reports, labels, strict=True):
-        alike = [dict(s.agent_options) for s, n in zip(specs, labels, strict=True) if n == name]
+    for spec, name in zip(specs, names, strict=True):
+        alike = [dict(s.agent_options) for s, n in zip(specs, names, strict=True) if n == name]
         options = dict(spec.agent_options)
         differing = [
             f"{option}={options.get(option, 'default')}"
             for option in sorted({option for others in alike for option in others})
             if len({others.get(option) for others in alike}) > 1
         ]
-        result.append(replace(report, label=" ".join([name, *differing])))
-    return tuple(result)
+        result.append(" ".join([name, *differing]))
+    return result
 
 
 def _per_agent(
@@ -142,9 +156,19 @@ def _per_agent(
     """Return a spec for each agent, each with those of the options that the agent has."""
     if len(agents) < 2:
         return [replace(spec, agent=agents[0])] if agents else [spec]
-    specs = [replace(spec, agent=agent) for agent in agents]
+    specs = [replace(spec, agent=agent, agent_options=()) for agent in agents]
+    return with_options(specs, spec.agent_options, runtime)
+
+
+def with_options(
+    specs: Sequence[EvaluationSpec], options: Settings, runtime: Runtime
+) -> list[EvaluationSpec]:
+    """Return the specs, each with those of the options that its agent has, and says which has not.
+
+    What else has no effect on an agent is left out. Raises LdmError where no agent has an option.
+    """
     known = {one.agent: option_names(one) for one in specs}
-    for name, value in spec.agent_options:
+    for name, value in options:
         lacking = [agent for agent in known if name not in known[agent]]
         if len(lacking) == len(known):
             raise LdmError(
@@ -153,12 +177,13 @@ def _per_agent(
             )
         if lacking:
             runtime.message(f"--set {name}={value} has no effect on {', '.join(lacking)}.")
-    return [_fitted(one) for one in specs]
+    return [_fitted(one, options) for one in specs]
 
 
-def _fitted(spec: EvaluationSpec) -> EvaluationSpec:
-    """Return the spec of one of several agents, without what has no effect on it."""
-    spec = replace(spec, agent_options=fitting(spec.agent_options, spec))
+def _fitted(spec: EvaluationSpec, options: Settings) -> EvaluationSpec:
+    """Return the spec of one of several agents with further options, those that it has."""
+    own = {**dict(spec.agent_options), **dict(fitting(options, spec))}
+    spec = replace(spec, agent_options=sorted_settings(own))
     if "memory" in agent_of(spec).needs:
         return spec
     return replace(spec, without_tuples=(), without_trajectories=())

@@ -36,6 +36,9 @@ from ldm.envs.textcraft.recipes import load_book
 from ldm.envs.textcraft.tasks import read_list
 from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.errors import LdmError
+from ldm.eval.published import PresetRecord, PublishedRow, PublishedTable, remarks
+from ldm.experiments.evaluation import preset_record
+from ldm.experiments.presets import SHIPPED, preset
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Call, Request
@@ -59,6 +62,8 @@ from tests.test_records import RESULT
 from tests.test_types import TUPLE
 from tests.toy import expert_trajectories
 
+#: A preset that ships.
+TABLE = (SHIPPED / "autoplan-table3-hotpotqa.toml").read_bytes()
 #: Seconds that any reading may take.
 PATIENCE = 30
 #: Values that stand where another is expected.
@@ -381,6 +386,17 @@ INSTRUCTIONS = json.dumps(
 ).encode()
 
 
+def _preset(path: Path) -> Iterable[object]:
+    one = preset(path)
+    one.check()
+    return [one.published, one.needs(), str(one)]
+
+
+def _recorded_preset(path: Path) -> Iterable[object]:
+    run = open_run(str(path.parent), path.parent)
+    return [remarks(preset_record(run))] if "preset" in run.manifest.arguments else []
+
+
 def _kept(folder: Path) -> list[Subject]:
     """What ldm itself writes and reads again, and others may send: runs, plans, memories."""
     memory = str(small_memory(folder))
@@ -396,6 +412,8 @@ def _kept(folder: Path) -> list[Subject]:
                 raise AssertionError("a memory is half-written")
 
     manifest = Manifest("eval", {"plan": {"env": "toy"}}, {"split": "a"}, id="x", fingerprint="y")
+    record = PresetRecord("p", "d", PublishedTable("Sheds", "Table 1", rows=(PublishedRow("a"),)))
+    of_preset = replace(manifest, arguments={"preset": json.loads(records.dumps(record))})
     plan = plans.PlanFile("toy", "wash", "train", "Wash it.", ("1",), ("1",), {}, {}, 0, "r")
     division = demonstrations.Division("wash it", "a sink", "Step 1: wash it")
     request = Request("m", (Message("user", "hello"),), sampling=Sampling(), max_tokens=5)
@@ -409,6 +427,8 @@ def _kept(folder: Path) -> list[Subject]:
         Subject(
             "plan", "p.json", _written(plan), lambda p: [plans.read(p), plans.digest(p.parent)]
         ),
+        Subject("preset", "p.toml", TABLE, _preset),
+        Subject("preset of a run", "run.json", _written(of_preset), _recorded_preset),
         Subject("plans", "d.json", b'{"1": "Do it."}', lambda p: [demonstrations._plans(p)]),
         Subject("divisions", "d.jsonl", _written(division), demonstrations._divisions),
         Subject("calls", "llm.jsonl", _written(call), read_calls),

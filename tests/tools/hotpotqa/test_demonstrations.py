@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ldm import records
-from ldm.agents.adapt.logic import parse_plan
+from ldm.agents.decomposition.logic import parse_plan
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tools.demonstrations import RULES

@@ -1,0 +1,171 @@
+"""`ldm presets`: which tables of papers can be evaluated with one option, and what each needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ldm.cli import output
+from ldm.cli.options import AsJson, Trust
+
+if TYPE_CHECKING:
+    from ldm.experiments.presets import Preset, Row
+
+presets_app = typer.Typer(help="Tables of papers that `ldm eval --preset NAME` evaluates.")
+
+
+@presets_app.command("list")
+def list_presets(as_json: AsJson = False) -> None:
+    """List the presets: the table of each, its environment and agents, and what it needs.
+
+    \b
+    Examples:
+      ldm presets list
+      ldm eval --preset adapt-table2 --llm MODEL --estimate
+    """
+    from ldm.experiments.presets import list_presets
+
+    entries = [_entry(preset) for preset in list_presets()]
+    if as_json:
+        output.print_json(entries)
+        return
+    columns = ("preset", "table", "environment", "split", "tasks", "agents", "needs")
+    rows = [
+        (
+            entry["name"],
+            f"{entry['paper'].partition(',')[0]}, {entry['table']}",
+            entry["env"],
+            entry["split"],
+            str(entry["tasks"] or "–"),
+            ", ".join(entry["agents"]),
+            ", ".join(entry["needs"]),
+        )
+        for entry in entries
+    ]
+    output.print_table("Presets", columns, rows)
+
+
+@presets_app.command("show")
+def show_preset(
+    name: Annotated[str, typer.Argument(metavar="PRESET", help="A name, or a file of yours.")],
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a preset: settings, rows with their published figures, and what differs.
+
+    \b
+    Examples:
+      ldm presets show adapt-table2
+      ldm presets show my-table.toml --json
+    """
+    from ldm.experiments.presets import list_presets
+
+    chosen = list_presets(name)
+    for preset in chosen:
+        preset.check(trust=trust)
+    if as_json:
+        entries = [_entry(preset) for preset in chosen]
+        output.print_json(entries[0] if len(entries) == 1 else {"presets": entries})
+        return
+    for preset in chosen:
+        _print(preset)
+
+
+def _entry(preset: Preset) -> dict[str, Any]:
+    """Return what there is to say of a preset, as JSON values."""
+    own = preset.content
+    shared = own.evaluation
+    return {
+        "name": preset.name,
+        "title": own.title,
+        "paper": own.paper,
+        "table": own.table,
+        "model": own.model,
+        "tasks": own.tasks,
+        "second_hand": own.second_hand,
+        "env": shared.env,
+        "split": shared.split,
+        "kinds": list(shared.kinds),
+        "limit": shared.limit,
+        "chosen_tasks": len(shared.tasks),
+        "env_options": dict(shared.env_options),
+        "agent_options": dict(shared.agent_options),
+        "agents": list(preset.agents),
+        "needs": preset.needs(),
+        "prepare": list(own.prepare),
+        "rows": [_row(row) for row in own.rows],
+        "notes": list(own.notes),
+        "file": str(preset.file),
+        "digest": preset.digest,
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "agent": row.agent or None,
+        "agent_options": dict(row.agent_options),
+        "generation": row.generation,
+        "success_percent": row.published.all,
+        "score_percent": row.published.score,
+        "by_kind_percent": dict(row.published.kinds),
+        "note": row.note,
+    }
+
+
+def _print(preset: Preset) -> None:
+    entry = _entry(preset)
+    output.say(f"{preset.name}: {preset}", error=False)
+    measured = ", ".join(
+        filter(None, (entry["model"], f"{entry['tasks']} tasks" if entry["tasks"] else ""))
+    )
+    chosen = [entry["split"], *entry["kinds"]]
+    chosen += [f"limit {entry['limit']}"] if entry["limit"] else []
+    chosen += [f"{entry['chosen_tasks']} tasks by id"] if entry["chosen_tasks"] else []
+    facts = {
+        "published": measured + (" (second-hand)" if entry["second_hand"] else ""),
+        "environment": f"{entry['env']}: {', '.join(chosen)}",
+        "environment options": _options(entry["env_options"]),
+        "options of all agents": _options(entry["agent_options"]),
+        "needs": ", ".join(entry["needs"]),
+        "file": entry["file"],
+    }
+    for name, value in facts.items():
+        if value:
+            output.say(f"  {name}: {value}", error=False)
+    for heading, lines in (("prepare with", entry["prepare"]), ("differs", entry["notes"])):
+        for line in lines:
+            output.say(f"  {heading}: {line}", error=False)
+    kinds = list(dict.fromkeys(kind for row in entry["rows"] for kind in row["by_kind_percent"]))
+    scored = any(row["score_percent"] is not None for row in entry["rows"])
+    columns = ("row", "agent", "options", "all", *kinds, *(("score",) if scored else ()))
+    rows = [
+        (
+            row["name"],
+            row["agent"] or "–",
+            _row_options(row),
+            _figure(row["success_percent"]),
+            *(_figure(row["by_kind_percent"].get(kind)) for kind in kinds),
+            *((_figure(row["score_percent"]),) if scored else ()),
+        )
+        for row in entry["rows"]
+    ]
+    output.print_table("Rows, with their published figures in per cent", columns, rows)
+    for row in entry["rows"]:
+        if row["note"]:
+            output.say(f"{row['name']}: {row['note']}", error=False)
+
+
+def _options(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+def _row_options(row: dict[str, Any]) -> str:
+    generation = row["generation"]
+    shown = row["agent_options"] | ({} if generation is None else {"generation": generation})
+    return _options(shown) or "–"
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else str(value)

@@ -1,0 +1,60 @@
+"""How evaluations are shown: their tables, what is known beside them, published rows, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ldm.cli import output
+from ldm.errors import LdmError
+
+if TYPE_CHECKING:
+    from ldm.eval import Report
+    from ldm.eval.published import PresetRecord
+
+
+def show_reports(
+    groups: Sequence[Sequence[Report]],
+    presets: Sequence[Sequence[PresetRecord]],
+    as_json: bool,
+) -> None:
+    """Print the reports of each evaluation, on standard output or as JSON.
+
+    presets: what the runs of each remember of theirs. Raises LdmError where no episode counts.
+    """
+    from ldm.eval import published
+    from ldm.eval.report import COLUMNS, as_json_group, lines, rows
+
+    for reports, records in zip(groups, presets, strict=True):
+        for one in reports:
+            title = f"{one.label} on {one.env}, {one.split}"
+            output.print_table(title, COLUMNS, rows(one), error=as_json)
+            for line in lines(one):
+                output.say(line, error=as_json)
+        if len(reports) > 1:
+            show_side_by_side(reports, error=as_json)
+        if records:
+            columns, table = published.beside(reports, records)
+            title = f"Beside {records[0].published.source}"
+            output.print_table(title, columns, table, error=as_json)
+            for line in published.remarks(records[0]):
+                output.say(line, error=as_json)
+    if as_json:
+        objects = [
+            as_json_group(reports)
+            | ({"preset": published.as_json(reports, records)} if records else {})
+            for reports, records in zip(groups, presets, strict=True)
+        ]
+        output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
+    if not any(r.summary.overall.finished_rate is not None for group in groups for r in group):
+        raise LdmError("Every episode ended in an error.", "The first one is shown above.")
+
+
+def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
+    """Print a table of the reports, and the paired difference of each two."""
+    from ldm.eval.report import comparison, gains
+
+    columns, table = comparison(reports)
+    output.print_table("Side by side", columns, table, error=error)
+    for line in gains(reports):
+        output.say(line, error=error)

