@@ -13,7 +13,9 @@ from ldm.options import sentences
 from tests.cli.conftest import Run
 
 #: How a sentence says where a paper has an option, or that none has it.
-PLACE = re.compile(r"§|\bAlgorithm |\bauthors' code\b|\bApp\. |\bTables? |\bFig\. |\bEq\. |\bours?\b")
+PLACE = re.compile(
+    r"§|\bAlgorithm |\bauthors' code\b|\bApp\. |\bTables? |\bFig\. |\bEq\. |\bours?\b"
+)
 #: Bounds of prompts and of replies, and what is recorded of files: no paper has them.
 HOUSEKEEPING = {"reply", "observation", "plan", "digest", "demonstrations_digest"}
 
