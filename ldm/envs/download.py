@@ -17,7 +17,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from ldm.errors import LdmError
-from ldm.untrusted import MAX_RATIO, MAX_UNPACKED
+from ldm.untrusted import MAX_RATIO, MAX_UNPACKED, check_file
 
 #: Called with the activity, the amount done so far, and the total amount (0: unknown).
 Progress = Callable[[str, int, int], None]
@@ -66,6 +66,7 @@ def unpack(archive: Path, destination: Path, *, progress: Progress | None = None
     Every file is written under a temporary name and then renamed, so none is ever incomplete.
     Raise LdmError if the archive is damaged or a member would be written outside `destination`.
     """
+    check_file(archive)
     try:
         with zipfile.ZipFile(archive) as zip_file:
             members = [member for member in zip_file.infolist() if not member.is_dir()]

@@ -141,6 +141,7 @@ def read_pack(path: Path) -> tuple[Contents, tuple[Generation, ...]]:
 
     Raises MemoryStoreError where it is damaged, hostile or of a newer version.
     """
+    untrusted.check_file(path)
     try:
         with zipfile.ZipFile(path) as pack:
             return _read(pack)

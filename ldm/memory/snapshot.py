@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.errors import LdmError
 from ldm.memory.columns import NUMBERS, TEXTS, Columns, Contents, Rows, Vectors
 from ldm.memory.index import BatchIndex, Generation
@@ -131,6 +131,8 @@ def _read(place: Path, generation: Generation, vectors_as: Precision) -> Content
     import polars as pl
 
     try:
+        for name in (MANIFEST, *TABLES, VECTORS, KINDS):
+            untrusted.check_file(place / name)
         text, _, checksum = (place / MANIFEST).read_bytes().rpartition(b"\n")
         if int(checksum) != zlib.crc32(text):
             return None
@@ -195,6 +197,7 @@ def stamp(database: Path) -> tuple[int, ...]:
 def catalog(location: str) -> Catalog | None:
     """Return what was published last; None where nothing was, or it is damaged."""
     try:
+        untrusted.check_file(folder_of(location) / CATALOG)
         text, _, checksum = (folder_of(location) / CATALOG).read_bytes().rpartition(b"\n")
         if int(checksum) != zlib.crc32(text):
             return None
@@ -230,6 +233,8 @@ def publish(
     listed = Catalog(FORMAT, now, dict(generations), vectors or precision(location))
     with suppress(OSError):
         path = folder_of(location) / CATALOG
+        if path.is_symlink() or not path.is_file():  # nothing is written through it
+            path.unlink(missing_ok=True)
         with records.replacing(path) as file:
             text = records.dumps(listed)
             file.write(f"{text}\n{zlib.crc32(text.encode())}")
