@@ -19,6 +19,7 @@ import numpy as np
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import snapshot
+from ldm.memory.addresses import is_server
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows
 from ldm.memory.formation import (
     BatchPlan,
@@ -30,7 +31,7 @@ from ldm.memory.formation import (
     texts_of,
 )
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.store import STAGING, Store, is_server, store_errors, writing
+from ldm.memory.store import STAGING, Store, store_errors, writing
 from ldm.parallel import iterate_concurrently
 from ldm.reasoner import Reasoner
 from ldm.types import Trajectory, stable_hash

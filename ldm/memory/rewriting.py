@@ -23,6 +23,7 @@ import numpy as np
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import snapshot
+from ldm.memory.addresses import is_server
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Whole
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
 from ldm.memory.store import (
@@ -31,7 +32,6 @@ from ldm.memory.store import (
     STAGING,
     check_directory,
     is_old_collection,
-    is_server,
     locked,
     open_store,
     reading,

@@ -35,6 +35,7 @@ from pydantic import Field
 
 from ldm import records, untrusted
 from ldm.errors import LdmError
+from ldm.memory.addresses import is_server
 from ldm.memory.columns import NUMBERS, TEXTS, Columns, Contents, Rows, Vectors
 from ldm.memory.index import BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
@@ -105,11 +106,7 @@ class MappedTexts(Sequence[str]):
 
 def folder_of(location: str) -> Path:
     """Return where the snapshots of a memory are."""
-    return Path(location) / SNAPSHOTS if _is_directory(location) else CACHE / stable_hash(location)
-
-
-def _is_directory(location: str) -> bool:
-    return not location.startswith(("http://", "https://"))
+    return CACHE / stable_hash(location) if is_server(location) else Path(location) / SNAPSHOTS
 
 
 def read(
@@ -174,7 +171,7 @@ def write(location: str, contents: Contents) -> None:
                 _synced(place.parent)
         finally:
             shutil.rmtree(part, ignore_errors=True)
-    if not _is_directory(location):  # of a directory, `publish` removes what is outdated
+    if is_server(location):  # of a directory, `publish` removes what is outdated
         for other in place.parent.glob("[0-9]*"):
             if other != place:
                 shutil.rmtree(other, ignore_errors=True)
