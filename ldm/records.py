@@ -283,8 +283,9 @@ def _parsed(text: str | bytes, record_type: type[T], file: str, line: int) -> T 
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if excess := untrusted.beyond(content):
         return [Problem(file, line, "", excess)]
+    kind: Any = record_type  # hashable, which mypy does not know
     try:
-        record: T = _validator(record_type).validate_json(content, strict=True)
+        record: T = _validator(kind).validate_json(content, strict=True)
     except ValidationError as error:
         return _problems(error, file, line)
     return record

@@ -93,7 +93,10 @@ def compact(
 
 
 def migrate(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
-    """Make a memory of version 0.2 or earlier compact; nothing else about it changes.
+    """Make a memory of version 0.2 or earlier compact; it recalls and decides as before.
+
+    One of version 0.1 gets a digest that covers every field: runs that recorded the old one can
+    then be neither resumed with it nor credited.
 
     It takes as much space again until it is done; if it is interrupted, nothing has changed.
 
@@ -220,8 +223,14 @@ def _sources(
 def _report(done: Rewritten, *, as_json: bool) -> None:
     if as_json:
         sizes = {"bytes_before": done.before, "bytes_after": done.after}
-        output.print_json({**sizes, "tuples": dict(done.tuples)})
+        output.print_json({**sizes, "tuples": dict(done.tuples), "new_digest": done.raised})
         return
     held = ", ".join(f"{count} tuples of {env}" for env, count in done.tuples.items())
     before, after = (f"{size / 1e6:.1f} MB" for size in (done.before, done.after))
     output.say(f"{held}: {before} before, {after} now.", error=False)
+    if done.raised:
+        output.say(
+            "The memory has a new digest, which covers every field of its tuples. Runs that "
+            "recorded the old one stay readable, but cannot be resumed with it, nor credited.",
+            error=False,
+        )

@@ -321,6 +321,7 @@ class _GenerationBuilder:
             },
             hidden=self.base.hidden if self.base else (),
             utilities=self.base.utilities if self.base else {},
+            kinds_by_count=self.base.kinds_by_count if self.base else False,
         )
         return replace(made, digest=rows.columns.digest(made, batches))
 
