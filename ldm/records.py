@@ -100,12 +100,15 @@ def loads(text: str | bytes, record_type: type[T], *, file: str = "<text>", line
     return parsed
 
 
-def scan(path: Path, record_type: type[T]) -> Iterator[T | Problem]:
+def scan(path: Path, record_type: type[T], *, torn_tail: bool = False) -> Iterator[T | Problem]:
     """Yield every line of a JSONL file (gzip where it ends in .gz) as a record or a Problem.
 
-    Blank lines are skipped. Raises LdmError where the file itself cannot be read.
+    Blank lines are skipped. torn_tail: see `read`.
+    Raises LdmError where the file itself cannot be read.
     """
     for number, line in untrusted.lines(path):
+        if torn_tail and not line.endswith(b"\n"):
+            break
         yield parse(line, record_type, str(path), number)
 
 

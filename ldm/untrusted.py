@@ -15,6 +15,7 @@ import re
 import stat
 import unicodedata
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ _LINE = re.compile(r" at line (\d+) column (\d+)$")
 MAX_LINKS = 40
 _CHUNK = 2**20
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+#: Bytes by which a control character grows when it is escaped.
+_ESCAPED_BY = 5
 _ESCAPES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -88,6 +92,59 @@ def json_value(
     place = _LINE.search(message)
     number = int(place[1]) if place else 1
     return Problem(file, line + max(number, 1) - 1, "", f"not JSON: {json_fault(message)}")
+
+
+def value_within(content: bytes, start: int, *, loose: bool = False) -> tuple[Any, int] | None:
+    """Return the JSON value that begins at `start`, and where it ends; None if none within bounds.
+
+    What follows it may be anything. loose: line breaks and the like within its texts are taken as
+    they are, though JSON wants them escaped.
+    """
+    part = content[start:]
+    if beyond(part):
+        return None
+    try:
+        return _leading_value(part, len(content) - start, start)
+    except ValueError as error:
+        if not (loose and str(error).startswith("control character")):
+            return None
+    part, places = _escaped(part)
+    try:
+        value, end = _leading_value(part, len(part), 0)
+    except ValueError:
+        return None
+    return value, start + end - _ESCAPED_BY * bisect_left(places, end)
+
+
+def _leading_value(part: bytes, length: int, start: int) -> tuple[Any, int]:
+    """Return the value that a text begins with, and where it ends; ValueError if there is none."""
+    import pydantic_core
+
+    try:
+        return pydantic_core.from_json(part, allow_inf_nan=False), start + length
+    except ValueError as error:
+        message = str(error)
+        place = _LINE.search(message)
+        if place is None or not message.startswith("trailing characters"):
+            raise
+    end = 0
+    for _ in range(int(place[1]) - 1):
+        end = part.index(b"\n", end) + 1
+    end += int(place[2]) - 1
+    return pydantic_core.from_json(part[:end], allow_inf_nan=False), start + end
+
+
+def _escaped(part: bytes) -> tuple[bytes, list[int]]:
+    """Return a text whose strings hold no control characters, and where each escape is in it."""
+    pieces, places, written, last = list[bytes](), list[int](), 0, 0
+    for text in _STRING.finditer(part):
+        for control in _CONTROL.finditer(part, text.start(), text.end()):
+            before = part[last : control.start()]
+            places.append(written + len(before))
+            pieces += (before, b"\\u%04x" % control[0][0])
+            written += len(before) + 1 + _ESCAPED_BY
+            last = control.end()
+    return b"".join([*pieces, part[last:]]), places
 
 
 def beyond(content: bytes, *, most: int = MAX_LENGTH) -> str:

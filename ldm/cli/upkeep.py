@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ldm.cli import output
+from ldm.cli.environment import EMBEDDINGS, cache_folder
 from ldm.cli.memory import Env
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, expanded
 from ldm.errors import LdmError
@@ -160,8 +161,8 @@ def forget(
     """Forget tuples: those that fit all of what is given are no longer recalled.
 
     This adds a generation without them, and `ldm memory rollback` brings them back. With --purge
-    they are removed from all generations and from the disk for good; records of runs (runs/) and
-    exported files are yours to remove.
+    they are removed from all generations and from the disk for good, and so is the cache of vectors
+    of all texts; records of runs (runs/) and exported files are yours to remove.
 
     \b
     Examples:
@@ -169,6 +170,7 @@ def forget(
       ldm memory forget --source sessions.jsonl --purge
       ldm memory forget --origin agent --before 2
     """
+    from ldm.embed.disk import remove as remove_vectors
     from ldm.memory import hide, inspect
     from ldm.memory.rewriting import purge as remove
 
@@ -178,6 +180,9 @@ def forget(
     selection = forgotten.selection(columns)
     ids = selection.of(columns)
     if purge:
+        # First: what is killed in between can be repeated as long as the tuples are there.
+        if remove_vectors(cache_folder() / EMBEDDINGS) and not as_json:
+            output.say("The cache of vectors was removed; what is needed is computed anew.")
         with output.stages() as on_progress:
             done = remove(memory, name, ids, on_progress)
         if not as_json:

@@ -41,12 +41,27 @@ PROBES = (
     "You open the drawer 1. The drawer 1 is open. In it, you see a cloth 1, and a pen 2. " * 3,
 )
 DAY = 86_400
+#: Of the file, and of those that SQLite puts beside it.
+_SUFFIXES = ("", "-wal", "-shm")
 #: How far a vector's length may be from 1.
 UNIT = 1e-3
 TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors"
     " (key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL)"
 )
+
+
+def remove(folder: Path) -> bool:
+    """Remove the vectors that are kept in a folder, of all texts; return whether there were any.
+
+    They are a cache: what is needed again is computed anew. Which of them belong to texts that are
+    to go cannot be told, since of texts only hashes are kept.
+    """
+    files = [folder / f"{FILE}{suffix}" for suffix in _SUFFIXES]
+    there = any(file.exists() for file in files)
+    for file in files:
+        file.unlink(missing_ok=True)
+    return there
 
 
 class VectorFile:
@@ -145,7 +160,7 @@ class VectorFile:
             return
         self._given_up = True
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            for suffix in ("", "-wal", "-shm"):  # the next process starts a new one
+            for suffix in _SUFFIXES:  # the next process starts a new one
                 try:
                     Path(f"{self._path}{suffix}").unlink(missing_ok=True)
                 except OSError:

@@ -74,6 +74,17 @@ def open_compiled(
         ) from error
 
 
+def value_at(text: bytes | mmap.mmap, start: int, end: int) -> Any:
+    """Return the JSON value in a part of a compiled text; raise LdmError if it is damaged."""
+    try:
+        return json.loads(text[start:end])
+    except (ValueError, RecursionError) as error:
+        raise LdmError(
+            f"The compiled data are damaged: {error}.",
+            "Remove the folder of the cache; they are then compiled again.",
+        ) from error
+
+
 def file_digest(path: Path, cache: Path) -> str:
     """Return the SHA-256 of a file, cached until its size or modification time changes."""
     check_file(path)

@@ -80,7 +80,7 @@ def unpack(archive: Path, destination: Path, *, progress: Progress | None = None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
         # A RuntimeError is an encrypted member, or one packed in a way that is not known.
         raise LdmError(
-            f"{archive} is damaged: {error}.", "Remove it and download it again."
+            f"{archive} is damaged: {error}.", "Get it again, or from another place."
         ) from error
     except OSError as error:
         raise LdmError(

@@ -52,6 +52,8 @@ MAX_RATIO = 200
 MAX_LINE = 1 << 26
 #: The time that every member has: that of none.
 TIME = (1980, 1, 1, 0, 0, 0)
+#: For the bound on values: a passage says each step of a long trajectory in a dozen numbers.
+MOST_IN_A_LINE = 4 * MAX_LINE
 UNIT = 1e-3
 CHUNK = 1 << 20
 
@@ -263,7 +265,7 @@ def _passage(
     vectors: Mapping[str, bytes],
 ) -> tuple[int, str]:
     """Return generation and content of a line, which must be a sound passage."""
-    passage = untrusted.json_value(line, PASSAGES)
+    passage = untrusted.json_value(line, PASSAGES, most=MOST_IN_A_LINE)
     if isinstance(passage, untrusted.Problem):
         raise _Refused(passage.message)
     if not isinstance(passage, dict) or {*passage} != {*SHARED, *_PARTS, "generation"}:

@@ -66,6 +66,8 @@ STAGING = "staging"
 CALLS = "calls"
 #: Hexadecimal digits of a vector's id.
 VECTOR_ID = 24
+#: What a passage may raise that was changed, or refers to what is not there.
+DAMAGE = (KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 _PREFIX = "ldm"
 #: Records carry no meaning in their vector, but Chroma wants one.
 _NO_VECTOR = [1.0]
@@ -210,7 +212,7 @@ class Store:
         batches = tuple(b for b in self.batches(env) if b.generation <= number)
         try:
             rows, vectors = self.rows(env, number, chosen.dimension)
-        except KeyError:  # a vector is missing
+        except DAMAGE:
             return None
         columns = rows.columns
         complete = len(rows) == chosen.tuples and columns.digest(chosen, batches) == chosen.digest

@@ -82,9 +82,10 @@ def test_a_bad_download_does_not_block_the_next(
         return "0" * 64
 
     monkeypatch.setattr(download, "fetch", fetched)
-    with pytest.raises(LdmError, match="is damaged"):
+    with pytest.raises(LdmError, match="is damaged") as refused:
         data.fetch(tmp_path, url="http://host/games.zip")
     assert not any(tmp_path.iterdir())
+    assert "emove" not in refused.value.remedy  # it is gone already
 
 
 @pytest.mark.parametrize("url", ["http://host/", "http://host/a/..", "http://host/?x=a.zip"])
