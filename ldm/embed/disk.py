@@ -11,6 +11,7 @@ import hashlib
 import sqlite3
 import time
 import weakref
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +42,8 @@ PROBES = (
     "You open the drawer 1. The drawer 1 is open. In it, you see a cloth 1, and a pen 2. " * 3,
 )
 DAY = 86_400
+#: Bytes of the checksum behind each vector.
+SUM = 4
 #: Of the file, and of those that SQLite puts beside it.
 _SUFFIXES = ("", "-wal", "-shm")
 #: How far a vector's length may be from 1.
@@ -85,10 +88,12 @@ class VectorFile:
         keys = list(text_of)
         try:
             for start in range(0, len(keys), CHUNK):
-                for key, vector in self._rows(keys[start : start + CHUNK]):
-                    held = np.frombuffer(vector, np.float32) if len(vector) % 4 == 0 else None
-                    if held is not None and self._is_sound(held):
-                        kept[text_of[key]] = held
+                for key, row in self._rows(keys[start : start + CHUNK]):
+                    vector, checksum = row[:-SUM], row[-SUM:]
+                    if checksum == _sum(key, vector):
+                        held = np.frombuffer(vector, np.float32)
+                        if self._is_sound(held):
+                            kept[text_of[key]] = held
         except (sqlite3.Error, OSError) as error:
             self._consider(error)
         return kept
@@ -102,7 +107,8 @@ class VectorFile:
         """Keep the vectors if the file can be written now, and drop others if it is too large."""
         if self._given_up:
             return
-        rows = [(self._key(text), vector.tobytes(), _today()) for text, vector in vectors.items()]
+        named = [(self._key(text), vector.tobytes()) for text, vector in vectors.items()]
+        rows = [(key, vector + _sum(key, vector), _today()) for key, vector in named]
         try:
             database = self._opened()
             with database:
@@ -175,6 +181,11 @@ class VectorFile:
         vectors = self._encoder.encode(PROBES)
         described = f"{self._encoder.name}\0{vectors.shape}\0".encode()
         return hashlib.sha256(described + vectors.tobytes()).digest()
+
+
+def _sum(key: bytes, vector: bytes) -> bytes:
+    """Return a checksum, by which a vector that is damaged, or another text's, is noticed."""
+    return zlib.crc32(vector, zlib.crc32(key)).to_bytes(SUM, "big")
 
 
 def _today() -> int:

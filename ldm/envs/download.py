@@ -24,6 +24,8 @@ Progress = Callable[[str, int, int], None]
 
 _CHUNK = 1 << 18
 _ATTEMPTS = 3
+#: Of the length that a server states.
+_DIGITS = 15
 _TIMEOUT = 60.0
 _AGAIN = "Run the same command again: it continues where it stopped."
 
@@ -151,7 +153,9 @@ def _copy(
     response: http.client.HTTPResponse, file: IO[bytes], received: int, progress: Progress | None
 ) -> None:
     length = response.headers.get("Content-Length") or ""
-    total = received + int(length) if length.isascii() and length.isdecimal() else 0
+    # What is no length, or longer than any disk, is none: the file ends with the connection.
+    sound = length.isascii() and length.isdecimal() and len(length) <= _DIGITS
+    total = received + int(length) if sound else 0
     while chunk := response.read1(_CHUNK):
         file.write(chunk)
         received += len(chunk)

@@ -442,6 +442,7 @@ class ColumnsBuilder:
         self._vectors: dict[bytes, int] = {}
         self._values: dict[str, list[Any]] = {name: [] for name in (*TEXTS, *NUMBERS)}
         self._ids: set[int] = set()
+        self._longest: tuple[Past, list[int]] = ((), [])
 
     def text(self, text: str) -> int:
         """Return the number of a text."""
@@ -473,12 +474,24 @@ class ColumnsBuilder:
 
     def add_row(self, row: IndexedTuple, goal: bytes, observation: bytes) -> None:
         """Add a tuple with the bytes of its two vectors."""
-        past = NO_PAST
-        for pair in row.tuple.history.past:
-            past = self.past(past, *pair)
+        past = self._past_of(row.tuple.history.past)
         numbers = {"past": past, "goal_vector": self.vector(goal)}
         numbers["observation_vector"] = self.vector(observation)
         self.add(texts_of(row), {**numbers, **numbers_of(row)})
+
+    def _past_of(self, whole: Past) -> int:
+        """Return the number of the node at which a past ends.
+
+        The nodes of the longest past of late are remembered: others are mostly parts of it, and to
+        walk each of them anew would take the square of an episode's length.
+        """
+        known, nodes = self._longest
+        if whole != known[: len(whole)]:
+            nodes = nodes if known == whole[: len(known)] else []
+            for pair in whole[len(nodes) :]:
+                nodes.append(self.past(nodes[-1] if nodes else NO_PAST, *pair))
+            self._longest = whole, nodes
+        return nodes[len(whole) - 1] if whole else NO_PAST
 
     def add_rows(
         self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]

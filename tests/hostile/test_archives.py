@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +160,48 @@ def test_a_terminated_import_leaves_nothing_hidden(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 130
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("length", "whole"),
+    [("abc", True), ("-5", True), ("", True), ("1e3", True), ("9" * 5000, True), ("9" * 14, False)],
+    ids=["letters", "negative", "empty", "a float", "5,000 digits", "more than there is"],
+)
+def test_a_length_that_is_none_is_not_believed(tmp_path: Path, length: str, whole: bool) -> None:
+    content = b"hello " * 1000
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", length)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        url, file = f"http://127.0.0.1:{server.server_port}/a.zip", tmp_path / "a.zip"
+        if whole:
+            download.fetch(url, file)
+            assert file.read_bytes() == content
+        else:
+            with pytest.raises(LdmError, match="stopped after"):
+                download.fetch(url, file)
+            assert not file.exists()
+        server.shutdown()
+        thread.join()
+
+
+def test_actions_are_pinned_by_digest() -> None:
+    uses = [
+        line.split("uses:")[1].strip()
+        for file in (CHECKOUT / ".github").rglob("*.y*ml")
+        for line in file.read_text().splitlines()
+        if "uses:" in line
+    ]
+    assert uses
+    for action in uses:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action), action
