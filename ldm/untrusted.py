@@ -251,6 +251,23 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise _unreadable(path, error) from error
 
 
+def array(source: Path | IO[bytes], *, mapped: bool = False) -> Any:
+    """Return the array in an .npy file, of which the objects of no pickle are made.
+
+    Raises ValueError, or OSError, where it is damaged: whatever else its header makes numpy raise.
+    """
+    import tokenize
+
+    import numpy as np
+
+    try:
+        return np.load(source, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (EOFError, tokenize.TokenError, SyntaxError, TypeError, AttributeError) as error:
+        raise ValueError(f"no array: {error}") from error
+    except (MemoryError, OverflowError, RecursionError) as error:
+        raise ValueError("an array larger than any memory") from error
+
+
 #: What is no file → how it is called.
 _KINDS = {
     stat.S_IFDIR: "a folder",

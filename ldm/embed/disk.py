@@ -89,6 +89,8 @@ class VectorFile:
         try:
             for start in range(0, len(keys), CHUNK):
                 for key, row in self._rows(keys[start : start + CHUNK]):
+                    if not isinstance(row, bytes):  # SQLite takes any value
+                        continue
                     vector, checksum = row[:-SUM], row[-SUM:]
                     if checksum == _sum(key, vector):
                         held = np.frombuffer(vector, np.float32)

@@ -25,6 +25,7 @@ import numpy as np
 from ldm.errors import LdmError
 from ldm.records import replacing
 from ldm.types import stable_hash
+from ldm.untrusted import array as array_in
 from ldm.untrusted import check_file
 
 _META, _TEXT = "meta.json", "text.jsonl"
@@ -145,7 +146,7 @@ def _sum(path: Path) -> list[int]:
 
 def _mapped(path: Path) -> np.ndarray:
     # A plain array on the mapped memory: numpy.memmap would cost microseconds for every slice.
-    array: np.ndarray = np.asarray(np.load(path, mmap_mode="r"))
+    array: np.ndarray = np.asarray(array_in(path, mapped=True))
     return array
 
 

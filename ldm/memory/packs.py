@@ -249,10 +249,13 @@ def _limited(file: IO[bytes]) -> Iterator[bytes]:
 
 def _vectors(pack: zipfile.ZipFile, dimension: int) -> dict[str, bytes]:
     with pack.open(VECTORS) as file:
-        array = np.lib.format.read_array(io.BytesIO(file.read()), allow_pickle=False)
+        array = untrusted.array(io.BytesIO(file.read()))
+    if not isinstance(array, np.ndarray):
+        raise _Refused("its vectors are an archive")
     if array.dtype != np.float32 or array.ndim != 2 or array.shape[1] != dimension:
         raise _Refused(f"its vectors are not (n, {dimension}) float32")
-    lengths = np.linalg.norm(array, axis=1)
+    with np.errstate(all="ignore"):
+        lengths = np.linalg.norm(array, axis=1)
     if not (np.abs(lengths - 1) <= UNIT).all():
         raise _Refused("a vector is not of unit length")
     return {vector_id(one): one.tobytes() for one in array}

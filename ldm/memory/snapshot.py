@@ -142,7 +142,7 @@ def _read(place: Path, generation: Generation, vectors_as: Precision) -> Content
         nodes = np.stack([pasts[name].to_numpy() for name in pasts.columns], axis=1)
         columns = Columns(generation.env, MappedTexts(texts["text"]), values, nodes)
         kinds = records.loads((place / KINDS).read_bytes(), KindWeights)
-        distinct = np.load(place / VECTORS, mmap_mode="r").view(np.ndarray)  # indexed faster
+        distinct = untrusted.array(place / VECTORS, mapped=True).view(np.ndarray)  # indexed faster
     except (*DAMAGE, pl.exceptions.PolarsError):
         return None
     if distinct.dtype != vectors_as:

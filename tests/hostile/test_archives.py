@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ldm import untrusted
 from ldm.embed.disk import VectorFile
 from ldm.envs import download
 from ldm.envs.alfworld import data
@@ -107,9 +109,33 @@ def test_damaged_staged_vectors_are_named(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(MemoryStoreError, match=r"\.npy, which an interrupted command left"):
             StagedEmbedder(BagOfWords(), tmp_path).prepare(texts, lambda *_: None)
-    np.save(file, np.full((2, BagOfWords().dimension), np.nan, np.float32))
-    with pytest.raises(MemoryStoreError, match="damaged"):
+    flipped = bytearray(whole)
+    flipped[-8] ^= 1  # the last bit of a number: as good a vector as any other
+    file.write_bytes(flipped)
+    with pytest.raises(MemoryStoreError, match="not as it was written"):
         StagedEmbedder(BagOfWords(), tmp_path).prepare(texts, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (10**14, 384), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (100000000000, 384), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 384), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': ((((",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (2, 2), }",
+        "[" * 500,
+        "{",
+        "",
+    ],
+)
+def test_an_array_whose_header_lies_is_a_value_error(tmp_path: Path, header: str) -> None:
+    text = header.encode() + b"\n"
+    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + b"0" * 100
+    (tmp_path / "a.npy").write_bytes(content)
+    for source, mapped in ((io.BytesIO(content), False), (tmp_path / "a.npy", True)):
+        with pytest.raises(ValueError, match=r"."):
+            untrusted.array(source, mapped=mapped)
 
 
 def test_a_damaged_cached_vector_is_computed_anew(tmp_path: Path) -> None:
