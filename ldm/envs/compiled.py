@@ -32,7 +32,16 @@ _META, _TEXT = "meta.json", "text.jsonl"
 #: Bytes of a file that are read for its checksum: all of it, unless opening would take long.
 _SUMMED = 64 * 2**20
 #: What a damaged cache may raise.
-DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    LdmError,
+)
 
 #: Write the text to a binary file; return the arrays by name, and metadata as JSON values.
 Compile = Callable[[IO[bytes]], tuple[dict[str, np.ndarray], dict[str, Any]]]
