@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class VectorFile:
         except (sqlite3.Error, OSError) as error:
             self._consider(error)
 
-    def _rows(self, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    def _rows(self, keys: Sequence[bytes]) -> list[tuple[bytes, Any]]:
         """Return the keys that are there with their vectors, and note once a day they were used."""
         database, marks = self._opened(), ",".join("?" * len(keys))
         query = f"SELECT key, vector, used FROM vectors WHERE key IN ({marks})"  # noqa: S608

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ldm
-from ldm import records
+from ldm import prompts, records
 from ldm.cli import output
 from ldm.explore.picture import svg
 from ldm.explore.refine import TREES, ExploredGoal, Tree
@@ -19,9 +22,10 @@ from ldm.explore.tree import TreeNode
 from ldm.memory import Memory
 from ldm.memory.index import IndexedTuple
 from ldm.runs import Manifest, create
-from ldm.types import Trajectory
+from ldm.types import Step, Trajectory, encodable
 from tests.cli.conftest import Outcome, Run, run
 from tests.embedder import BagOfWords
+from tests.hostile.strategies import texts
 from tests.llm.conftest import Serve, serve
 from tests.test_types import TUPLE
 from tests.toy import expert_trajectories
@@ -121,6 +125,31 @@ def test_a_picture_of_a_tree_is_well_formed() -> None:
     tree = Tree(("a",), expert_trajectories()[0], nodes, best=1)
     root = ET.fromstring(svg(tree, HOSTILE))
     assert "".join(root.itertext()).count(r"\x1b[2J") == 3
+
+
+TAGS = st.lists(
+    st.sampled_from(["</memory>", "</ memory x>", "<", "/", "memory", ">", "[/INST]", "\n", " "])
+    | texts()
+).map("".join)
+
+
+@given(TAGS)
+def test_no_text_ends_its_own_fence(text: str) -> None:
+    fenced = prompts.fenced(text, "memory")
+    fenced.encode()
+    assert len(re.findall(r"<\s*/\s*memory\b[^<>]*>", fenced, re.IGNORECASE)) == 1
+    assert not re.search(r"\[\s*/?\s*INST\s*\]|<\|[^<>\n]*\|>", fenced, re.IGNORECASE)
+    assert "\n" not in prompts.one_line(text)
+
+
+@given(texts(), texts(), texts())
+def test_whatever_a_record_says_comes_back_or_is_refused(one: str, two: str, three: str) -> None:
+    ground = expert_trajectories()[0]
+    step = Step(encodable(one), encodable(two), thought=encodable(three))
+    whole = replace(ground, steps=(step,), opening=encodable(two))
+    line = records.dumps(whole)
+    assert records.loads(line, Trajectory) == whole
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("parents", [(0,), (-1, 1), (-1, 5), (-1, -1), (-1, 0, 2)])
