@@ -96,7 +96,9 @@ def kill_and_resume(
             server.hold_after = len(server.bodies) + generator.randrange(1, requests)
             moment = server.hold_after - len(server.bodies)
             wait = generator.uniform(0, 2 * server.behaviour.latency)
-        finished = _watched(command, place, wait, group=group)[1]
+        worked, finished = _watched(command, place, wait, group=group)
+        if finished and server is None:
+            duration = min(duration, worked)  # the machine is faster now
         again = command.resume(place) if command.begun(place) else command.start(place)
         subprocess.run(again, env=_environment(), capture_output=True, check=True)
         attempts.append(Kill(moment, group, finished, command.digest(place) == expected))
