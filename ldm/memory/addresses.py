@@ -24,8 +24,8 @@ def is_server(location: str) -> bool:
     try:
         parts = urlsplit(location)
         plain = "@" not in parts.netloc and not parts.query and not parts.fragment
-    except ValueError:
-        plain = False
+    except ValueError:  # it is none, which whoever opens it says
+        plain = not set("@?#") & set(location)
     if not plain:
         secrecy.guard(secrecy.url_secrets(location))
         raise MemoryStoreError(
