@@ -226,7 +226,7 @@ class Store:
         collection = self._collection(env, "records")
         if collection is None:
             return ()
-        texts = collection.get(where={"record": "batch"}, include=["documents"])["documents"]
+        texts = _texts(collection, "batch")
         return tuple(
             sorted((records.loads(text, BatchIndex) for text in texts), key=lambda b: b.id)
         )
@@ -443,7 +443,7 @@ class Store:
             self.lock.check()
 
     def _generations(self, collection: Any) -> tuple[Generation, ...]:
-        texts = collection.get(where={"record": "generation"}, include=["documents"])["documents"]
+        texts = _texts(collection, "generation")
         try:
             parsed = [records.loads(text, Generation) for text in texts]
         except RecordError as error:
@@ -680,6 +680,14 @@ def _close_sessions(error: BaseException | None) -> None:
             if session is not None:
                 session.close()
         error = error.__context__
+
+
+def _texts(collection: Any, kind: str) -> list[str]:
+    """Return the texts of all records of a kind; raise ValueError where one has lost its own."""
+    texts = collection.get(where={"record": kind}, include=["documents"])["documents"]
+    if any(text is None for text in texts):
+        raise ValueError(f"a record of a {kind} is damaged")
+    return list(texts)
 
 
 def _collection_name(env: str, content: str) -> str:

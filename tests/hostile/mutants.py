@@ -35,8 +35,9 @@ from ldm.errors import LdmError
 from ldm.types import Trajectory
 from ldm.untrusted import Problem, lines, printable
 from tests.embedder import BagOfWords
-from tests.hostile.formats import Subject, subjects
+from tests.hostile.formats import subjects
 from tests.hostile.strategies import mutants
+from tests.hostile.subject import Subject
 
 #: Seconds that any reading may take.
 PATIENCE = 30
