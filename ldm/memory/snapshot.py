@@ -58,7 +58,7 @@ Precision = Literal["float32", "float16"]
 #: That of the vectors in Chroma.
 EXACT: Precision = "float32"
 #: What a damaged or half-removed file may raise; polars has errors of its own.
-DAMAGE = (OSError, ValueError, KeyError, LdmError)
+DAMAGE = (OSError, ValueError, LookupError, LdmError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,8 @@ def _read(place: Path, generation: Generation, vectors_as: Precision) -> Content
         columns = Columns(generation.env, MappedTexts(texts["text"]), values, nodes)
         kinds = records.loads((place / KINDS).read_bytes(), KindWeights)
         distinct = untrusted.array(place / VECTORS, mapped=True).view(np.ndarray)  # indexed faster
-    except (*DAMAGE, pl.exceptions.PolarsError):
+    # A panic of its Rust code is no Exception.
+    except (*DAMAGE, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
     if distinct.dtype != vectors_as:
         return None
