@@ -181,7 +181,7 @@ def _embedder() -> Iterator[Check]:
 
 def _service(variables: Mapping[str, str]) -> Iterator[Check]:
     """Look at what names the model service; the key is never shown, nor one within the URL."""
-    from ldm.llm.service import bare_url
+    from ldm.secrecy import bare_url
 
     url, key = variables.get("OPENAI_BASE_URL", ""), variables.get("OPENAI_API_KEY", "")
     without = "Set it to use a language model; without one ldm uses its offline reasoner."
@@ -235,10 +235,16 @@ def _folder(source: DataSource, value: str) -> Check:
 def _memory(location: str) -> Iterator[Check]:
     """Look at each environment's newest generation, from which agents recall."""
     from ldm.memory import environments, generations
-    from ldm.memory.store import is_server
+    from ldm.memory.addresses import is_server
+    from ldm.secrecy import bare_url
 
     remedy = "`ldm build-memory` makes one of the shipped trajectories."
-    if not is_server(location) and not Path(location).exists():
+    try:
+        at_server = is_server(location)
+    except LdmError as error:
+        yield Check("Memory", bare_url(location), "problem", error.message, error.remedy)
+        return
+    if not at_server and not Path(location).exists():
         yield Check("Memory", location, "missing", "there is none", remedy)
         return
     try:

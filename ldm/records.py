@@ -17,17 +17,20 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import SchemaValidator
 
 from ldm import secrecy, untrusted
 from ldm.errors import LdmError, RecordError
 from ldm.types import EpisodeResult, StateActionTuple, Task, Trajectory
 from ldm.untrusted import Problem as Problem  # noqa: PLC0414 - other packages import it here
+from ldm.untrusted import own_descriptor
 
 T = TypeVar("T")
 
@@ -40,8 +43,12 @@ SCHEMAS: dict[str, type[Any]] = {
 }
 
 
-#: How many links from one to the next are followed, as the system does.
-MAX_LINKS = 40
+#: Of one line, how many problems are listed.
+MOST_LISTED = 20
+#: More faults in one line are counted only: each takes a kilobyte or two once it is told.
+MOST_TOLD = 1000
+#: Parts of a pydantic schema that hold several values: their first fault is enough.
+_SEVERAL = ("tuple", "list", "set", "frozenset")
 
 
 def _adapter(record_type: Any) -> TypeAdapter[Any]:
@@ -51,6 +58,24 @@ def _adapter(record_type: Any) -> TypeAdapter[Any]:
 @cache
 def _cached_adapter(record_type: Any) -> TypeAdapter[Any]:
     return TypeAdapter(record_type)
+
+
+@cache
+def _validator(record_type: Any) -> SchemaValidator:
+    """Return what reads a record. Of each list it tells the first bad item only.
+
+    A line of a million bad items would otherwise take gigabytes to say so.
+    """
+    return SchemaValidator(_failing_fast(_adapter(record_type).core_schema))
+
+
+def _failing_fast(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_failing_fast(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    copied = {name: _failing_fast(part) for name, part in schema.items()}
+    return {**copied, "fail_fast": True} if copied.get("type") in _SEVERAL else copied
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -75,33 +100,63 @@ def loads(text: str | bytes, record_type: type[T], *, file: str = "<text>", line
     return parsed
 
 
-def scan(path: Path, record_type: type[T]) -> Iterator[T | Problem]:
+def scan(path: Path, record_type: type[T], *, torn_tail: bool = False) -> Iterator[T | Problem]:
     """Yield every line of a JSONL file (gzip where it ends in .gz) as a record or a Problem.
 
-    Blank lines are skipped. Raises LdmError where the file itself cannot be read.
+    Blank lines are skipped. torn_tail: see `read`.
+    Raises LdmError where the file itself cannot be read.
     """
     for number, line in untrusted.lines(path):
+        if torn_tail and not line.endswith(b"\n"):
+            break
         yield parse(line, record_type, str(path), number)
 
 
-def problems(path: Path, record_type: type[Any]) -> Iterator[Problem]:
-    """Yield everything that is wrong in a JSONL file: all fields of a line, not only the first."""
-    for number, text in untrusted.lines(path):
-        record = _parsed(text, record_type, str(path), number)
-        if isinstance(record, list):
-            yield from record
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a file of records holds. type: a name in SCHEMAS. sound: how many records are."""
+
+    type: str
+    sound: int
+    problems: tuple[Problem, ...]
 
 
-def detect(path: Path) -> str:
-    """Return the name in SCHEMAS of a file's records, judging by its first JSON object's fields.
+def check(path: Path, name: str = "") -> Checked:
+    """Return what is wrong in a JSONL file: all fields of a line, of a list those of one item.
 
+    The file is read once, as it may be a pipe. name: in SCHEMAS, "" to judge by the fields of its
+    first JSON object.
     Raises LdmError where the file cannot be read or holds nothing that looks like a record.
     """
+    rest = untrusted.lines(path)
+    first: list[tuple[int, bytes]] = []
+    name = name or _detected(path, rest, first)
+    sound, problems = 0, list[Problem]()
+    for number, text in chain(first, rest):
+        wrong = check_line(text, SCHEMAS[name], str(path), number)
+        problems += wrong
+        sound += not wrong
+    return Checked(name, sound, tuple(problems))
+
+
+def check_line(
+    text: str | bytes, record_type: type[Any], file: str = "<text>", line: int = 1
+) -> list[Problem]:
+    """Return what is wrong with a line: some twenty problems at most."""
+    record = _parsed(text, record_type, file, line)
+    return record if isinstance(record, list) else []
+
+
+def _detected(
+    path: Path, lines: Iterator[tuple[int, bytes]], first: list[tuple[int, bytes]]
+) -> str:
+    """Return the name in SCHEMAS of the records in these lines; those read go to `first`."""
     damaged = ""
-    for number, text in untrusted.lines(path):
+    for number, text in lines:
+        first.append((number, text))
         value = untrusted.json_value(text, str(path), number)
         if isinstance(value, Problem):
-            damaged = damaged or f" Line {number} is {value.message}."
+            damaged = damaged or f" Line {number}: {value.message}."
         if isinstance(value, dict):
             fields = {name: set(schema(name)["properties"]) for name in SCHEMAS}
             overlap = {n: len(f & set(value)) / len(f | set(value)) for n, f in fields.items()}
@@ -180,7 +235,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 def is_stream(path: Path) -> bool:
     """Return whether what is written to `path` goes to a device or a pipe, such as /dev/stdout."""
-    return path.is_char_device() or path.is_fifo() or _own_descriptor(path) is not None
+    return path.is_char_device() or path.is_fifo() or own_descriptor(path) is not None
 
 
 def _stream(path: Path) -> str | int | None:
@@ -194,29 +249,16 @@ def _stream(path: Path) -> str | int | None:
         return None
     except OSError as error:
         raise LdmError(f"{path} cannot be written: {error.strerror}.", "Check the path.") from error
-    if (descriptor := _own_descriptor(path)) is not None:
+    if (descriptor := own_descriptor(path)) is not None:
         return os.dup(descriptor)  # opened anew, a file behind it would be written from its start
     if stat.S_ISREG(mode):
         return None
     if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
         return str(path)
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a disk", stat.S_IFSOCK: "a socket"}
     raise LdmError(
-        f"{path} is {kinds.get(stat.S_IFMT(mode), 'no file')}: it cannot be written as a file.",
+        f"{path} is {untrusted.kind_of(mode)}: it cannot be written as a file.",
         "Name a file, which may be a new one.",
     )
-
-
-def _own_descriptor(path: Path) -> int | None:
-    """Return the number of this process's open file that `path` leads to: 1 for /dev/stdout."""
-    for _ in range(MAX_LINKS):
-        parent = path.parent.resolve()
-        if parent == Path(f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
-            return int(path.name)
-        if not path.is_symlink():
-            return None
-        path = parent / path.readlink()
-    return None
 
 
 def _remove_abandoned(path: Path) -> None:
@@ -240,23 +282,29 @@ def parse(text: str | bytes, record_type: type[T], file: str, line: int) -> T | 
 
 
 def _parsed(text: str | bytes, record_type: type[T], file: str, line: int) -> T | list[Problem]:
-    """Return the record in `text`, or all problems with it."""
-    if len(text) > untrusted.MAX_LENGTH:
-        most = untrusted.MAX_LENGTH // 2**20
-        return [Problem(file, line, "", f"longer than {most} MB")]
+    """Return the record in `text`, or the problems with it."""
+    content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if excess := untrusted.beyond(content):
+        return [Problem(file, line, "", excess)]
+    kind: Any = record_type  # hashable, which mypy does not know
     try:
-        record: T = _adapter(record_type).validate_json(text, strict=True)
+        record: T = _validator(kind).validate_json(content, strict=True)
     except ValidationError as error:
-        return [_problem(one, file, line) for one in _details(error)]
+        return _problems(error, file, line)
     return record
 
 
-def _details(error: ValidationError) -> list[ErrorDetails]:
-    return error.errors(include_url=False, include_context=False, include_input=False)
-
-
-def _problem(detail: ErrorDetails, file: str, line: int) -> Problem:
-    field, message = ".".join(str(part) for part in detail["loc"]), detail["msg"]
-    if detail["type"] == "json_invalid":
-        message = f"not JSON: {untrusted.json_fault(message.removeprefix('Invalid JSON: '))}"
-    return Problem(file, line, field, message)
+def _problems(error: ValidationError, file: str, line: int) -> list[Problem]:
+    """Return what does not fit: MOST_LISTED problems at most, and one for all others."""
+    count = error.error_count()
+    if count > MOST_TOLD:
+        return [Problem(file, line, "", f"{count:,} fields are unknown or do not fit")]
+    listed = []
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        field, message = ".".join(str(part) for part in detail["loc"]), detail["msg"]
+        if detail["type"] == "json_invalid":
+            message = f"not JSON: {untrusted.json_fault(message.removeprefix('Invalid JSON: '))}"
+        listed.append(Problem(file, line, field, message))
+    if (rest := count - MOST_LISTED) > 0:
+        listed[MOST_LISTED:] = [Problem(file, line, "", f"{rest:,} more fields do not fit")]
+    return listed

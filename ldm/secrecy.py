@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 MARK = "[key]"
 
@@ -39,6 +39,32 @@ def spellings(secret: str) -> frozenset[str]:
     coded = {base64.b64encode(one.encode("utf-8", "replace")).decode() for one in plain}
     escaped = {repr(one)[1:-1] for one in plain} | {json.dumps(one)[1:-1] for one in plain}
     return frozenset(plain | coded | escaped | {one.rstrip("=") for one in coded})
+
+
+def url_secrets(url: str) -> tuple[str, ...]:
+    """Return what a URL carries that is nobody's business: a password, values of its query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return (url,)
+    pairs = [pair.partition("=") for pair in parts.query.split("&")]
+    own = [parts.password or ""]
+    if parts.password:  # as the header says them, together
+        name, password = unquote(parts.username or ""), unquote(parts.password)
+        own += [f"{parts.username}:{parts.password}", f"{name}:{password}"]
+    return (*own, *(value for name, _, value in pairs if "version" not in name))
+
+
+def bare_url(url: str) -> str:
+    """Return scheme, host, port and path of a URL: no user, password or query."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "set, but not a URL"
+    if not parts.hostname:
+        return "set, but not a URL"
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
 def redacted(text: str) -> str:

@@ -158,16 +158,23 @@ class Trajectory:
             [(s.action, s.observation) for s in self.steps],
         )
 
-    def states(self) -> Iterable[tuple[Past, str, Step]]:
-        """Yield (past, present observation, step) of each environment action; skip think steps."""
-        past: list[tuple[str, str]] = []
+    def moves(self) -> Iterable[tuple[str, Step]]:
+        """Yield (present observation, step) of each environment action; skip think steps."""
         observation = self.opening
         for step in self.steps:
-            if not step.action:
-                continue
+            if step.action:
+                yield observation, step
+                observation = step.observation
+
+    def states(self) -> Iterable[tuple[Past, str, Step]]:
+        """Yield (past, present observation, step) of each environment action.
+
+        All pasts together grow with the square of the length: where they are not needed, `moves`.
+        """
+        past: list[tuple[str, str]] = []
+        for observation, step in self.moves():
             yield tuple(past), observation, step
             past.append((observation, step.action))
-            observation = step.observation
 
 
 #: (o_1, a_1), …, (o_{τ-1}, a_{τ-1}): observations and actions before the present one, o_τ.

@@ -10,10 +10,12 @@ import codecs
 import gzip
 import io
 import json
+import os
 import re
 import stat
 import unicodedata
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,12 +26,21 @@ from ldm.errors import LdmError
 
 #: The longest line, and the largest JSON document unless its reader allows more, in bytes.
 MAX_LENGTH = 64 * 2**20
+#: One value (an object, a list or what they hold) for so many bytes that may be read: parsers take
+#: up to a kilobyte for each, so that a short text of many values would fill the memory.
+BYTES_A_VALUE = 128
 #: A packed file is refused where more than MAX_UNPACKED bytes are MAX_RATIO times its size or more.
 MAX_UNPACKED = 100 * 2**20
 MAX_RATIO = 200
 
 _LINE = re.compile(r" at line (\d+) column (\d+)$")
+#: How many links from one to the next are followed, as the system does.
+MAX_LINKS = 40
 _CHUNK = 2**20
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+#: Bytes by which a control character grows when it is escaped.
+_ESCAPED_BY = 5
 _ESCAPES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -65,15 +76,15 @@ def json_value(
     """Return the JSON value in `content`, or the problem with it.
 
     Refused are, beside what is no JSON: text that is not UTF-8, half surrogate pairs, NaN and
-    infinity, deep nesting (more than 200 levels), integers of more than 4,300 digits, and more
-    than `most` bytes.
+    infinity, deep nesting (more than 200 levels), integers of more than 4,300 digits, more than
+    `most` bytes, and more than a value for BYTES_A_VALUE of these.
     """
     import pydantic_core
 
     if isinstance(content, str):  # bytes that were no UTF-8 are surrogates in it
-        content = content.encode("utf-8", "surrogateescape")
-    if len(content) > most:
-        return Problem(file, line, "", f"longer than {most // 2**20} MB")
+        content = content.encode("utf-8", "surrogatepass")
+    if excess := beyond(content, most=most):
+        return Problem(file, line, "", excess)
     try:
         return pydantic_core.from_json(content.rstrip(), allow_inf_nan=False)
     except ValueError as error:
@@ -81,6 +92,75 @@ def json_value(
     place = _LINE.search(message)
     number = int(place[1]) if place else 1
     return Problem(file, line + max(number, 1) - 1, "", f"not JSON: {json_fault(message)}")
+
+
+def value_within(content: bytes, start: int, *, loose: bool = False) -> tuple[Any, int] | None:
+    """Return the JSON value that begins at `start`, and where it ends; None if none within bounds.
+
+    What follows it may be anything. loose: line breaks and the like within its texts are taken as
+    they are, though JSON wants them escaped.
+    """
+    part = content[start:]
+    if beyond(part):
+        return None
+    try:
+        return _leading_value(part, len(content) - start, start)
+    except ValueError as error:
+        if not (loose and str(error).startswith("control character")):
+            return None
+    part, places = _escaped(part)
+    try:
+        value, end = _leading_value(part, len(part), 0)
+    except ValueError:
+        return None
+    return value, start + end - _ESCAPED_BY * bisect_left(places, end)
+
+
+def _leading_value(part: bytes, length: int, start: int) -> tuple[Any, int]:
+    """Return the value that a text begins with, and where it ends; ValueError if there is none."""
+    import pydantic_core
+
+    try:
+        return pydantic_core.from_json(part, allow_inf_nan=False), start + length
+    except ValueError as error:
+        message = str(error)
+        place = _LINE.search(message)
+        if place is None or not message.startswith("trailing characters"):
+            raise
+    end = 0
+    for _ in range(int(place[1]) - 1):
+        end = part.index(b"\n", end) + 1
+    end += int(place[2]) - 1
+    return pydantic_core.from_json(part[:end], allow_inf_nan=False), start + end
+
+
+def _escaped(part: bytes) -> tuple[bytes, list[int]]:
+    """Return a text whose strings hold no control characters, and where each escape is in it."""
+    pieces, places, written, last = list[bytes](), list[int](), 0, 0
+    for text in _STRING.finditer(part):
+        for control in _CONTROL.finditer(part, text.start(), text.end()):
+            before = part[last : control.start()]
+            places.append(written + len(before))
+            pieces += (before, b"\\u%04x" % control[0][0])
+            written += len(before) + 1 + _ESCAPED_BY
+            last = control.end()
+    return b"".join([*pieces, part[last:]]), places
+
+
+def beyond(content: bytes, *, most: int = MAX_LENGTH) -> str:
+    """Return why a JSON text is too large to be parsed, "" where it is not."""
+    if len(content) > most:
+        return f"longer than {most // 2**20} MB"
+    values = most // BYTES_A_VALUE
+    # Texts may hold brackets and commas: only where there are many they are left out.
+    if _marks(content) > values and _marks(_STRING.sub(b"", content)) > values:
+        return f"more than {values:,} values"
+    return ""
+
+
+def _marks(content: bytes) -> int:
+    """Return how many brackets are opened and how many commas there are: one a value, about."""
+    return sum(map(content.count, (b"{", b"[", b",")))
 
 
 def whole_characters(text: str) -> str:
@@ -127,14 +207,19 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     Raises LdmError where the file cannot be read.
     """
     with opened(path) as file:
-        number = 0
-        while line := file.readline(MAX_LENGTH + 1):
-            number += 1
-            text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-            if text.strip():
-                yield number, text
-            while len(line) > MAX_LENGTH and not line.endswith(b"\n"):
-                line = file.readline(MAX_LENGTH + 1)
+        yield from lines_of(file)
+
+
+def lines_of(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield what `lines` does, of an open file."""
+    number = 0
+    while line := file.readline(MAX_LENGTH + 1):
+        number += 1
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if text.strip():
+            yield number, text
+        while len(line) > MAX_LENGTH and not line.endswith(b"\n"):
+            line = file.readline(MAX_LENGTH + 1)
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -154,11 +239,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     Raises LdmError where it is no file, cannot be read or is damaged, or where little that is
     packed becomes very much.
     """
+    check_file(path)
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode) or (stat.S_ISFIFO(mode) and not path.is_symlink()):
-            kind = "a folder" if stat.S_ISDIR(mode) else "a named pipe, which may never end"
-            raise LdmError(f"{path} is {kind}.", "Name a file.")
         with path.open("rb") as raw:
             if path.suffix != ".gz":
                 yield raw
@@ -166,9 +248,80 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             with gzip.GzipFile(fileobj=raw) as packed:
                 yield io.BufferedReader(_Bounded(packed, path), _CHUNK)
     except (OSError, EOFError, zlib.error) as error:  # a torn gzip stream is an EOFError
-        raise LdmError(
-            f"{path} cannot be read: {error}.", "Check the path and its permissions."
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def array(source: Path | IO[bytes], *, mapped: bool = False) -> Any:
+    """Return the array in an .npy file, of which the objects of no pickle are made.
+
+    Raises ValueError, or OSError, where it is damaged: whatever else its header makes numpy raise.
+    """
+    import tokenize
+
+    import numpy as np
+
+    try:
+        return np.load(source, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (EOFError, tokenize.TokenError, SyntaxError, TypeError, AttributeError) as error:
+        raise ValueError(f"no array: {error}") from error
+    except (MemoryError, OverflowError, RecursionError) as error:
+        raise ValueError("an array larger than any memory") from error
+
+
+#: What is no file → how it is called.
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFBLK: "a disk",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFIFO: "a named pipe, which may never end",
+    stat.S_IFCHR: "a device, which may never end",
+}
+
+
+def check_file(path: Path) -> None:
+    """Raise LdmError where what `path` leads to is missing, or is no file that ends.
+
+    What this process was given open (/dev/stdin, /dev/fd/3) may be a pipe or a terminal as well.
+    """
+    try:
+        status = path.stat()
+        given = own_descriptor(path)
+        terminal = given is not None and os.isatty(given)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    kind = stat.S_IFMT(status.st_mode)
+    ends = (
+        kind == stat.S_IFREG
+        or (kind == stat.S_IFIFO and given is not None)
+        or (kind == stat.S_IFCHR and (terminal or status.st_rdev == _NULL))
+    )
+    if not ends:
+        raise LdmError(f"{path} is {kind_of(status.st_mode)}.", "Name a file.")
+
+
+def kind_of(mode: int) -> str:
+    """Return what something is that is no file, in words."""
+    return _KINDS.get(stat.S_IFMT(mode), "no file")
+
+
+#: The device that ends at once.
+_NULL = Path(os.devnull).stat().st_rdev
+
+
+def own_descriptor(path: Path) -> int | None:
+    """Return the number of this process's open file that `path` leads to: 1 for /dev/stdout."""
+    for _ in range(MAX_LINKS):
+        parent = path.parent.resolve()
+        if parent == Path(f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = parent / path.readlink()
+    return None
+
+
+def _unreadable(path: Path, error: Exception) -> LdmError:
+    return LdmError(f"{path} cannot be read: {error}.", "Check the path and its permissions.")
 
 
 class _Bounded(io.RawIOBase):

@@ -4,8 +4,11 @@
     python scripts/crash_test.py build-memory --kills 20
     python scripts/crash_test.py llm --kills 20
     python scripts/crash_test.py refine --kills 30
+    python scripts/crash_test.py all --kills 13
 
-Every second kill hits only the first process, so that its workers outlive it for a moment.
+`all` kills eight commands so often each, kills that came too late not counted, with an embedder and
+an environment that take no time. Every second kill hits only the first process, so that its workers
+outlive it for a moment.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from ldm import records
 from ldm.memory import build
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
@@ -26,9 +30,11 @@ from tests.integration.crash import (
     asking,
     building,
     evaluation,
+    importing,
     kill_and_resume,
     refinement,
 )
+from tests.integration.test_memory_crash import killed
 from tests.llm.server import Behaviour, FakeServer
 from tests.toy import ToyOptions, expert_trajectories
 
@@ -50,13 +56,45 @@ def refining(place: Path) -> Command:
     return refinement(place / "base", "--env", "tests.toy:ToyEnv", *shed, program=quick)
 
 
+def kill_all(place: Path, kills: int, seed: int) -> bool:
+    """Kill all that writes; print a line for each command, and return whether all was right."""
+    quick = (sys.executable, "-m", "tests.integration.quick")
+    toy, many = place / "toy.jsonl", place / "many.jsonl"
+    episodes = expert_trajectories(options=ToyOptions(tasks=40))
+    records.write(toy, episodes)
+    records.write(many, episodes * 100)
+    commands = {
+        "ldm build-memory": building(str(toy), "--batch-size", "5", program=quick),
+        "ldm refine": refining(place),
+        "ldm eval, 2 workers": COMMANDS["eval"],
+        "ldm import": importing(many),
+    }
+    total, right = 0, True
+    for name, command in commands.items():
+        folder = place / name.replace(" ", "-")
+        folder.mkdir()
+        attempts = kill_and_resume(command, folder, kills=kills, seed=seed, real=True)
+        running, same = sum(not one.finished for one in attempts), all(one.same for one in attempts)
+        total, right = total + running, right and same
+        print(f"{name}: {running} kills, {'identical' if same else 'DIFFERENT'}", flush=True)
+    for change in ("import", "forget", "purge", "migrate"):
+        running, done = killed(change, place / change, kills, real=True)  # raises where it is wrong
+        total += running
+        print(f"ldm memory {change}: {running} kills, complete ({done}) or absent", flush=True)
+    print(f"{total} kills before the command had ended.")
+    return right
+
+
 def main() -> None:
     """Print a line per kill; exit with 1 if an outcome differs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=sorted([*COMMANDS, "llm", "refine"]))
+    parser.add_argument("command", choices=sorted([*COMMANDS, "llm", "refine", "all"]))
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.command == "all":
+        with tempfile.TemporaryDirectory() as folder:
+            sys.exit(not kill_all(Path(folder), arguments.kills, arguments.seed))
     behaviour = Behaviour(latency=0.05, idempotent=True)
     with tempfile.TemporaryDirectory() as place, FakeServer(behaviour) as server:
         # With a model, an outcome also differs if a recorded call is sent again, or if a call is

@@ -61,9 +61,17 @@ def test_what_the_file_says_is_used(tmp_path: Path) -> None:
     encoder = Counting()
     run_of(tmp_path, encoder).embed(TEXTS)
     first = np.eye(1, encoder.dimension, dtype=np.float32)
-    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
-        database.execute("UPDATE vectors SET vector = ?", (first.tobytes(),))
+    VectorFile(tmp_path, encoder).write(dict.fromkeys(TEXTS, first[0]))
     assert (run_of(tmp_path, Counting()).embed(TEXTS) == first).all()
+
+
+def test_a_vector_with_another_s_bits_is_computed_anew(tmp_path: Path) -> None:
+    run_of(tmp_path, Counting()).embed(TEXTS)
+    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
+        rows = database.execute("SELECT key, vector FROM vectors").fetchall()
+        for (key, _), (_, other) in zip(rows, [*rows[1:], rows[0]], strict=True):
+            database.execute("UPDATE vectors SET vector = ? WHERE key = ?", (other, key))
+    assert np.array_equal(run_of(tmp_path, Counting()).embed(TEXTS), BagOfWords().embed(TEXTS))
 
 
 @pytest.mark.parametrize("other", [Counting("other words"), Counting(dimension=12)])

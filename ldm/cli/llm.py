@@ -191,17 +191,28 @@ def usage(
 ) -> None:
     """Add up the calls of runs by role and model: tokens and, where prices are known, dollars.
 
+    Lines that are no call are named and left out.
+
     \b
     Example:
       ldm llm usage runs/RUN
     """
     from ldm.llm.meter import CostLimits, Meter
     from ldm.llm.prices import load_prices
-    from ldm.llm.recording import read_calls
+    from ldm.llm.recording import scan_calls
+    from ldm.records import MOST_LISTED, Problem
 
-    meter = Meter(CostLimits(), load_prices(prices))
+    meter, problems = Meter(CostLimits(), load_prices(prices)), list[Problem]()
     for path in recordings:
-        meter.take(read_calls(path))
+        for call in scan_calls(path):
+            if isinstance(call, Problem):
+                problems.append(call)
+            else:
+                meter.take([call])
+    for problem in problems[:MOST_LISTED]:
+        output.say(str(problem))
+    if problems:
+        output.say(f"{len(problems)} bad line(s) left out.")
     accounts = meter.accounts()
     if as_json:
         output.print_json({"accounts": [asdict(account) for account in accounts]})

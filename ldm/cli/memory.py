@@ -48,7 +48,7 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     if is_outdated(memory):
         output.say(
             f"{memory} was made by ldm 0.2 or earlier. It is read as it is; `ldm memory migrate` "
-            "makes it smaller and quicker to open."
+            "makes it smaller, quicker to open and checked whole."
         )
     if as_json:
         output.print_json([{**plain(g), "outcomes": earned} for g, earned in listed])

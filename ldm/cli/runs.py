@@ -77,6 +77,7 @@ def tree(
     """
     from ldm.explore import read_explored_goals
     from ldm.explore.picture import svg as picture
+    from ldm.records import replacing
     from ldm.runs import open_run, writing
 
     run = open_run(name, runs)
@@ -99,8 +100,8 @@ def tree(
         for line in _tree_lines(explored_tree, observations=observations):
             output.say(line, error=False)
     if svg is not None:
-        with writing(svg):
-            svg.write_text(picture(one.trees[0], one.task.goal), encoding="utf-8")
+        with writing(svg), replacing(svg) as file:
+            file.write(picture(one.trees[0], one.task.goal))
         output.say(f"Picture: {svg}", error=False)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ldm.cli import output
+from ldm.cli.environment import EMBEDDINGS, cache_folder
 from ldm.cli.memory import Env
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, expanded
 from ldm.errors import LdmError
@@ -93,7 +94,10 @@ def compact(
 
 
 def migrate(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
-    """Make a memory of version 0.2 or earlier compact; nothing else about it changes.
+    """Make a memory of version 0.2 or earlier compact; it recalls and decides as before.
+
+    One of version 0.1 gets a digest that covers every field: runs that recorded the old one can
+    then be neither resumed with it nor credited.
 
     It takes as much space again until it is done; if it is interrupted, nothing has changed.
 
@@ -157,8 +161,8 @@ def forget(
     """Forget tuples: those that fit all of what is given are no longer recalled.
 
     This adds a generation without them, and `ldm memory rollback` brings them back. With --purge
-    they are removed from all generations and from the disk for good; records of runs (runs/) and
-    exported files are yours to remove.
+    they are removed from all generations and from the disk for good, and so is the cache of vectors
+    of all texts; records of runs (runs/) and exported files are yours to remove.
 
     \b
     Examples:
@@ -166,6 +170,7 @@ def forget(
       ldm memory forget --source sessions.jsonl --purge
       ldm memory forget --origin agent --before 2
     """
+    from ldm.embed.disk import remove as remove_vectors
     from ldm.memory import hide, inspect
     from ldm.memory.rewriting import purge as remove
 
@@ -175,6 +180,9 @@ def forget(
     selection = forgotten.selection(columns)
     ids = selection.of(columns)
     if purge:
+        # First: what is killed in between can be repeated as long as the tuples are there.
+        if remove_vectors(cache_folder() / EMBEDDINGS) and not as_json:
+            output.say("The cache of vectors was removed; what is needed is computed anew.")
         with output.stages() as on_progress:
             done = remove(memory, name, ids, on_progress)
         if not as_json:
@@ -220,8 +228,14 @@ def _sources(
 def _report(done: Rewritten, *, as_json: bool) -> None:
     if as_json:
         sizes = {"bytes_before": done.before, "bytes_after": done.after}
-        output.print_json({**sizes, "tuples": dict(done.tuples)})
+        output.print_json({**sizes, "tuples": dict(done.tuples), "new_digest": done.raised})
         return
     held = ", ".join(f"{count} tuples of {env}" for env, count in done.tuples.items())
     before, after = (f"{size / 1e6:.1f} MB" for size in (done.before, done.after))
     output.say(f"{held}: {before} before, {after} now.", error=False)
+    if done.raised:
+        output.say(
+            "The memory has a new digest, which covers every field of its tuples. Runs that "
+            "recorded the old one stay readable, but cannot be resumed with it, nor credited.",
+            error=False,
+        )

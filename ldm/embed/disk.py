@@ -11,10 +11,11 @@ import hashlib
 import sqlite3
 import time
 import weakref
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,12 +42,29 @@ PROBES = (
     "You open the drawer 1. The drawer 1 is open. In it, you see a cloth 1, and a pen 2. " * 3,
 )
 DAY = 86_400
+#: Bytes of the checksum behind each vector.
+SUM = 4
+#: Of the file, and of those that SQLite puts beside it.
+_SUFFIXES = ("", "-wal", "-shm")
 #: How far a vector's length may be from 1.
 UNIT = 1e-3
 TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors"
     " (key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL)"
 )
+
+
+def remove(folder: Path) -> bool:
+    """Remove the vectors that are kept in a folder, of all texts; return whether there were any.
+
+    They are a cache: what is needed again is computed anew. Which of them belong to texts that are
+    to go cannot be told, since of texts only hashes are kept.
+    """
+    files = [folder / f"{FILE}{suffix}" for suffix in _SUFFIXES]
+    there = any(file.exists() for file in files)
+    for file in files:
+        file.unlink(missing_ok=True)
+    return there
 
 
 class VectorFile:
@@ -70,10 +88,14 @@ class VectorFile:
         keys = list(text_of)
         try:
             for start in range(0, len(keys), CHUNK):
-                for key, vector in self._rows(keys[start : start + CHUNK]):
-                    held = np.frombuffer(vector, np.float32) if len(vector) % 4 == 0 else None
-                    if held is not None and self._is_sound(held):
-                        kept[text_of[key]] = held
+                for key, row in self._rows(keys[start : start + CHUNK]):
+                    if not isinstance(row, bytes):  # SQLite takes any value
+                        continue
+                    vector, checksum = row[:-SUM], row[-SUM:]
+                    if checksum == _sum(key, vector):
+                        held = np.frombuffer(vector, np.float32)
+                        if self._is_sound(held):
+                            kept[text_of[key]] = held
         except (sqlite3.Error, OSError) as error:
             self._consider(error)
         return kept
@@ -87,7 +109,8 @@ class VectorFile:
         """Keep the vectors if the file can be written now, and drop others if it is too large."""
         if self._given_up:
             return
-        rows = [(self._key(text), vector.tobytes(), _today()) for text, vector in vectors.items()]
+        named = [(self._key(text), vector.tobytes()) for text, vector in vectors.items()]
+        rows = [(key, vector + _sum(key, vector), _today()) for key, vector in named]
         try:
             database = self._opened()
             with database:
@@ -98,7 +121,7 @@ class VectorFile:
         except (sqlite3.Error, OSError) as error:
             self._consider(error)
 
-    def _rows(self, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    def _rows(self, keys: Sequence[bytes]) -> list[tuple[bytes, Any]]:
         """Return the keys that are there with their vectors, and note once a day they were used."""
         database, marks = self._opened(), ",".join("?" * len(keys))
         query = f"SELECT key, vector, used FROM vectors WHERE key IN ({marks})"  # noqa: S608
@@ -145,7 +168,7 @@ class VectorFile:
             return
         self._given_up = True
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            for suffix in ("", "-wal", "-shm"):  # the next process starts a new one
+            for suffix in _SUFFIXES:  # the next process starts a new one
                 try:
                     Path(f"{self._path}{suffix}").unlink(missing_ok=True)
                 except OSError:
@@ -160,6 +183,11 @@ class VectorFile:
         vectors = self._encoder.encode(PROBES)
         described = f"{self._encoder.name}\0{vectors.shape}\0".encode()
         return hashlib.sha256(described + vectors.tobytes()).digest()
+
+
+def _sum(key: bytes, vector: bytes) -> bytes:
+    """Return a checksum, by which a vector that is damaged, or another text's, is noticed."""
+    return zlib.crc32(vector, zlib.crc32(key)).to_bytes(SUM, "big")
 
 
 def _today() -> int:

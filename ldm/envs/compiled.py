@@ -13,6 +13,7 @@ import json
 import mmap
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +25,23 @@ import numpy as np
 from ldm.errors import LdmError
 from ldm.records import replacing
 from ldm.types import stable_hash
+from ldm.untrusted import array as array_in
+from ldm.untrusted import check_file
 
 _META, _TEXT = "meta.json", "text.jsonl"
+#: Bytes of a file that are read for its checksum: all of it, unless opening would take long.
+_SUMMED = 64 * 2**20
+#: What a damaged cache may raise.
+DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    LdmError,
+)
 
 #: Write the text to a binary file; return the arrays by name, and metadata as JSON values.
 Compile = Callable[[IO[bytes]], tuple[dict[str, np.ndarray], dict[str, Any]]]
@@ -68,8 +84,20 @@ def open_compiled(
         ) from error
 
 
+def value_at(text: bytes | mmap.mmap, start: int, end: int) -> Any:
+    """Return the JSON value in a part of a compiled text; raise LdmError if it is damaged."""
+    try:
+        return json.loads(text[start:end])
+    except (ValueError, RecursionError) as error:
+        raise LdmError(
+            f"The compiled data are damaged: {error}.",
+            "Remove the folder of the cache; they are then compiled again.",
+        ) from error
+
+
 def file_digest(path: Path, cache: Path) -> str:
     """Return the SHA-256 of a file, cached until its size or modification time changes."""
+    check_file(path)
     path = path.resolve()
     state = path.stat()
     note = cache / "digests" / stable_hash(str(path), state.st_size, state.st_mtime_ns)
@@ -91,8 +119,9 @@ def _write(folder: Path, compile_files: Compile) -> None:
             arrays, meta = compile_files(text)
         for name, values in arrays.items():
             np.save(temporary / f"{name}.npy", values)
+        sums = {path.name: _sum(path) for path in temporary.iterdir()}
         (temporary / _META).write_text(
-            json.dumps({**meta, "arrays": sorted(arrays)}), encoding="utf-8"
+            json.dumps({**meta, "arrays": sorted(arrays), "sums": sums}), encoding="utf-8"
         )
         temporary.rename(folder)
     finally:
@@ -101,11 +130,16 @@ def _write(folder: Path, compile_files: Compile) -> None:
 
 def _open(folder: Path) -> Compiled:
     try:
+        check_file(folder / _META)
         meta = json.loads((folder / _META).read_text(encoding="utf-8"))
+        for name, known in meta.get("sums", {}).items():  # none where an earlier version wrote it
+            check_file(folder / name)
+            if _sum(folder / name) != known:
+                raise ValueError(f"{name} is not as it was written")
         arrays = {name: _mapped(folder / f"{name}.npy") for name in meta["arrays"]}
         with (folder / _TEXT).open("rb") as file:
             text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, EOFError, ValueError, KeyError) as error:
+    except DAMAGE as error:
         raise LdmError(
             f"The compiled data in {folder} are damaged: {error}.",
             "Remove that folder; it is then compiled again.",
@@ -113,9 +147,15 @@ def _open(folder: Path) -> Compiled:
     return Compiled(arrays, text, meta)
 
 
+def _sum(path: Path) -> list[int]:
+    """Return the size of a file and the CRC-32 of its beginning."""
+    with path.open("rb") as file:
+        return [path.stat().st_size, zlib.crc32(file.read(_SUMMED))]
+
+
 def _mapped(path: Path) -> np.ndarray:
     # A plain array on the mapped memory: numpy.memmap would cost microseconds for every slice.
-    array: np.ndarray = np.asarray(np.load(path, mmap_mode="r"))
+    array: np.ndarray = np.asarray(array_in(path, mapped=True))
     return array
 
 

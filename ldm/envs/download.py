@@ -17,13 +17,15 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from ldm.errors import LdmError
-from ldm.untrusted import MAX_RATIO, MAX_UNPACKED
+from ldm.untrusted import MAX_RATIO, MAX_UNPACKED, check_file
 
 #: Called with the activity, the amount done so far, and the total amount (0: unknown).
 Progress = Callable[[str, int, int], None]
 
 _CHUNK = 1 << 18
 _ATTEMPTS = 3
+#: Of the length that a server states.
+_DIGITS = 15
 _TIMEOUT = 60.0
 _AGAIN = "Run the same command again: it continues where it stopped."
 
@@ -66,6 +68,7 @@ def unpack(archive: Path, destination: Path, *, progress: Progress | None = None
     Every file is written under a temporary name and then renamed, so none is ever incomplete.
     Raise LdmError if the archive is damaged or a member would be written outside `destination`.
     """
+    check_file(archive)
     try:
         with zipfile.ZipFile(archive) as zip_file:
             members = [member for member in zip_file.infolist() if not member.is_dir()]
@@ -79,7 +82,7 @@ def unpack(archive: Path, destination: Path, *, progress: Progress | None = None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
         # A RuntimeError is an encrypted member, or one packed in a way that is not known.
         raise LdmError(
-            f"{archive} is damaged: {error}.", "Remove it and download it again."
+            f"{archive} is damaged: {error}.", "Get it again, or from another place."
         ) from error
     except OSError as error:
         raise LdmError(
@@ -150,7 +153,9 @@ def _copy(
     response: http.client.HTTPResponse, file: IO[bytes], received: int, progress: Progress | None
 ) -> None:
     length = response.headers.get("Content-Length") or ""
-    total = received + int(length) if length.isascii() and length.isdecimal() else 0
+    # What is no length, or longer than any disk, is none: the file ends with the connection.
+    sound = length.isascii() and length.isdecimal() and len(length) <= _DIGITS
+    total = received + int(length) if sound else 0
     while chunk := response.read1(_CHUNK):
         file.write(chunk)
         received += len(chunk)

@@ -209,7 +209,7 @@ def read_all(
     for path in files_below(paths):
         file_format = name or format_of(path)
         if file_format is None:
-            message(f"{path}: no trajectories, left out")
+            message(f"{path}: no trajectories, left out{_first_fault(path)}")
             continue
         for record in read(path, file_format, data(file_format), assumed):
             if not isinstance(record, Problem):
@@ -223,6 +223,15 @@ def read_all(
     if problems:
         message(f"{len(problems)} bad record(s) left out; {len(trajectories)} read.")
     return trajectories
+
+
+def _first_fault(path: Path) -> str:
+    """Return what is wrong with the first line of a file of lines, "" if nothing is."""
+    if path.name.endswith(LINES):
+        for number, text in untrusted.lines(path):
+            value = untrusted.json_value(text, str(path), number)
+            return f" (line {number}: {value.message})" if isinstance(value, Problem) else ""
+    return ""
 
 
 def data_variable(name: str) -> str:

@@ -174,5 +174,14 @@ S = TypeVar("S", EvaluationSpec, RefinementSpec, PlanSpec)
 
 
 def full_location(memory: str) -> str:
-    """Return the memory's place as a run records it, to be resumed from any directory."""
-    return memory if "://" in memory else str(Path(memory).expanduser().absolute())
+    """Return the memory's place as a run records it, to be resumed from any directory.
+
+    Raises MemoryStoreError where it is an address with a password.
+    """
+    from ldm.memory.addresses import is_server
+
+    return (
+        memory
+        if is_server(memory) or "://" in memory
+        else str(Path(memory).expanduser().absolute())
+    )

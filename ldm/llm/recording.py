@@ -13,6 +13,7 @@ from pathlib import Path
 from ldm import records
 from ldm.errors import LdmError
 from ldm.llm.calls import Call
+from ldm.records import Problem
 
 FILE = "llm.jsonl"
 
@@ -143,13 +144,25 @@ def _append(path: Path | None, call: Call) -> None:
 
 
 def read_calls(path: Path) -> list[Call]:
-    """Return the calls of a recording, or of that in a run's directory; drop a torn last line."""
+    """Return the calls of a recording, or of that in a run's directory; drop a torn last line.
+
+    Raises RecordError at the first bad line.
+    """
+    return records.read(_file_of(path), Call, torn_tail=True)
+
+
+def scan_calls(path: Path) -> Iterator[Call | Problem]:
+    """Yield the calls that `read_calls` returns, and the problem with each bad line."""
+    return records.scan(_file_of(path), Call, torn_tail=True)
+
+
+def _file_of(path: Path) -> Path:
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise LdmError(
             f"There is no recording at {path}.", f"Name a {FILE}, or the directory of a run."
         )
-    return records.read(file, Call, torn_tail=True)
+    return file
 
 
 def _cut_torn_line(path: Path) -> None:

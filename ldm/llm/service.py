@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import unquote, urlsplit
 
 from ldm import untrusted
 from ldm.llm.calls import Request, ServerReply
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities
 from ldm.llm.meter import prompt_guess
 from ldm.llm.structured import strict_schema, with_json_instruction
-from ldm.secrecy import guard, redacted
+from ldm.secrecy import bare_url, guard, redacted, url_secrets
 from ldm.types import Usage, encodable, stable_hash
 
 if TYPE_CHECKING:
@@ -57,17 +56,8 @@ class Connection:
         return bare_url(self.base_url) if self.base_url else "the openai package's default"
 
     def secrets(self) -> tuple[str, ...]:
-        """Return the key, and what the URL carries: a password, values of its query."""
-        try:
-            parts = urlsplit(self.base_url)
-        except ValueError:
-            return self.api_key, self.base_url
-        pairs = [pair.partition("=") for pair in parts.query.split("&")]
-        own = [self.api_key, parts.password or ""]
-        if parts.password:  # as the header says them, together
-            name, password = unquote(parts.username or ""), unquote(parts.password)
-            own += [f"{parts.username}:{parts.password}", f"{name}:{password}"]
-        return (*own, *(value for name, _, value in pairs if "version" not in name))
+        """Return the key, and what the URL carries."""
+        return (self.api_key, *url_secrets(self.base_url))
 
 
 @dataclass(eq=False)
@@ -272,18 +262,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, date.timestamp() - time.time())
     except ValueError:
         return None
-
-
-def bare_url(url: str) -> str:
-    """Return scheme, host, port and path of a URL: no user, password or query."""
-    try:
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "set, but not a URL"
-    if not parts.hostname:
-        return "set, but not a URL"
-    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
 def _before_stop(text: str, stop: tuple[str, ...]) -> str:

@@ -12,12 +12,15 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ldm.llm import Message
-from ldm.untrusted import whole_characters
+from ldm.untrusted import value_within, whole_characters
 
 FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 #: Characters of a bad reply that the model gets to see when it should repair it.
 REPAIR_EXCERPT = 4000
+#: Characters of a reply that are read, and places in it at which an object may begin.
+LONGEST_REPLY = 2**20
+MOST_OBJECTS = 200
 UNKNOWN_TO_STRICT = ("default", "title")
 
 
@@ -132,19 +135,18 @@ def repair_messages(messages: Sequence[Message], reply: str, complaint: str) -> 
 
 def _candidates(text: str) -> Iterator[dict[str, Any]]:
     """Yield every JSON object in a reply, the likeliest first."""
-    plain = whole_characters(THINKING.sub("", text))
-    decoder = json.JSONDecoder(strict=False)  # a line break within a string is no reason to refuse
+    plain = whole_characters(THINKING.sub("", text[:LONGEST_REPLY]))
+    tries = MOST_OBJECTS
     for part in (plain, *FENCE.findall(plain)):
-        start = part.find("{")
-        while start >= 0:
-            try:
-                value, end = decoder.raw_decode(part, start)
-            except (ValueError, RecursionError):
-                end = start + 1
-            else:
-                if isinstance(value, dict):
-                    yield value
-            start = part.find("{", end)
+        content = part.encode("utf-8", "surrogatepass")
+        start = content.find(b"{")
+        while start >= 0 and tries:
+            tries -= 1
+            # A line break within a string is no reason to refuse.
+            value, end = value_within(content, start, loose=True) or (None, start + 1)
+            if isinstance(value, dict):
+                yield value
+            start = content.find(b"{", end)
 
 
 def _error_message(error: ValidationError) -> str:

@@ -5,9 +5,11 @@ This is the driver of LDM²'s memory formation (§3.1–3.2); `formation` makes 
 
 from __future__ import annotations
 
+import io
 import shutil
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +21,7 @@ import numpy as np
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import snapshot
+from ldm.memory.addresses import is_server
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows
 from ldm.memory.formation import (
     BatchPlan,
@@ -30,10 +33,11 @@ from ldm.memory.formation import (
     texts_of,
 )
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.store import STAGING, Store, is_server, store_errors, writing
+from ldm.memory.store import STAGING, Store, store_errors, writing
 from ldm.parallel import iterate_concurrently
 from ldm.reasoner import Reasoner
 from ldm.types import Trajectory, stable_hash
+from ldm.untrusted import array, check_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,6 +69,10 @@ class BuildResult:
     skipped: int
     left_out: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+
+
+#: Bytes of the checksum behind staged vectors.
+SUM = 4
 
 
 class StagedEmbedder:
@@ -112,22 +120,32 @@ class StagedEmbedder:
         with store_errors(str(self._folder)):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(".tmp.npy")
-            np.save(temporary, vectors)
+            content = io.BytesIO()
+            np.save(content, vectors)
+            temporary.write_bytes(content.getvalue() + _sum(content.getvalue()))
             temporary.replace(path)
         return vectors
 
     def _staged(self, path: Path, count: int) -> NDArray[np.float32]:
         """Return the vectors in a file; raise MemoryStoreError where they are damaged."""
         try:
-            staged: NDArray[np.float32] = np.load(path)
+            check_file(path)
+            content = path.read_bytes()
+            if _sum(content[:-SUM]) != content[-SUM:]:
+                raise ValueError("it is not as it was written")
+            staged: NDArray[np.float32] = array(io.BytesIO(content[:-SUM]))
             if staged.shape != (count, self.dimension) or not np.isfinite(staged).all():
                 raise ValueError("it holds other vectors")
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, LdmError) as error:
             raise MemoryStoreError(
                 f"{path}, which an interrupted command left, is damaged: {error}.",
                 "Remove it: its vectors are then computed anew.",
             ) from error
         return staged
+
+
+def _sum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(SUM, "big")
 
 
 def build(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -320,6 +338,7 @@ class _GenerationBuilder:
             },
             hidden=self.base.hidden if self.base else (),
             utilities=self.base.utilities if self.base else {},
+            kinds_by_count=self.base.kinds_by_count if self.base else False,
         )
         return replace(made, digest=rows.columns.digest(made, batches))
 

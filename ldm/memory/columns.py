@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ldm import records
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.index import WHOLE, BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindWeights, trained
 from ldm.types import FULL_OUTCOME, History, Outcome, Past, StateActionTuple, stable_hash, tuple_id
 
@@ -43,8 +43,6 @@ NUMBERS: Mapping[str, type[np.generic]] = {
     "id": np.uint64,
 }
 NO_PAST = -1
-#: What digests begin with that cover all fields.
-WHOLE = "2:"
 #: The columns that a digest covers, beside ids and pasts.
 DIGESTED = (*TEXTS, "step", "generation", "goal_type", "observation_type", "reach")
 #: Values, and texts, that are kept once they were asked for.
@@ -121,7 +119,7 @@ class Columns:
         Vectors are not covered: their ids are hashes of them. Where the digest of `of` is of
         version 0.1, so is this one, which covers less; None is of no generation.
         """
-        if of is not None and is_of_first_version(of):
+        if of is not None and of.is_of_first_version:
             return self._first_digest(of)
         texts, pasts = list(self.texts), self._past_hashes()
         fields = [
@@ -138,6 +136,7 @@ class Columns:
         stated: list[object] = []
         if of is not None:
             stated = [of.embedder, sorted(of.tasks), sorted(of.hidden), of.utilities]
+            stated += ["kinds by count"] * of.kinds_by_count
         return WHOLE + stable_hash(sorted(tuples), indices, stated, length=32)
 
     def _past_hashes(self) -> list[str]:
@@ -443,6 +442,7 @@ class ColumnsBuilder:
         self._vectors: dict[bytes, int] = {}
         self._values: dict[str, list[Any]] = {name: [] for name in (*TEXTS, *NUMBERS)}
         self._ids: set[int] = set()
+        self._longest: tuple[Past, list[int]] = ((), [])
 
     def text(self, text: str) -> int:
         """Return the number of a text."""
@@ -474,12 +474,24 @@ class ColumnsBuilder:
 
     def add_row(self, row: IndexedTuple, goal: bytes, observation: bytes) -> None:
         """Add a tuple with the bytes of its two vectors."""
-        past = NO_PAST
-        for pair in row.tuple.history.past:
-            past = self.past(past, *pair)
+        past = self._past_of(row.tuple.history.past)
         numbers = {"past": past, "goal_vector": self.vector(goal)}
         numbers["observation_vector"] = self.vector(observation)
         self.add(texts_of(row), {**numbers, **numbers_of(row)})
+
+    def _past_of(self, whole: Past) -> int:
+        """Return the number of the node at which a past ends.
+
+        The nodes of the longest past of late are remembered: others are mostly parts of it, and to
+        walk each of them anew would take the square of an episode's length.
+        """
+        known, nodes = self._longest
+        if whole != known[: len(whole)]:
+            nodes = nodes if known == whole[: len(known)] else []
+            for pair in whole[len(nodes) :]:
+                nodes.append(self.past(nodes[-1] if nodes else NO_PAST, *pair))
+            self._longest = whole, nodes
+        return nodes[len(whole) - 1] if whole else NO_PAST
 
     def add_rows(
         self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
@@ -619,11 +631,6 @@ class Whole:
     generations: tuple[Generation, ...]
 
 
-def is_of_first_version(generation: Generation) -> bool:
-    """Return whether version 0.1 made this memory: it goes on deciding as it did."""
-    return bool(generation.digest) and not generation.digest.startswith(WHOLE)
-
-
 def kinds_of(
     columns: Columns, hidden: NDArray[np.bool_] | None, generation: Generation
 ) -> KindWeights:
@@ -631,7 +638,8 @@ def kinds_of(
     if hidden is not None and not hidden.all():
         columns = columns.take(~hidden)
     goals, kinds = zip(*columns.pairs("goal", "kind"), strict=True)
-    return trained(goals, kinds, balanced=not is_of_first_version(generation))
+    by_count = generation.kinds_by_count or generation.is_of_first_version
+    return trained(goals, kinds, balanced=not by_count)
 
 
 def empty(generation: Generation) -> Contents:

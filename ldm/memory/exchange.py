@@ -118,7 +118,7 @@ def _as_new(
         )
     renumbered = [replace(row, tuple=replace(row.tuple, generation=0)) for row in distinct.values()]
     generation = replace(
-        newest,
+        newest.without_digest(),
         number=0,
         origin="formed",
         tuples=len(renumbered),

@@ -135,11 +135,11 @@ def tuples_of(
     warning: whether they are to vote against their actions.
     """
     task = trajectory.task
-    states = list(trajectory.states())
-    values = _values(trajectory.score, [step.reward for _, _, step in states])
+    moves = list(trajectory.moves())
+    values = _values(trajectory.score, [step.reward for _, step in moves])
     if warning:
         values = [WARNING] * len(values)
-    steps = tuple((observation, step.action) for _, observation, step in states)
+    steps = tuple((observation, step.action) for observation, step in moves)
     notes_by_step = reasoner.annotate(task.goal, steps)
     trajectory_id, cut = trajectory.id, shortened(steps)
     return [
@@ -159,8 +159,8 @@ def tuples_of(
             generation=generation,
             outcome=Outcome(trajectory.score, values[number], advantage),
         )
-        for number, ((_, observation, step), notes) in enumerate(
-            zip(states, notes_by_step, strict=True)
+        for number, ((observation, step), notes) in enumerate(
+            zip(moves, notes_by_step, strict=True)
         )
         if number >= first
     ]
@@ -233,7 +233,7 @@ def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
     texts: set[str] = set()
     for trajectory in trajectories:
         texts.add(trajectory.task.goal)
-        texts.update(observation for _, observation, _ in trajectory.states())
+        texts.update(observation for observation, _ in trajectory.moves())
     return sorted(texts)
 
 

@@ -13,6 +13,8 @@ from pydantic import Field
 from ldm.errors import MemoryStoreError
 from ldm.types import Count, Reward, Similarity, StateActionTuple
 
+#: What digests begin with that cover all fields.
+WHOLE = "2:"
 #: (batch, goal type, observation type).
 Cell = tuple[str, int, int]
 #: For each (goal type, observation type) of a batch that is left, its new place.
@@ -127,6 +129,8 @@ class Generation:
         digest covers the ids. Without any the record is what version 0.1.0 reads.
     utilities: tuple id → what following it gained in runs on training tasks, see
         `ldm.eval.credit.utilities`; 0 for all others. The digest covers them, too.
+    kinds_by_count: whether the classifier of kinds gives more weight to kinds of more goals, as
+        version 0.1 did: memories that it made go on deciding so (`is_of_first_version`).
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -142,11 +146,22 @@ class Generation:
     tasks: tuple[str, ...] = ()
     hidden: Annotated[tuple[str, ...], Field(exclude_if=not_)] = ()
     utilities: Annotated[dict[str, Reward], Field(exclude_if=not_)] = field(default_factory=dict)
+    kinds_by_count: Annotated[bool, Field(exclude_if=not_)] = False
 
     @property
     def recallable(self) -> int:
         """How many of the tuples may be recalled."""
         return self.tuples - len(self.hidden)
+
+    @property
+    def is_of_first_version(self) -> bool:
+        """Whether the digest is that of version 0.1, which covers less; migrating raises it."""
+        return bool(self.digest) and not self.digest.startswith(WHOLE)
+
+    def without_digest(self) -> Generation:
+        """Return the record for a digest of this version to be put in; it decides as before."""
+        by_count = self.kinds_by_count or self.is_of_first_version
+        return replace(self, digest="", kinds_by_count=by_count)
 
     def check_embedder(self, name: str) -> None:
         """Raise MemoryStoreError where the memory's vectors are not those of embedder `name`."""

@@ -38,7 +38,7 @@ SILENCE = 60.0
 def is_held(location: str) -> bool:
     """Return whether a process is writing to a directory."""
     try:
-        number = os.open(Path(location) / LOCK, os.O_RDONLY)
+        number = os.open(Path(location) / LOCK, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return False
     try:

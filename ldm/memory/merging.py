@@ -252,6 +252,7 @@ class _Union:
         generation = replace(
             base,
             digest="",
+            kinds_by_count=False,
             tuples=len(columns),
             settings={"merged": " ".join(f"{one.origin} {one.digest[:8]}" for one in parts)},
             tasks=tuple(sorted(tasks)),

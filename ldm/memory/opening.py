@@ -12,15 +12,10 @@ from pathlib import Path
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import locks, snapshot
+from ldm.memory.addresses import is_server
 from ldm.memory.columns import Contents
 from ldm.memory.index import Generation
-from ldm.memory.store import (
-    check_directory,
-    chosen_of,
-    is_server,
-    reading,
-    store_errors,
-)
+from ldm.memory.store import check_directory, chosen_of, reading, store_errors
 
 #: How often a memory is read before a reader gives up, and the seconds between.
 ATTEMPTS = 20

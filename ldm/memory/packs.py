@@ -52,6 +52,8 @@ MAX_RATIO = 200
 MAX_LINE = 1 << 26
 #: The time that every member has: that of none.
 TIME = (1980, 1, 1, 0, 0, 0)
+#: For the bound on values: a passage says each step of a long trajectory in a dozen numbers.
+MOST_IN_A_LINE = 4 * MAX_LINE
 UNIT = 1e-3
 CHUNK = 1 << 20
 
@@ -141,6 +143,7 @@ def read_pack(path: Path) -> tuple[Contents, tuple[Generation, ...]]:
 
     Raises MemoryStoreError where it is damaged, hostile or of a newer version.
     """
+    untrusted.check_file(path)
     try:
         with zipfile.ZipFile(path) as pack:
             return _read(pack)
@@ -246,10 +249,13 @@ def _limited(file: IO[bytes]) -> Iterator[bytes]:
 
 def _vectors(pack: zipfile.ZipFile, dimension: int) -> dict[str, bytes]:
     with pack.open(VECTORS) as file:
-        array = np.lib.format.read_array(io.BytesIO(file.read()), allow_pickle=False)
+        array = untrusted.array(io.BytesIO(file.read()))
+    if not isinstance(array, np.ndarray):
+        raise _Refused("its vectors are an archive")
     if array.dtype != np.float32 or array.ndim != 2 or array.shape[1] != dimension:
         raise _Refused(f"its vectors are not (n, {dimension}) float32")
-    lengths = np.linalg.norm(array, axis=1)
+    with np.errstate(all="ignore"):
+        lengths = np.linalg.norm(array, axis=1)
     if not (np.abs(lengths - 1) <= UNIT).all():
         raise _Refused("a vector is not of unit length")
     return {vector_id(one): one.tobytes() for one in array}
@@ -262,7 +268,7 @@ def _passage(
     vectors: Mapping[str, bytes],
 ) -> tuple[int, str]:
     """Return generation and content of a line, which must be a sound passage."""
-    passage = untrusted.json_value(line, PASSAGES)
+    passage = untrusted.json_value(line, PASSAGES, most=MOST_IN_A_LINE)
     if isinstance(passage, untrusted.Problem):
         raise _Refused(passage.message)
     if not isinstance(passage, dict) or {*passage} != {*SHARED, *_PARTS, "generation"}:

@@ -23,15 +23,16 @@ import numpy as np
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import snapshot
+from ldm.memory.addresses import is_server
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Whole
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
+from ldm.memory.opening import known_generations
 from ldm.memory.store import (
     CALLS,
     DATABASE,
     STAGING,
     check_directory,
     is_old_collection,
-    is_server,
     locked,
     open_store,
     reading,
@@ -47,11 +48,16 @@ OnProgress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What a rewriting did. before, after: bytes on the disk. tuples: by environment, how many."""
+    """What a rewriting did. before, after: bytes on the disk. tuples: by environment, how many.
+
+    raised: whether there are new digests in place of those of version 0.1, which covered less. Runs
+    recorded the old ones.
+    """
 
     before: int
     after: int
     tuples: Mapping[str, int]
+    raised: bool = False
 
 
 def compact(
@@ -62,7 +68,9 @@ def compact(
     """Write a memory's directory anew, without what deletions left behind.
 
     This also makes memories of versions before 0.3 compact, which held each tuple with its whole
-    past, and removes what an interrupted build left behind, which then cannot be resumed.
+    past, and removes what an interrupted build left behind, which then cannot be resumed. The
+    digest of version 0.1, which leaves out sources, kinds, splits and pasts, gives way to one that
+    covers all fields.
 
     vectors: how snapshots keep vectors from now on, None for as before. As float16 they take half
         the space; what leaves the memory (packs, merges) has the exact ones of the database.
@@ -73,7 +81,7 @@ def compact(
 
 
 def is_outdated(location: str) -> bool:
-    """Return whether a memory holds tuples in the way of versions before 0.3.
+    """Return whether a memory holds tuples, or has digests, in the way of earlier versions.
 
     Raises MemoryStoreError where there is no memory.
     """
@@ -87,7 +95,9 @@ def is_outdated(location: str) -> bool:
         closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection,
     ):
         names = connection.execute("SELECT name FROM collections").fetchall()
-    return any(is_old_collection(name) for (name,) in names)
+    known = known_generations(location).values()
+    old_digests = any(one.is_of_first_version for present in known for one in present)
+    return old_digests or any(is_old_collection(name) for (name,) in names)
 
 
 def purge(
@@ -135,7 +145,9 @@ def _rewrite(
         with store_errors(location):
             shutil.rmtree(new, ignore_errors=True)
         try:
-            parts = [change(part) for part in _parts(location)]
+            old = _parts(location)
+            raised = any(one.is_of_first_version for part in old for one in part.generations)
+            parts = [_raised(change(part)) for part in old]
             complete = {part.contents.generation.env: part.generations for part in parts}
             for part in parts:
                 snapshot.write(str(new), part.contents)
@@ -153,7 +165,7 @@ def _rewrite(
             shutil.rmtree(new, ignore_errors=True)
         snapshot.publish(location, complete, snapshot.stamp(place / DATABASE), vectors)
         tuples = {part.contents.generation.env: len(part.contents.rows) for part in parts}
-        return Rewritten(before, size_of(place), tuples)
+        return Rewritten(before, size_of(place), tuples, raised)
 
 
 def size_of(place: Path) -> int:
@@ -164,6 +176,20 @@ def size_of(place: Path) -> int:
 def _parts(location: str) -> list[Whole]:
     with open_store(location) as store:
         return [Whole(store.load(env), present) for env, present in store.complete().items()]
+
+
+def _raised(part: Whole) -> Whole:
+    """Return a part whose digests cover all that this version's do; it decides as before."""
+    raised = tuple(
+        replace(
+            bare := one.without_digest(),
+            digest=part.contents.at(one).rows.columns.digest(bare, part.contents.at(one).batches),
+        )
+        if one.is_of_first_version
+        else one
+        for one in part.generations
+    )
+    return Whole(replace(part.contents, generation=raised[-1], kinds=None), raised)
 
 
 def _write(location: str, new: Path, on_progress: OnProgress) -> None:

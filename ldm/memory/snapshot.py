@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.errors import LdmError
+from ldm.memory.addresses import is_server
 from ldm.memory.columns import NUMBERS, TEXTS, Columns, Contents, Rows, Vectors
 from ldm.memory.index import BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
@@ -57,7 +58,7 @@ Precision = Literal["float32", "float16"]
 #: That of the vectors in Chroma.
 EXACT: Precision = "float32"
 #: What a damaged or half-removed file may raise; polars has errors of its own.
-DAMAGE = (OSError, ValueError, KeyError, LdmError)
+DAMAGE = (OSError, ValueError, LookupError, LdmError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +106,7 @@ class MappedTexts(Sequence[str]):
 
 def folder_of(location: str) -> Path:
     """Return where the snapshots of a memory are."""
-    return Path(location) / SNAPSHOTS if _is_directory(location) else CACHE / stable_hash(location)
-
-
-def _is_directory(location: str) -> bool:
-    return not location.startswith(("http://", "https://"))
+    return CACHE / stable_hash(location) if is_server(location) else Path(location) / SNAPSHOTS
 
 
 def read(
@@ -131,6 +128,8 @@ def _read(place: Path, generation: Generation, vectors_as: Precision) -> Content
     import polars as pl
 
     try:
+        for name in (MANIFEST, *TABLES, VECTORS, KINDS):
+            untrusted.check_file(place / name)
         text, _, checksum = (place / MANIFEST).read_bytes().rpartition(b"\n")
         if int(checksum) != zlib.crc32(text):
             return None
@@ -143,8 +142,9 @@ def _read(place: Path, generation: Generation, vectors_as: Precision) -> Content
         nodes = np.stack([pasts[name].to_numpy() for name in pasts.columns], axis=1)
         columns = Columns(generation.env, MappedTexts(texts["text"]), values, nodes)
         kinds = records.loads((place / KINDS).read_bytes(), KindWeights)
-        distinct = np.load(place / VECTORS, mmap_mode="r").view(np.ndarray)  # indexed faster
-    except (*DAMAGE, pl.exceptions.PolarsError):
+        distinct = untrusted.array(place / VECTORS, mapped=True).view(np.ndarray)  # indexed faster
+    # A panic of its Rust code is no Exception.
+    except (*DAMAGE, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
     if distinct.dtype != vectors_as:
         return None
@@ -172,7 +172,7 @@ def write(location: str, contents: Contents) -> None:
                 _synced(place.parent)
         finally:
             shutil.rmtree(part, ignore_errors=True)
-    if not _is_directory(location):  # of a directory, `publish` removes what is outdated
+    if is_server(location):  # of a directory, `publish` removes what is outdated
         for other in place.parent.glob("[0-9]*"):
             if other != place:
                 shutil.rmtree(other, ignore_errors=True)
@@ -195,6 +195,7 @@ def stamp(database: Path) -> tuple[int, ...]:
 def catalog(location: str) -> Catalog | None:
     """Return what was published last; None where nothing was, or it is damaged."""
     try:
+        untrusted.check_file(folder_of(location) / CATALOG)
         text, _, checksum = (folder_of(location) / CATALOG).read_bytes().rpartition(b"\n")
         if int(checksum) != zlib.crc32(text):
             return None
@@ -230,6 +231,8 @@ def publish(
     listed = Catalog(FORMAT, now, dict(generations), vectors or precision(location))
     with suppress(OSError):
         path = folder_of(location) / CATALOG
+        if path.is_symlink() or not path.is_file():  # nothing is written through it
+            path.unlink(missing_ok=True)
         with records.replacing(path) as file:
             text = records.dumps(listed)
             file.write(f"{text}\n{zlib.crc32(text.encode())}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from ldm.errors import MemoryStoreError
+from ldm.memory.addresses import is_server
 from ldm.memory.columns import Contents, Whole
 from ldm.memory.index import Generation
 from ldm.memory.opening import known_generations, load
 from ldm.memory.packs import SUFFIX, is_pack, read_pack
-from ldm.memory.store import chosen_of, is_server
+from ldm.memory.store import chosen_of
 
 
 class Source:

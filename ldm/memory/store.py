@@ -27,9 +27,10 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from ldm import records
-from ldm.errors import MemoryStoreError, RecordError
+from ldm import records, secrecy
+from ldm.errors import LdmError, MemoryStoreError, RecordError
 from ldm.memory import locks, snapshot
+from ldm.memory.addresses import is_server, let_in
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Vectors
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.passages import add_passage, passages, vectors_of
@@ -65,6 +66,8 @@ STAGING = "staging"
 CALLS = "calls"
 #: Hexadecimal digits of a vector's id.
 VECTOR_ID = 24
+#: What a passage may raise that was changed, or refers to what is not there.
+DAMAGE = (KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 _PREFIX = "ldm"
 #: Records carry no meaning in their vector, but Chroma wants one.
 _NO_VECTOR = [1.0]
@@ -79,7 +82,9 @@ def store_errors(location: str) -> Iterator[None]:
         # Known by its module: Chroma is not loaded where a snapshot answers.
         ours = isinstance(error, (sqlite3.Error, OSError, ValueError))
         chromas = type(error).__module__.startswith(("chromadb", "httpx"))
-        if not (ours or chromas or _is_unreachable(error)):
+        # Of a server's answers Chroma makes whatever comes: a KeyError, an Exception.
+        foreign = is_server(location) and not isinstance(error, LdmError)
+        if not (ours or chromas or foreign or _is_unreachable(error)):
             raise
         text = " ".join(str(error).split()).lower()
         if "readonly" in text or "permission" in text or "read-only" in text:
@@ -93,12 +98,13 @@ def store_errors(location: str) -> Iterator[None]:
             word in text for word in ("401", "403", "unauthor", "forbid")
         ):
             problem = "does not let us in"
-            remedy = (
-                "Set CHROMA_CLIENT_AUTH_PROVIDER=chromadb.auth.token_authn.TokenAuthClientProvider"
-                " and CHROMA_CLIENT_AUTH_CREDENTIALS to its token."
-            )
+            remedy = let_in()
         else:
-            problem, remedy = f"cannot be used: {error}", "Check that it is a memory made by ldm."
+            problem, remedy = (
+                f"cannot be used: {secrecy.redacted(str(error))}",
+                "Check that it is a memory made by ldm.",
+            )
+        problem = secrecy.redacted(problem)  # a server may say what it was sent
         raise MemoryStoreError(f"The memory at {location} {problem}.", remedy) from error
 
 
@@ -206,7 +212,7 @@ class Store:
         batches = tuple(b for b in self.batches(env) if b.generation <= number)
         try:
             rows, vectors = self.rows(env, number, chosen.dimension)
-        except KeyError:  # a vector is missing
+        except DAMAGE:
             return None
         columns = rows.columns
         complete = len(rows) == chosen.tuples and columns.digest(chosen, batches) == chosen.digest
@@ -220,7 +226,7 @@ class Store:
         collection = self._collection(env, "records")
         if collection is None:
             return ()
-        texts = collection.get(where={"record": "batch"}, include=["documents"])["documents"]
+        texts = _texts(collection, "batch")
         return tuple(
             sorted((records.loads(text, BatchIndex) for text in texts), key=lambda b: b.id)
         )
@@ -437,7 +443,7 @@ class Store:
             self.lock.check()
 
     def _generations(self, collection: Any) -> tuple[Generation, ...]:
-        texts = collection.get(where={"record": "generation"}, include=["documents"])["documents"]
+        texts = _texts(collection, "generation")
         try:
             parsed = [records.loads(text, Generation) for text in texts]
         except RecordError as error:
@@ -606,11 +612,6 @@ def vector_id(vector: NDArray[np.float32]) -> str:
     return hashlib.sha256(vector.tobytes()).hexdigest()[:VECTOR_ID]
 
 
-def is_server(location: str) -> bool:
-    """Return whether a memory location is the address of a Chroma server."""
-    return location.startswith(("http://", "https://"))
-
-
 def digest(
     rows: Sequence[IndexedTuple],
     of: Generation | None = None,
@@ -649,6 +650,8 @@ def _client(location: str) -> Any:
 
     # Chroma would read a file .env in the working directory, which can name classes to load.
     settings = Settings(_env_file=None, anonymized_telemetry=False)
+    if credentials := settings.chroma_client_auth_credentials:
+        secrecy.guard([credentials, credentials.partition(":")[2]])
     if not is_server(location):
         if Path(location, DATABASE).exists() and not os.access(location, os.W_OK):
             raise PermissionError(f"permission denied: {location}")  # SQLite needs to write its log
@@ -677,6 +680,14 @@ def _close_sessions(error: BaseException | None) -> None:
             if session is not None:
                 session.close()
         error = error.__context__
+
+
+def _texts(collection: Any, kind: str) -> list[str]:
+    """Return the texts of all records of a kind; raise ValueError where one has lost its own."""
+    texts = collection.get(where={"record": kind}, include=["documents"])["documents"]
+    if any(text is None for text in texts):
+        raise ValueError(f"a record of a {kind} is damaged")
+    return list(texts)
 
 
 def _collection_name(env: str, content: str) -> str:

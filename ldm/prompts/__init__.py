@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 SUFFIX = ".jinja"
 ROLES = ("system", "user")
-#: A tag as `data` writes it, with or without blanks and further words, in any case; or the end of a
-#: turn in a chat format, such as <|im_end|>.
+#: A tag as `data` writes it, with or without blanks and further words (whatever words where it ends
+#: a part), in any case; or the end of a turn in a chat format, such as <|im_end|>.
 TAG = re.compile(
-    r"<(\s*/?\s*[a-z][\w-]*\s*|/?[a-z][\w-]*(?:\s+[^\s<>\[\]]+)+\s*|[|｜][^<>\n]*[|｜])>",
+    r"<(\s*/?\s*[a-z][\w-]*\s*|[a-z][\w-]*(?:\s+[^\s<>\[\]]+)+\s*|\s*/\s*[a-z][\w-]*\b[^<>]*"
+    r"|[|｜][^<>\n]*[|｜])>",
     re.IGNORECASE,
 )
 #: The same in formats with square brackets: [/INST].

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from ldm import records
+from ldm.embed.caching import CachingEmbedder
+from ldm.embed.disk import VectorFile
 from ldm.memory import build, generations, inspect, rollback, snapshot
 from ldm.memory.store import open_store
 from ldm.reasoner.offline import OfflineReasoner
+from ldm.types import Trajectory
 from tests.cli.conftest import Run
-from tests.embedder import BagOfWords
+from tests.embedder import BagOfWords, Counting
 from tests.stored.make import unpack
 from tests.toy import ToyOptions, expert_trajectories
 
@@ -34,6 +37,12 @@ def recalled(place: str) -> set[str]:
 
 def content_of(place: str) -> bytes:
     return b"".join(p.read_bytes() for p in Path(place).rglob("*") if p.is_file())
+
+
+def others_texts(trajectories: list[Trajectory]) -> set[str]:
+    """The texts whose vectors a memory of these trajectories holds."""
+    seen = {step.observation for one in trajectories for step in one.steps}
+    return seen | {text for one in trajectories for text in (one.task.goal, one.opening)}
 
 
 class TestForget:
@@ -62,14 +71,24 @@ class TestForget:
         reply = run(*command, "--origin", one.origin, "--source", one.source, "--json")
         assert len(json.loads(reply.out)["forgotten"]) > 0
 
-    def test_a_file_names_its_trajectories(self, run: Run, place: str, tmp_path: Path) -> None:
+    def test_a_file_names_its_trajectories(
+        self, run: Run, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        cached = tmp_path / "cache" / "ldm" / "embeddings"
         chosen, others = expert_trajectories()[:3], expert_trajectories()[3:]
         left = records.dumps(others)
         texts = {t.id for t in chosen} | {s.observation for t in chosen for s in t.steps}
         gone = [text.encode() for text in texts if text not in left]
         assert len(gone) > len(chosen)
+        listed = sorted(texts - {t.id for t in chosen} - {""})
+        vectors = CachingEmbedder(Counting(), VectorFile(cached, Counting())).embed(listed)
+        others_vectors = {one.tobytes() for one in BagOfWords().embed([*others_texts(others)])}
+        gone_vectors = [v for v in map(np.ndarray.tobytes, vectors) if v not in others_vectors]
+        assert len(gone_vectors) > len(chosen)
         records.write(tmp_path / "session.jsonl", chosen)
-        assert any(text in content_of(place) for text in gone)
+        for kind, where in ((gone, place), (gone_vectors, place), (gone_vectors, str(cached))):
+            assert any(one in content_of(where) for one in kind)
         reply = run(
             *("memory", "forget", "--memory", place, "--purge", "--json"),
             *("--source", str(tmp_path / "session.jsonl")),
@@ -77,7 +96,8 @@ class TestForget:
         assert reply.code == 0
         kept = inspect(place, "toy").rows.columns.distinct("trajectory_id").values()
         assert not {t.id for t in chosen} & {*kept}
-        assert not [text for text in gone if text in content_of(place)]
+        left_over = content_of(place) + content_of(str(tmp_path / "cache"))
+        assert not [one for one in (*gone, *gone_vectors) if one in left_over]
         records.write(tmp_path / "other.jsonl", chosen)
         reply = run(
             "memory", "forget", "--memory", place, "--source", str(tmp_path / "other.jsonl")

@@ -102,7 +102,7 @@ def test_binary_content_is_reported(run: Run, tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     outcome = run("validate", path)
     assert outcome.code == 1
-    assert "Line 1 is not JSON" in outcome.out
+    assert "Line 1: not JSON" in outcome.out
 
 
 def test_the_report_can_be_read_by_a_program(run: Run, file: Path) -> None:
@@ -141,4 +141,4 @@ def test_an_incomplete_tuple_is_still_told_from_a_task(tmp_path: Path) -> None:
         '{"goal": "g", "history": {}, "observation": "o", "action": "a", "kind": "k", "env": "e",'
         ' "split": "train", "task_id": "t", "source": "s", "trajectory_id": "x", "step": 0}\n'
     )
-    assert records.detect(path) == "tuple"
+    assert records.check(path).type == "tuple"

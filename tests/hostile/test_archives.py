@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ldm import untrusted
 from ldm.embed.disk import VectorFile
 from ldm.envs import download
 from ldm.envs.alfworld import data
@@ -82,9 +87,10 @@ def test_a_bad_download_does_not_block_the_next(
         return "0" * 64
 
     monkeypatch.setattr(download, "fetch", fetched)
-    with pytest.raises(LdmError, match="is damaged"):
+    with pytest.raises(LdmError, match="is damaged") as refused:
         data.fetch(tmp_path, url="http://host/games.zip")
     assert not any(tmp_path.iterdir())
+    assert "emove" not in refused.value.remedy  # it is gone already
 
 
 @pytest.mark.parametrize("url", ["http://host/", "http://host/a/..", "http://host/?x=a.zip"])
@@ -103,9 +109,33 @@ def test_damaged_staged_vectors_are_named(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(MemoryStoreError, match=r"\.npy, which an interrupted command left"):
             StagedEmbedder(BagOfWords(), tmp_path).prepare(texts, lambda *_: None)
-    np.save(file, np.full((2, BagOfWords().dimension), np.nan, np.float32))
-    with pytest.raises(MemoryStoreError, match="damaged"):
+    flipped = bytearray(whole)
+    flipped[-8] ^= 1  # the last bit of a number: as good a vector as any other
+    file.write_bytes(flipped)
+    with pytest.raises(MemoryStoreError, match="not as it was written"):
         StagedEmbedder(BagOfWords(), tmp_path).prepare(texts, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (10**14, 384), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (100000000000, 384), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 384), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': ((((",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (2, 2), }",
+        "[" * 500,
+        "{",
+        "",
+    ],
+)
+def test_an_array_whose_header_lies_is_a_value_error(tmp_path: Path, header: str) -> None:
+    text = header.encode() + b"\n"
+    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + b"0" * 100
+    (tmp_path / "a.npy").write_bytes(content)
+    for source, mapped in ((io.BytesIO(content), False), (tmp_path / "a.npy", True)):
+        with pytest.raises(ValueError, match=r"."):
+            untrusted.array(source, mapped=mapped)
 
 
 def test_a_damaged_cached_vector_is_computed_anew(tmp_path: Path) -> None:
@@ -156,3 +186,48 @@ def test_a_terminated_import_leaves_nothing_hidden(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 130
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("length", "whole"),
+    [("abc", True), ("-5", True), ("", True), ("1e3", True), ("9" * 5000, True), ("9" * 14, False)],
+    ids=["letters", "negative", "empty", "a float", "5,000 digits", "more than there is"],
+)
+def test_a_length_that_is_none_is_not_believed(tmp_path: Path, length: str, whole: bool) -> None:
+    content = b"hello " * 1000
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", length)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        url, file = f"http://127.0.0.1:{server.server_port}/a.zip", tmp_path / "a.zip"
+        if whole:
+            download.fetch(url, file)
+            assert file.read_bytes() == content
+        else:
+            with pytest.raises(LdmError, match="stopped after"):
+                download.fetch(url, file)
+            assert not file.exists()
+        server.shutdown()
+        thread.join()
+
+
+def test_actions_are_pinned_by_digest() -> None:
+    uses = [
+        line.split("uses:")[1].strip()
+        for file in (CHECKOUT / ".github").rglob("*.y*ml")
+        for line in file.read_text().splitlines()
+        if "uses:" in line
+    ]
+    assert uses
+    for action in uses:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action), action

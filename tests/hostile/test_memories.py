@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,17 @@ def test_a_vector_that_is_not_what_was_written_is_noticed(memory: Path) -> None:
             store.load("toy")
         collection.update(ids=page["ids"], embeddings=-turned)
         assert store.load("toy")
+
+
+@pytest.mark.parametrize("kind", ["generation", "batch"])
+def test_a_record_that_has_lost_its_text_is_damage(memory: Path, tmp_path: Path, kind: str) -> None:
+    """As a flipped bit in the database may have it."""
+    place = str(shutil.copytree(memory, tmp_path / "copy"))
+    with open_store(place) as store:
+        collection = store._collection("toy", "records")
+        (name, *_) = collection.get(where={"record": kind})["ids"]
+        collection.delete(ids=[name])
+        collection.add(ids=[name], embeddings=[[1.0]], metadatas=[{"record": kind}])
+        read = {"generation": store.generations, "batch": store.batches}[kind]
+        with pytest.raises(MemoryStoreError, match=f"a record of a {kind} is damaged"):
+            read("toy")

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ldm import records
+from ldm.llm import Message, Sampling
+from ldm.llm.calls import Call, Request
 from ldm.runs import Manifest, create, list_runs
+from ldm.types import Usage
 from tests.cli.conftest import Run, run
 
 __all__ = ["run"]
@@ -65,3 +69,19 @@ def test_arguments_that_are_none_are_an_error_of_that_run(
     outcome = run(*command.replace("RUN", str(made.directory)).split())
     assert outcome.code in (0, 1)
     assert "Error inside ldm" not in outcome.err, outcome.err
+
+
+@pytest.mark.parametrize("bad", [b"{", b"\xff", b"[" * 3000, b'{"key": 1}', b'{"key": "\\ud800"}'])
+def test_a_bad_line_of_a_recording_is_named_and_the_other_calls_are_counted(
+    run: Run, tmp_path: Path, bad: bytes
+) -> None:
+    request = Request("m", (Message("user", "hello"),), sampling=Sampling(), max_tokens=5)
+    call = Call(request.key, "llm", request, "word", "stop", Usage(1, 2, 0, 3))
+    line = records.dumps(call).encode() + b"\n"
+    file = tmp_path / "llm.jsonl"
+    file.write_bytes(line + bad + b"\n" + line + line[:50])
+    outcome = run("llm", "usage", file, "--json")
+    (account,) = json.loads(outcome.out)["accounts"]
+    assert (outcome.code, account["usage"]["calls"]) == (0, 2)
+    assert f"{file}:2:" in outcome.err
+    assert "bad line(s) left out." in outcome.err

@@ -19,9 +19,13 @@ from hypothesis import strategies as st
 
 from ldm import secrecy
 from ldm.llm.service import Connection
-from ldm.records import dumps, loads
+from ldm.memory.exchange import export
+from ldm.records import dumps, loads, write
 from ldm.types import Note
 from tests.cli.conftest import Run, run
+from tests.embedder import BagOfWords
+from tests.hostile.flips import small_memory
+from tests.toy import expert_trajectories
 
 __all__ = ["run"]
 
@@ -116,10 +120,156 @@ def test_a_key_is_found_nowhere(
             screens += outcome.out + outcome.err
     screens += run("llm", "usage", "asked").out
     assert any(tmp_path.glob("runs/*/*"))
+    found_nowhere(screens, tmp_path)
+
+
+class MemoryEcho(BaseHTTPRequestHandler):
+    """A memory server that answers with what it was sent, in forms that Chroma takes and others."""
+
+    draw = random.Random(0)
+    calls = 0
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Quiet."""
+
+    def _answer(self) -> None:
+        type(self).calls += 1
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        secret = self.draw.choice([self.headers.get("authorization", ""), *FORBIDDEN])
+        collection = {
+            "id": "00000000-0000-4000-8000-000000000000",
+            "name": f"ldm.{secret}.records",
+            "configuration_json": {},
+            "metadata": {"ldm": "records", "env": secret, "embedder": secret, "format": 2},
+            "dimension": 1,
+            "tenant": "default_tenant",
+            "database": "default_database",
+            "log_position": 0,
+            "version": 0,
+        }
+        rows = {"ids": [secret], "documents": [f'{{"number": 0, "origin": "{secret}"}}']}
+        sound: Any = {
+            "heartbeat": {"nanosecond heartbeat": 1},
+            "identity": {
+                "user_id": secret,
+                "tenant": "default_tenant",
+                "databases": ["default_database"],
+            },
+            "default_tenant": {"name": "default_tenant"},
+            "default_database": {"id": collection["id"], "name": secret, "tenant": "t"},
+            "collections": [collection],
+            "get": {**rows, "metadatas": [{"record": secret}], "include": ["documents"]},
+            "pre-flight-checks": {"max_batch_size": 1000},
+        }
+        status, body = 200, sound.get(self.path.partition("?")[0].rpartition("/")[2], collection)
+        if self.draw.random() < 0.3:
+            status = self.draw.choice([200, 400, 401, 403, 404, 409, 500, 503])
+            message = f"{secret} is not known"
+            body = self.draw.choice(
+                [{"error": secret, "message": message}, message, [secret], {"detail": [secret]}]
+            )
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815 - names of the library
+
+
+@pytest.fixture
+def memory_server() -> Iterator[str]:
+    MemoryEcho.draw, MemoryEcho.calls = random.Random(0), 0
+    with ThreadingHTTPServer(("127.0.0.1", 0), MemoryEcho) as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+        thread.join()
+
+
+def found_nowhere(screens: str, place: Path) -> None:
     for forbidden in FORBIDDEN:
         assert forbidden not in screens
-        for path, content in contents(tmp_path):
+        for path, content in contents(place):
             assert forbidden.encode() not in content, (forbidden, path)
+
+
+#: How memories on servers are named: eval without one does not even ask it.
+MEMORY_COMMANDS = (
+    "memory show --memory URL",
+    "memory log --memory URL --env toy",
+    "memory verify --memory URL",
+    "memory search goal observation --memory URL --env toy",
+    "memory export out.jsonl --memory URL --env toy",
+    "memory export out.ldmpack --memory URL --env toy",
+    "memory rollback 0 --memory URL --env toy",
+    "memory diff sound URL --env toy",
+    "memory merge sound URL --env toy --memory new",
+    "memory import sound.jsonl --memory URL",
+    "build-memory sound.trajectories.jsonl --memory URL",
+    "eval --env tests.toy:ToyEnv --agent ldm --memory URL --limit 1",
+    "eval --env tests.toy:ToyEnv --agent random --memory URL --limit 1",
+    "refine --env tests.toy:ToyEnv --memory URL",
+    "doctor --memory URL",
+)
+
+
+@pytest.fixture
+def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a memory and trajectories; a faulty server is not asked for long."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
+    monkeypatch.setattr("ldm.memory.load_embedder", lambda name=None: BagOfWords())
+    monkeypatch.setattr("ldm.memory.store.PAUSE", 0.0)
+    monkeypatch.setattr("ldm.memory.snapshot.CACHE", tmp_path / "cache")
+    write(tmp_path / "sound.trajectories.jsonl", expert_trajectories()[:4])
+    small_memory(tmp_path).rename(tmp_path / "sound")
+    export(str(tmp_path / "sound"), "toy", tmp_path / "sound.jsonl")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", MEMORY_COMMANDS)
+def test_an_address_with_a_password_is_refused_and_recorded_nowhere(
+    run: Run, sound: Path, memory_server: str, command: str
+) -> None:
+    screens = ""
+    for address in (
+        f"http://me:{quote(PASSWORD, safe='')}@{memory_server}",
+        f"HTTP://{quote(PASSWORD, safe='')}@{memory_server}",
+        f"http://{memory_server}?token={TOKEN}",
+    ):
+        outcome = run(*command.replace("URL", address).split())
+        assert "Error inside ldm" not in outcome.err, outcome.err
+        screens += outcome.out + outcome.err
+        assert "carries more than host and port" in outcome.out + outcome.err
+        assert "CHROMA_CLIENT_AUTH_CREDENTIALS" in outcome.out + outcome.err
+    found_nowhere(screens, sound)
+    assert MemoryEcho.calls == 0
+
+
+@pytest.mark.parametrize(
+    "calls", [pytest.param(60, id="short"), pytest.param(1000, id="long", marks=pytest.mark.slow)]
+)
+def test_what_lets_us_into_a_memory_server_is_found_nowhere(
+    run: Run, sound: Path, monkeypatch: pytest.MonkeyPatch, memory_server: str, calls: int
+) -> None:
+    screens, number = "", 0
+    while MemoryEcho.calls < calls:
+        number += 1
+        basic = number % 2
+        provider = "basic_authn.BasicAuth" if basic else "token_authn.TokenAuth"
+        monkeypatch.setenv("CHROMA_CLIENT_AUTH_PROVIDER", f"chromadb.auth.{provider}ClientProvider")
+        credentials = f"me:{PASSWORD}" if basic else KEY
+        monkeypatch.setenv("CHROMA_CLIENT_AUTH_CREDENTIALS", credentials)
+        secrecy.guard([TOKEN, PASSWORD, KEY])  # the server knows all of them
+        command = MEMORY_COMMANDS[number % len(MEMORY_COMMANDS)]
+        outcome = run(*command.replace("URL", f"http://{memory_server}").split())
+        assert "Error inside ldm" not in outcome.err, outcome.err
+        screens += outcome.out + outcome.err
+    assert secrecy.MARK in screens  # the server did say what it was sent
+    found_nowhere(screens, sound)
 
 
 @given(st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), min_size=16))

@@ -27,6 +27,8 @@ from tests.llm.server import FakeServer
 LDM = (sys.executable, "-m", "ldm.cli")
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
+#: How many times as often as wanted it is tried to kill a command before it is done.
+ATTEMPTS = 5
 #: Seconds between two looks of a reader: it should not take the processor from what it looks at.
 GLANCE = 0.05
 
@@ -66,11 +68,14 @@ class Kill:
     same: bool
 
 
-def kill_and_resume(command: Command, directory: Path, *, kills: int, seed: int = 0) -> list[Kill]:
+def kill_and_resume(
+    command: Command, directory: Path, *, kills: int, seed: int = 0, real: bool = False
+) -> list[Kill]:
     """`kills` attempts, each killed at a random moment of its work and then resumed to its end.
 
     Every second attempt kills the first process alone and resumes at once, while its workers may
     still be alive.
+    real: go on until so many were killed before they were done, for ATTEMPTS times as many at most.
     """
     generator = random.Random(seed)
     whole = directory / "whole"
@@ -78,8 +83,10 @@ def kill_and_resume(command: Command, directory: Path, *, kills: int, seed: int 
     duration = _watched(command, whole, None, group=True)[0]
     expected, server = command.digest(whole), command.server
     requests = 0 if server is None else len(server.bodies)
-    attempts = []
-    for number in range(kills):
+    attempts: list[Kill] = []
+    for number in range(kills * (ATTEMPTS if real else 1)):
+        if real and sum(not attempt.finished for attempt in attempts) == kills:
+            break
         place = directory / f"kill-{number}"
         place.mkdir()
         moment: float = generator.uniform(0, duration)
@@ -89,10 +96,13 @@ def kill_and_resume(command: Command, directory: Path, *, kills: int, seed: int 
             server.hold_after = len(server.bodies) + generator.randrange(1, requests)
             moment = server.hold_after - len(server.bodies)
             wait = generator.uniform(0, 2 * server.behaviour.latency)
-        finished = _watched(command, place, wait, group=group)[1]
+        worked, finished = _watched(command, place, wait, group=group)
+        if finished and server is None:
+            duration = min(duration, worked)  # the machine is faster now
         again = command.resume(place) if command.begun(place) else command.start(place)
         subprocess.run(again, env=_environment(), capture_output=True, check=True)
         attempts.append(Kill(moment, group, finished, command.digest(place) == expected))
+        shutil.rmtree(place)
     return attempts
 
 
@@ -184,6 +194,29 @@ def building(*options: str, program: Sequence[str] = LDM) -> Command:
         resume=build,
         begun=lambda place: (place / "memory").exists(),
         digest=digest,
+    )
+
+
+def importing(source: Path) -> Command:
+    """`ldm import` of trajectories, as something to be killed: its file is whole, or not there."""
+
+    def start(place: Path) -> list[str]:
+        return [*LDM, "import", str(source), "--out", str(place / "out.jsonl")]
+
+    def digest(place: Path) -> str:
+        left = sorted(path.name for path in place.iterdir())
+        return stable_hash((place / "out.jsonl").read_text(), left)
+
+    def watch(place: Path) -> None:
+        if (place / "out.jsonl").exists():
+            assert digest(place) == stable_hash(source.read_text(), ["out.jsonl"])
+
+    return Command(
+        start=start,
+        resume=start,
+        begun=lambda place: any(place.iterdir()),
+        digest=digest,
+        watch=watch,
     )
 
 

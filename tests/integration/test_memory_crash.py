@@ -21,7 +21,7 @@ from ldm.memory.packs import export_pack, import_pack
 from ldm.memory.rewriting import compact
 from ldm.memory.store import DATABASE
 from ldm.memory.verifying import verify
-from tests.integration.crash import building, kill_and_resume
+from tests.integration.crash import ATTEMPTS, building, importing, kill_and_resume
 from tests.memory.servers import Servers
 from tests.stored.make import unpack
 from tests.toy import ToyOptions, expert_trajectories
@@ -34,6 +34,15 @@ def test_resuming_a_killed_build_gives_what_an_undisturbed_one_gives(tmp_path: P
     quick = (sys.executable, "-m", "tests.integration.quick")
     command = building(str(data), "--batch-size", "5", program=quick)
     attempts = kill_and_resume(command, tmp_path, kills=4, seed=1)
+    assert all(attempt.same for attempt in attempts), attempts
+    assert not all(attempt.finished for attempt in attempts)
+
+
+@pytest.mark.process
+def test_a_killed_import_of_trajectories_leaves_a_whole_file_or_none(tmp_path: Path) -> None:
+    source = tmp_path / "source.jsonl"
+    records.write(source, expert_trajectories(options=ToyOptions(tasks=40)) * 100)
+    attempts = kill_and_resume(importing(source), tmp_path, kills=3, seed=1)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)
 
@@ -82,10 +91,13 @@ def state(place: Path | str) -> tuple[str, ...]:
     return tuple(digests)
 
 
-def killed(change: str, folder: Path, kills: int) -> int:
-    """Kill the change `kills` times, each at a random moment; return how often it was done by then.
+def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tuple[int, int]:
+    """Kill the change `kills` times, each at a random moment.
 
     What a reader sees afterwards is the memory before or after, and the command then completes it.
+    real: go on until so many were killed before they had ended.
+
+    Returns how often the command had not ended when it was killed, and how often it was done.
     """
     folder.mkdir(parents=True)
     base = prepared(change, folder)
@@ -104,9 +116,11 @@ def killed(change: str, folder: Path, kills: int) -> int:
     started = time.monotonic()
     subprocess.run(command(whole), check=True, capture_output=True)
     duration = time.monotonic() - started
-    after, done = state(whole), 0
+    after, done, running = state(whole), 0, 0
     generator = random.Random(change)
-    for number in range(kills):
+    for number in range(kills * (ATTEMPTS if real else 1)):
+        if real and running == kills:
+            break
         place = copy(f"kill-{number}")
         with subprocess.Popen(
             command(place),
@@ -114,7 +128,12 @@ def killed(change: str, folder: Path, kills: int) -> int:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as process:
-            time.sleep(generator.uniform(0.3, 1.0) * duration)
+            moment = generator.uniform(0.3, 1.0) * duration
+            time.sleep(moment)
+            if process.poll() is None:
+                running += 1
+            else:  # the machine is faster now
+                duration = min(duration, moment)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         seen = state(place)
@@ -129,7 +148,7 @@ def killed(change: str, folder: Path, kills: int) -> int:
         problems = verify(str(place), "toy")
         assert all(problem.startswith("left over") for problem in problems), (change, problems)
         shutil.rmtree(place)
-    return done
+    return running, done
 
 
 #: Changes on a server, with PLACE for its address.
@@ -214,7 +233,7 @@ def test_a_killed_change_is_complete_or_absent(change: str, tmp_path: Path) -> N
 
 if __name__ == "__main__":  # python -m tests.integration.test_memory_crash FOLDER KILLS
     at, number = Path(sys.argv[1]), int(sys.argv[2])
-    completed = {f"{name}, directory": killed(name, at / name, number) for name in CHANGES}
+    completed = {f"{name}, directory": killed(name, at / name, number)[1] for name in CHANGES}
     running = Servers(at / "servers")
     for name in ON_SERVER:
         place = at / f"{name} on a server"

@@ -16,8 +16,8 @@ from ldm.llm import Message, Sampling
 from ldm.llm.calls import Request
 from ldm.llm.capabilities import Capabilities, CapabilityStore
 from ldm.llm.recording import read_calls
-from ldm.llm.service import Connection, bare_url, idempotency_key, retry_after
-from ldm.secrecy import guard, redacted
+from ldm.llm.service import Connection, idempotency_key, retry_after
+from ldm.secrecy import bare_url, guard, redacted
 from tests.llm.conftest import Connect, Serve
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from ldm.envs.metadata import BATCH_SIZE, batch_size
 from ldm.errors import LdmError
+from ldm.memory import build
 from ldm.memory.formation import FormationOptions, form_batch, plan_batches, texts_of, tuples_of
 from ldm.reasoner import PAST_OBSERVATION, Clustering
 from ldm.reasoner.offline import OfflineReasoner
@@ -236,3 +239,28 @@ class TestOutcome:
     def test_names_the_advantage_of_exploration(self) -> None:
         explored = tuples_of(trajectory(), REASONER, 1, 1, advantage=0.5)
         assert [t.outcome for t in explored] == [Outcome(1.0, 1.0, 0.5)]
+
+
+def test_its_work_grows_with_an_episode_s_length_and_not_with_its_square(tmp_path: Path) -> None:
+    (base, *_) = expert_trajectories()
+
+    def calls(length: int) -> int:
+        """How many functions, Python's own included, are called to build the memory."""
+        steps = (Step(f"go to desk {i}", f"You see a mug {i}. " * 5) for i in range(length))
+        episode, count = replace(base, steps=tuple(steps)), 0
+
+        def called(frame: object, event: str, arg: object) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(called)
+        try:
+            build(str(tmp_path / str(length)), [episode], BagOfWords(), OfflineReasoner)
+        finally:
+            sys.setprofile(before)
+        return count
+
+    calls(10)  # what is imported only now is called once
+    first, second, third = calls(100), calls(200), calls(400)
+    assert third - second < 2.7 * (second - first)  # linear is 2, the square 4

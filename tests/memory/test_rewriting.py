@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import numpy as np
 import pytest
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import Memory, generations, hide, inspect, rewriting, snapshot
-from ldm.memory.exchange import export
+from ldm.memory import Memory, generations, hide, inspect, rewriting, snapshot, value
+from ldm.memory.columns import kinds_of
+from ldm.memory.exchange import export, import_memory
 from ldm.memory.rewriting import compact, is_outdated, purge
 from ldm.memory.store import reading
+from ldm.memory.verifying import verify
 from tests.embedder import BagOfWords
 from tests.stored.make import unpack
 
@@ -36,6 +40,71 @@ def bytes_below(place: Path) -> bytes:
     return b"".join(p.read_bytes() for p in sorted(place.rglob("*")) if p.is_file())
 
 
+def bare(generation: dict[str, Any]) -> dict[str, Any]:
+    """A generation's record without what replaces the digest of version 0.1."""
+    raised = ("digest", "kinds_by_count")
+    return {name: value for name, value in generation.items() if name not in raised}
+
+
+def with_another_source(file: Path) -> None:
+    """Have the tuples of an exported memory come from somewhere else."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        if line.get("tuple"):
+            line["tuple"]["tuple"]["source"] = "another"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+class TestTheDigestOfTheFirstVersion:
+    def test_gives_way_to_one_that_covers_sources(self, old: Path, tmp_path: Path) -> None:
+        file = tmp_path / "a.jsonl"
+        export(str(old), "toy", file)
+        with_another_source(file)
+        assert import_memory(str(tmp_path / "before"), file, BagOfWords())  # it leaves them out
+        assert compact(str(old)).raised
+        assert not is_outdated(str(old))
+        assert all(one.digest.startswith("2:") for one in generations(str(old), "toy"))
+        export(str(old), "toy", file)
+        with_another_source(file)
+        with pytest.raises(MemoryStoreError, match="incomplete or was changed"):
+            import_memory(str(tmp_path / "after"), file, BagOfWords())
+        assert not compact(str(old)).raised
+        assert verify(str(old), "toy") == []
+
+    def test_its_kinds_are_classified_as_before_also_in_later_generations(self, old: Path) -> None:
+        def weights() -> object:
+            contents = inspect(str(old), "toy")
+            columns, hidden = contents.rows.columns, contents.generation.hidden
+            return kinds_of(columns, columns.named(hidden), contents.generation)
+
+        contents = inspect(str(old), "toy")
+        balanced = replace(contents.generation, digest="")
+        before = weights()
+        assert before != kinds_of(contents.rows.columns, None, balanced)
+        compact(str(old))
+        assert weights() == before
+        newest = generations(str(old), "toy")[-1]
+        assert newest.kinds_by_count
+        value(str(old), newest, {contents.rows[0].tuple.id: 0.5}, settings={})
+        assert weights() == before
+
+    def test_an_edited_export_taken_as_new_has_none_of_it(self, old: Path, tmp_path: Path) -> None:
+        file = tmp_path / "a.jsonl"
+        export(str(old), "toy", file)
+        made = import_memory(str(tmp_path / "new"), file, BagOfWords(), as_new=True)
+        assert (made.is_of_first_version, made.kinds_by_count) == (False, True)
+
+    def test_a_compact_memory_with_it_is_still_to_be_migrated(
+        self, old: Path, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "a.jsonl"
+        export(str(old), "toy", file)
+        import_memory(str(tmp_path / "new"), file, BagOfWords())
+        assert is_outdated(str(tmp_path / "new"))
+        assert compact(str(tmp_path / "new")).raised
+        assert not is_outdated(str(tmp_path / "new"))
+
+
 class TestCompacting:
     def test_changes_nothing_but_the_space(self, old: Path, tmp_path: Path) -> None:
         for number in (0, 1):
@@ -49,8 +118,16 @@ class TestCompacting:
         shutil.rmtree(old / snapshot.SNAPSHOTS)
         for number in (0, 1):
             export(str(old), "toy", tmp_path / f"after{number}.jsonl", number)
-            before, after = (tmp_path / f"{when}{number}.jsonl" for when in ("before", "after"))
-            assert before.read_bytes() == after.read_bytes()
+            before, after = (
+                [
+                    {**line, "generation": line["generation"] and bare(line["generation"])}
+                    for line in map(
+                        json.loads, (tmp_path / f"{when}{number}.jsonl").read_text().splitlines()
+                    )
+                ]
+                for when in ("before", "after")
+            )
+            assert before == after
         assert np.array_equal(inspect(str(old), "toy").vectors[:], vectors)
 
     @pytest.mark.parametrize("stage", ["_write", "_replace"])

@@ -14,7 +14,7 @@ from html import unescape
 
 import numpy as np
 
-from ldm.envs.compiled import Compiled
+from ldm.envs.compiled import Compiled, value_at
 from ldm.envs.hotpotqa.questions import Article
 from ldm.envs.hotpotqa.world import MAY_REFER, SHOWN, Ambiguous, Page, Similar
 from ldm.envs.lucene.search import Index, Indexer
@@ -127,7 +127,7 @@ class Collection:
     def __getitem__(self, place: int) -> Article:
         ends = self._arrays["text_ends"]
         start = int(ends[place - 1]) if place else 0
-        title, sentences = json.loads(self._text[start : int(ends[place])])
+        title, sentences = value_at(self._text, start, int(ends[place]))
         return title, tuple(sentences)
 
     def ask(self, query: str) -> Page | Similar | Ambiguous:

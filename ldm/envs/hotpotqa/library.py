@@ -29,6 +29,7 @@ from ldm.envs.hotpotqa.questions import (
 )
 from ldm.errors import LdmError
 from ldm.records import Problem
+from ldm.untrusted import check_file, lines_of
 
 Articles = Literal["context", "abstracts"]
 #: Increased when the same files yield different arrays than before.
@@ -181,6 +182,7 @@ def _read_abstracts(path: Path) -> Iterator[Article | Problem]:
 
     Raise LdmError if the archive is damaged.
     """
+    check_file(path)
     try:
         with tarfile.open(path, "r:bz2") as archive:
             for member in archive:
@@ -197,7 +199,7 @@ def _read_abstracts(path: Path) -> Iterator[Article | Problem]:
 
 
 def _abstracts_in(content: IO[bytes], name: str) -> Iterator[Article | Problem]:
-    for number, text in enumerate(content, start=1):
+    for number, text in lines_of(content):
         line = line_object(text, name, number)
         if isinstance(line, Problem):
             yield line

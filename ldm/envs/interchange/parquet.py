@@ -18,7 +18,7 @@ from ldm.envs.interchange.foreign import NOTHING, Assumed
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Trajectory
-from ldm.untrusted import json_value
+from ldm.untrusted import check_file, json_value
 
 SUFFIX = ".parquet"
 #: Of the columns; it changes where an older reader would lose something.
@@ -194,6 +194,7 @@ def _reading(path: Path) -> Iterator[None]:
     """Turn what polars raises at a damaged file into an LdmError."""
     import polars as pl
 
+    check_file(path)
     try:
         yield
     # A panic of its Rust code is no Exception.

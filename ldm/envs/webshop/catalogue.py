@@ -8,19 +8,24 @@ of the title in lower case. Products are read as a stream: all 1.18 million are 
 
 from __future__ import annotations
 
-import io
-import json
+import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ldm.errors import LdmError
-from ldm.untrusted import MAX_LENGTH, Problem, json_file, json_value, opened
+from ldm.untrusted import (
+    MAX_LENGTH,
+    Problem,
+    json_file,
+    json_value,
+    opened,
+    value_within,
+)
 
 #: The price of official products without one.
 NO_PRICE = 100.0
@@ -28,13 +33,12 @@ NO_PRICE = 100.0
 NO_ATTRIBUTE = "DUMMY_ATTR"
 LONGEST_ASIN = 10
 
-_CHUNK = 1 << 20
+#: Bytes read at a time: what follows a product in them is copied for each.
+_CHUNK = 1 << 16
 #: Bytes of the largest object in a file of its own: attributes and instructions of all products.
 _MOST = 4 * 2**30
-#: Half a surrogate pair, as an escape or of a byte that is not UTF-8, or a word for no number.
-_SUSPICIOUS = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]|NaN|Infinity")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
-_BETWEEN = re.compile(r"[\s,]*")
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+_BETWEEN = re.compile(rb"[\s,]*")
 _NOT_NUMERIC = re.compile(r"[^\d.]")
 _PRODUCTS = ("items_shuffle*.json", "items_shuffle*.json.gz")
 _ATTRIBUTES = ("items_ins_v2*.json", "items_ins_v2*.json.gz")
@@ -200,27 +204,22 @@ def stream_array(path: Path) -> Iterator[tuple[int, Any | Problem]]:
     An element that is damaged in itself is yielded as a Problem, its line being its position.
     Raise LdmError with file and position if the file ends too early, or is no array.
     """
-    decoder = json.JSONDecoder()
     position = 0
-    with _reading(path) as file:
-        buffer = file.read(_CHUNK).lstrip()
-        if not buffer.startswith("["):
+    with opened(path) as file:
+        buffer = file.read(_CHUNK).removeprefix(codecs.BOM_UTF8).lstrip()
+        if not buffer.startswith(b"["):
             raise LdmError(f"{path} is not a JSON array of products.", _DOWNLOAD)
         start = 1
         while True:
             start = _BETWEEN.match(buffer, start).end()  # type: ignore[union-attr]
-            if buffer[start : start + 1] == "]":
+            if buffer[start : start + 1] == b"]":
                 return
-            try:
-                value, end = decoder.raw_decode(buffer, start)
-            except (ValueError, RecursionError):
-                value, end = None, _end_of(buffer, start)
+            value, end = value_within(buffer, start) or (None, _end_of(buffer, start))
             # A number at the end of the buffer may go on in the next chunk.
             if start < end < len(buffer):
                 position += 1
-                text = buffer[start:end]
-                if value is None or _SUSPICIOUS.search(text):
-                    value = json_value(text.encode("utf-8", "surrogateescape"), str(path), position)
+                if value is None:
+                    value = json_value(buffer[start:end], str(path), position)
                 if isinstance(value, Problem):
                     value = replace(value, line=position)
                 yield position, value
@@ -235,17 +234,17 @@ def stream_array(path: Path) -> Iterator[tuple[int, Any | Problem]]:
             buffer, start = buffer[start:] + chunk, 0
 
 
-def _end_of(text: str, start: int) -> int:
+def _end_of(text: bytes, start: int) -> int:
     """Return where the element that begins at `start` ends, by its brackets; `start` if nowhere."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
-        if token[0] in "[{":
+        if token[0] in b"[{":
             depth += 1
-        elif token[0] in "]}":
+        elif token[0] in b"]}":
             depth -= 1
-        if depth < 0 or (depth == 0 and token[0] == ","):
+        if depth < 0 or (depth == 0 and token[0] == b","):
             return token.start()
-        if depth == 0 and token[0] in "]}":
+        if depth == 0 and token[0] in b"]}":
             return token.end()
     return start
 
@@ -392,19 +391,6 @@ def _read_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise LdmError(f"{path} is not a JSON object.", _DOWNLOAD)
     return content
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[IO[str]]:
-    """Open a text file, gzip by its suffix; raise LdmError if reading it fails.
-
-    A byte that is not UTF-8 becomes half a surrogate pair: it spoils its own product only.
-    """
-    with (
-        opened(path) as raw,
-        io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="") as file,
-    ):
-        yield file
 
 
 def products_of(entries: Iterable[Product | Problem]) -> tuple[list[Product], list[Problem]]:

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ldm.envs.compiled import Compiled, open_compiled
+from ldm.envs.compiled import Compiled, open_compiled, value_at
 from ldm.envs.lucene.search import Index, Indexer
 from ldm.envs.webshop.catalogue import Files, Product, read_products
 from ldm.envs.webshop.goals import SEED, Drawer, Goals, Prices, shuffled
@@ -79,7 +79,7 @@ class Catalogue:
         if product is None:
             ends = self._arrays["text_ends"]
             start = int(ends[position - 1]) if position else 0
-            product = Product.from_json(json.loads(self._text[start : int(ends[position])]))
+            product = Product.from_json(value_at(self._text, start, int(ends[position])))
             if len(self._parsed) >= CACHED_PRODUCTS:
                 self._parsed.clear()
             self._parsed[position] = product
