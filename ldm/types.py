@@ -258,6 +258,11 @@ class StateActionTuple:
     outcome: Outcome | None = None
 
     @property
+    def is_refined(self) -> bool:
+        """Whether it came with a refinement, which explored or practised its goal."""
+        return self.generation > 0 and self.origin in ("agent", "explored")
+
+    @property
     def fell_short(self) -> bool:
         """Whether its trajectory is known to have earned less than everything."""
         return self.outcome is not None and self.outcome.fell_short

@@ -24,8 +24,8 @@ from ldm.explore.positions import Position, Positions
 from ldm.explore.rollouts import draw
 from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
-from ldm.policy import Decision, Observed, Policy
-from ldm.reasoner import Notes, Process, Reasoner
+from ldm.policy import Decision, Memo, Observed, Policy
+from ldm.reasoner import Process, Reasoner
 from ldm.runs import Run, run_items, writing
 from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory, stable_seed
 
@@ -186,12 +186,12 @@ class Explorer:
     ) -> tuple[TreeNode, ...]:
         """Return the decision processes that the explorer tried."""
         policy, options = self._setup.policy, self._setup.options
-        notes: dict[Past, Notes] = {}
+        memos: dict[Past, Memo] = {}
 
         def noted(choose: Callable[[Observed], Decision]) -> Callable[[Position], Decision]:
             def decide(position: Position) -> Decision:
-                decision = choose(self._observed(task, position, notes))
-                notes[position.past] = decision.notes
+                decision = choose(self._observed(task, position, memos))
+                memos[position.past] = decision.memo
                 return decision
 
             return decide
@@ -216,10 +216,10 @@ class Explorer:
         opening, score = position.now.observation, position.score
         steps: list[Step] = []
         confidences: list[float] = []
-        notes: dict[Past, Notes] = {}
+        memos: dict[Past, Memo] = {}
         while not position.now.done and len(steps) < self._setup.options.depth:
-            decision = self._setup.policy.decide(self._observed(task, position, notes), batches)
-            notes = {position.past: decision.notes}
+            decision = self._setup.policy.decide(self._observed(task, position, memos), batches)
+            memos = {position.past: decision.memo}
             before, position = position, positions.after(position, decision.action)
             positions.drop(before)
             now = position.now
@@ -229,14 +229,14 @@ class Explorer:
             score = position.score
         return _finished(task, opening, steps, score, "agent"), confidences
 
-    def _observed(self, task: Task, position: Position, notes: Mapping[Past, Notes]) -> Observed:
-        """Return what is seen at `position`. notes: of earlier decisions, by their pasts."""
+    def _observed(self, task: Task, position: Position, memos: Mapping[Past, Memo]) -> Observed:
+        """Return what is seen at `position`. memos: of earlier decisions, by their pasts."""
         return Observed(
             goal=task.goal,
             past=position.past,
             observation=position.now.observation,
             admissible=position.now.admissible,
-            previous_notes=notes.get(position.past[:-1], Notes()) if position.past else Notes(),
+            previous=memos.get(position.past[:-1], Memo()) if position.past else Memo(),
             key=task.id,
             localize=self._setup.env.localize,
         )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, ClassVar
 
-from ldm.explore.gate import Verdict
+from ldm.explore.judgements import Verdict
 from ldm.explore.refine import ExploredGoal
 
 COLUMNS = (

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from ldm.reasoner import Agreement
-from ldm.types import Outcome
+from ldm.types import Outcome, Recall
 
 #: What a recall counts that earned nothing more. With 0, hence votes in proportion to what was
 #: earned, training goals of WebShop scored less: such sessions know the way as well as others.
@@ -23,6 +23,18 @@ def voice_of(outcome: Outcome | None) -> float:
     if outcome is None or outcome.score <= 0 <= outcome.value:
         return 1.0
     return -1.0 if outcome.value < 0 else LEAST_VOICE + (1 - LEAST_VOICE) * outcome.value
+
+
+def voters(observation: str, recalls: Sequence[Recall]) -> Sequence[int]:
+    """Return the places of the recalls that saw something, where there is any; else all.
+
+    Of some recorded steps only the action is known; what it was an answer to, nobody can tell.
+    observation: the present one; where it is empty, all count.
+    """
+    everyone = range(len(recalls))
+    if not observation.strip():
+        return everyone
+    return [i for i in everyone if recalls[i].tuple.observation.strip()] or everyone
 
 
 #: An action follows a recalled one that it is at least so like; below, hardly a vote was cast.

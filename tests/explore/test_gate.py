@@ -23,7 +23,9 @@ from ldm.explore import (
     Verdict,
     judge,
 )
-from ldm.explore.gate import PRACTICE, Comparison, learn
+from ldm.explore.gate import PRACTICE
+from ldm.explore.judgements import Comparison
+from ldm.explore.learnt import learn
 from ldm.explore.trials import Played
 from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.policy import Policy, PolicyOptions
