@@ -179,16 +179,22 @@ class Policy:
         return replace(decision, proposals=(first, *others))
 
     def branch(
-        self, now: Observed, batches: Sequence[str], z: int, concentration: float
+        self,
+        now: Observed,
+        batches: Sequence[str],
+        z: int,
+        concentration: float,
+        *,
+        counted: bool = False,
     ) -> Decision:
         """Propose the actions that a tree explorer tries (§3.3).
 
         Where at least two recalls agree, with a share of `concentration` or more, propose only
         their action, with confidence 1; otherwise what `propose` returns. A concentration above 1
-        is never reached.
+        is never reached. counted: whether each recall counts as one, not by its weight.
         """
         state, recalls = self._recalled(now, batches)
-        agreed = self._reasoner.agree(state, recalls)
+        agreed = self._reasoner.agree(state, recalls, counted=counted)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
             memo = _memo(state.notes, recalls, now)
             return Decision((Proposal(agreed.action, 1.0),), recalls, memo)

@@ -83,14 +83,16 @@ def solution(explored: ExploredGoal) -> Trajectory | None:
     """Return an episode with the full score: the ground process, or the best way explored."""
     grounds = [tree.ground for tree in explored.trees if tree.ground.success]
     if grounds:
-        return min(grounds, key=lambda ground: len(ground.steps))
+        trees = [tree for tree in explored.trees if tree.ground.success and tree.improved]
+        shorter = [best_trajectory(explored.task, tree) for tree in trees]
+        return min((*grounds, *shorter), key=lambda way: len(way.steps))
     ways = [best_trajectory(explored.task, tree) for tree in explored.trees if tree.nodes]
     return min((w for w in ways if w.success), key=lambda way: len(way.steps), default=None)
 
 
 def advantage(explored: ExploredGoal) -> float:
     """Return how much more the solution of a goal earned than its ground process."""
-    return round(FULL_SCORE - max(tree.ground.score for tree in explored.trees), 9)
+    return round(1.0 - max(tree.ground.score for tree in explored.trees), 9) + 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,12 +40,17 @@ class RefineOptions(TreeOptions):
 
     explorer: "tree" is the paper's (`tree.py`); see also `rollouts.py` and `best_first.py`.
     decision: "pooled" explores each goal once, with all batch memories of its kind; "per-batch"
-    once with each of them, and adds to that one. add: "key" adds P* from its key step on, "whole"
-    all of it; "random", the control, all of a random path instead.
+    once with each of them, and adds to that one. agreement: whether each recall counts by its
+    weight or as one where the tree asks if they agree. shorter: whether shorter ways are looked for
+    where the ground process has the full score, and are better where they earn the same. add: "key"
+    adds P* from its key step on, "whole" all of it; "random", the control, all of a random path
+    instead.
     """
 
     explorer: Literal["tree", "rollouts", "best-first"] = "tree"
     decision: Literal["pooled", "per-batch"] = "pooled"
+    agreement: Literal["weighted", "counted"] = "weighted"
+    shorter: bool = False
     add: Literal["key", "whole", "random"] = "key"
 
 
@@ -164,17 +169,22 @@ class Explorer:
         nodes: tuple[TreeNode, ...] = ()
         try:
             ground, confidences = self._ground(task, positions, batches)
+            depth, options = len(ground.steps) - 1, self._setup.options
             if ground.score < FULL_SCORE:
-                nodes = self._explored(task, positions, batches)
+                nodes = self._explored(task, positions, batches, options)
+            elif options.shorter and depth:
+                options = replace(options, depth=depth)
+                nodes = self._explored(task, positions, batches, options)
         finally:
             positions.close()
         tree = Tree(batches, ground, nodes, steps=positions.steps, replayed=positions.replayed)
         if not nodes:
             return tree
         tree = replace(tree, best=best_leaf(nodes).number)
-        if tree.best_score <= ground.score:
-            return tree
         path = path_to(nodes, nodes[tree.best])
+        fewer = self._setup.options.shorter and len(path) - 1 < len(ground.steps)
+        if tree.best_score < ground.score or (tree.best_score == ground.score and not fewer):
+            return tree
         best = _trajectory(task, path)
         process = _process(best, [node.confidence for node in path[1:]])
         key = self._setup.reasoner.compare(process, _process(ground, confidences))
@@ -182,10 +192,10 @@ class Explorer:
         return self._with_added_tuples(replace(tree, key=key), task)
 
     def _explored(
-        self, task: Task, positions: Positions, batches: tuple[str, ...]
+        self, task: Task, positions: Positions, batches: tuple[str, ...], options: RefineOptions
     ) -> tuple[TreeNode, ...]:
         """Return the decision processes that the explorer tried."""
-        policy, options = self._setup.policy, self._setup.options
+        policy = self._setup.policy
         memos: dict[Past, Memo] = {}
 
         def noted(choose: Callable[[Observed], Decision]) -> Callable[[Position], Decision]:
@@ -204,7 +214,13 @@ class Explorer:
             seed = stable_seed(self._setup.seed, "rollouts", task.id, batches)
             return draw(positions, propose, options, seed)
         branch = noted(
-            lambda now: policy.branch(now, batches, options.proposals, options.concentration)
+            lambda now: policy.branch(
+                now,
+                batches,
+                options.proposals,
+                options.concentration,
+                counted=options.agreement == "counted",
+            )
         )
         return grow(positions, branch, options)
 

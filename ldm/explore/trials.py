@@ -22,6 +22,8 @@ from ldm.policy import Memo, Observed, Policy
 from ldm.runs import Run, run_items, writing
 from ldm.types import Task
 
+#: Greedy attempts, from which goals are chosen.
+ATTEMPTS = "goals.jsonl"
 #: What an item of a stage comes to.
 R = TypeVar("R")
 
@@ -108,6 +110,20 @@ class Stages:
                     records.write(path, results)
             self.run.discard_parts()
         return results
+
+
+def greedy_attempts(
+    run: Run,
+    factory: ExplorationFactory,
+    tasks: Sequence[Task],
+    *,
+    workers: int = 1,
+    threads: bool = False,
+    on_progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> list[Played]:
+    """Play each goal greedily with the memory as it is, without its own source, and record it."""
+    stages = Stages(run, factory, Learnt((), (), ()), workers, threads, on_progress)
+    return stages.play(ATTEMPTS, [Trial(n, task, (), 0.0) for n, task in enumerate(tasks)])
 
 
 @dataclass(frozen=True, slots=True)

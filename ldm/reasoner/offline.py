@@ -158,9 +158,9 @@ class OfflineReasoner:
         proposals = tuple(Proposal(action, share / total) for action, share in votes)
         return Answer(proposals, state.notes)
 
-    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
-        """Return the action that most recalls come to, by the weights of their votes."""
-        return self._poll(state, recalls).agreement()
+    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
+        """Return the action that most recalls come to, by the weights of their votes or counted."""
+        return self._poll(state, recalls).agreement(counted=counted)
 
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
         """Return the `z` actions with most votes: the share of each, and how many support it."""

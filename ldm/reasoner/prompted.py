@@ -257,9 +257,9 @@ class PromptedReasoner:
         )
         return Answer(proposals, _notes(form, state))
 
-    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
+    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
         """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
-        return self._fallback.agree(state, recalls)
+        return self._fallback.agree(state, recalls, counted=counted)
 
     def _decide(
         self,

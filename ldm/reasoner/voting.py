@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -123,16 +124,22 @@ class Poll:
             and round(ballot.likeness[mine], 9) == round(max(ballot.likeness), 9) >= FOLLOWED
         )
 
-    def agreement(self) -> Agreement:
+    def agreement(self, *, counted: bool = False) -> Agreement:
         """Return the action that most recalls come to, each by the candidate most like its own.
 
         As in `alternatives`, a group counts as one action. A recall that fits several groups
         equally well is divided among them, and one that fits none supports none. A vote against
         lessens the share of the action that it fits, and supports none.
+
+        counted: whether each ballot counts as one, not by its weight.
         """
+        weights = [
+            math.copysign(1.0, ballot.weight) if counted else ballot.weight
+            for ballot in self.ballots
+        ]
         shares: dict[Hashable, float] = dict.fromkeys(self.groups, 0.0)
         supporters: Counter[Hashable] = Counter()
-        for ballot in self.ballots:
+        for ballot, weight in zip(self.ballots, weights, strict=True):
             likeness = {
                 group: round(like, 9)
                 for group, like in zip(self.groups, ballot.likeness, strict=True)
@@ -142,14 +149,14 @@ class Poll:
             if ballot.weight > 0:
                 supporters.update(nearest)
             for group in nearest:
-                shares[group] += ballot.weight / len(nearest)
+                shares[group] += weight / len(nearest)
         if not supporters:
             return Agreement("", 0.0, 0)
         order = {group: place for place, group in enumerate(shares)}
         most = max(shares, key=lambda group: (round(shares[group], 9), -order[group]))
         if shares[most] <= 0:
             return Agreement("", 0.0, 0)
-        total = sum(ballot.weight for ballot in self.ballots if ballot.weight > 0)
+        total = sum(weight for weight in weights if weight > 0)
         return Agreement(self._firsts()[most], shares[most] / total, supporters[most])
 
     def _votes(self) -> list[float]:

@@ -211,7 +211,7 @@ class Cautious(OfflineReasoner):
 
     agreed = Agreement("", 0.0, 0)
 
-    def agree(self, *_: Any) -> Agreement:
+    def agree(self, *_: Any, **__: Any) -> Agreement:
         return self.agreed
 
     def compare(self, best: Process, ground: Process) -> int:
