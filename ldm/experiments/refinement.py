@@ -144,7 +144,10 @@ def rounds(
 def _next_round(
     result: Refined, models: ModelOptions, runtime: Runtime
 ) -> Recorded[RefinementSpec] | None:
-    """Start the round after `result`; None where it was the last, or a later one is there."""
+    """Start the round after `result`; None where it was the last, or a later one is there.
+
+    Its run lies beside the one before, wherever that is resumed from.
+    """
     from ldm.memory import generations
 
     spec, added = result.spec, result.generation
@@ -155,7 +158,8 @@ def _next_round(
         return None
     goals = Goals(ids=tuple(one.task.id for one in result.explored), reuse=True)
     spec = replace(spec, generation=None, round=spec.round + 1, goals_by="even", goals=0)
-    return prepare(spec, goals, models, runtime, dry_run=False)
+    beside = replace(runtime, runs=result.run.directory.parent)
+    return prepare(spec, goals, models, beside, dry_run=False)
 
 
 def prepare(

@@ -150,6 +150,16 @@ class TestRounds:
         assert first["tasks"] == second["tasks"]
         assert [entry["settings"]["round"] for entry in (first, second)] == ["1/2", "2/2"]
 
+    def test_lie_beside_each_other_wherever_the_first_is_resumed_from(
+        self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run(*REFINE, "--tasks", "6", "--rounds", "2", "--dry-run")
+        (place / "elsewhere").mkdir()
+        monkeypatch.chdir(place / "elsewhere")
+        assert run("refine", "--resume", the_run(place), "--workers", "1").code == 0
+        assert len(list((place / "runs").glob("refine-*"))) == 2
+        assert not (place / "elsewhere" / "runs").exists()
+
     def test_go_on_with_the_next_one_where_the_first_is_resumed(
         self, run: Run, place: Path
     ) -> None:
