@@ -36,6 +36,7 @@ class PolicyOptions:
     their histories, too. candidates: "vote" recalls as many tuples as a vote needs and shows a
     model what they vote for, with k of them; without a model k has no effect then. recall: what
     ranks tuples, their similarity alone or also the utility that the memory has learnt of them.
+    outcomes: whether what came of recalled tuples counts, in a vote and in prompts.
     share: what came with a refinement is recalled in at most this share of the steps that a process
     has taken so far, and once more; 1 for no bound.
     """
@@ -48,6 +49,7 @@ class PolicyOptions:
     rank_history: bool = False
     candidates: Candidates = "none"
     recall: Literal["similarity", "utility"] = "similarity"
+    outcomes: bool = True
     share: float = 1.0
 
     def __post_init__(self) -> None:
@@ -139,6 +141,7 @@ class Policy:
         self._options = options
         self._seed = seed
         self._translations: dict[int, _Translated] = {}
+        self._plain: dict[str, StateActionTuple] = {}
 
     def with_memory(self, memory: Memory) -> Policy:
         """Return a policy that decides in the same way with another memory."""
@@ -249,7 +252,21 @@ class Policy:
                 utility=options.recall == "utility",
             )
             recalls = [recall for recall in recalls if recall.id not in spent][:k]
+        if not options.outcomes:
+            recalls = [self._without_outcome(recall) for recall in recalls]
         return tuple(self._localized(recall, now.localize) for recall in recalls)
+
+    def _without_outcome(self, recall: Recall) -> Recall:
+        """Return a recall of which only the action is known, made once per tuple."""
+        source = recall.tuple
+        if source.outcome is None:
+            return recall
+        plain = self._plain.get(recall.id)
+        if plain is None:
+            if len(self._plain) >= TRANSLATIONS:
+                self._plain.clear()
+            plain = self._plain[recall.id] = replace(source, outcome=None)
+        return replace(recall, tuple=plain)
 
     def _spent(self, now: Observed) -> frozenset[str]:
         """Return the ids of the tuples that have had their share of this process's recalls."""

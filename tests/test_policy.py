@@ -120,6 +120,16 @@ class TestRecalls:
             counts.append(recalled)
         assert counts == [8, 4, 2]
 
+    def test_may_be_without_their_outcomes(self, memory: Memory) -> None:
+        batches = memory.batches_for(GOAL)
+        known, unknown = (
+            policy(memory, k=4, outcomes=outcomes).recall(now(), batches)
+            for outcomes in (True, False)
+        )
+        assert all(recall.tuple.outcome is not None for recall in known)
+        assert all(recall.tuple.outcome is None for recall in unknown)
+        assert [recall.id for recall in known] == [recall.id for recall in unknown]
+
     def test_are_put_into_the_words_of_the_present_task(self, memory: Memory) -> None:
         def shout(text: str) -> str:
             return text.upper()

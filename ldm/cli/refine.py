@@ -112,6 +112,10 @@ class Exploration:
         bool | None,
         typer.Option("--practice/--no-practice", help="Remember solved episodes whole, too."),
     ] = None
+    solved: Annotated[
+        bool | None,
+        typer.Option("--solved/--no-solved", help="Those solved without exploration, too."),
+    ] = None
     reach: Annotated[
         float | None,
         typer.Option(help="Cosine from which on goals recall it; 0: all. Default: the gate's."),
@@ -244,6 +248,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
                 as_given(
                     gate=exploration.gate,
                     practice=exploration.practice,
+                    solved=exploration.solved,
                     reach=exploration.reach,
                     siblings=exploration.siblings,
                 )

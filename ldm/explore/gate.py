@@ -49,7 +49,8 @@ class GateOptions:
     """How the gate judges.
 
     gate: "off" adds every improvement and no practice, as the paper does; "open" also adds all
-    practice, and judges nothing either. practice: whether solved episodes are remembered whole.
+    practice, and judges nothing either. practice: whether solved episodes are remembered whole;
+    solved: those of the ground process as well, or only what exploration found.
     reach: of improvements, see `IndexedTuple`; -1 tries REACHES, and the last of them for practice
     that does not help every goal of its kind.
     siblings: with how many other actions in its place each key step is compared; 0 confirms none.
@@ -62,6 +63,7 @@ class GateOptions:
 
     gate: Literal["on", "off", "open"] = "on"
     practice: bool = True
+    solved: bool = True
     reach: float = -1.0
     siblings: int = SIBLINGS
     neighbours: int = 4
@@ -101,7 +103,7 @@ def judge(  # noqa: PLR0913 - passed by name in every call
         rows = {row.tuple.id: row for one in explored for row in one.added}.values()
         reach = max(0.0, options.reach)
         return Verdict(tuple(replace(row, reach=reach) for row in rows))
-    learnt = learn(factory, explored, formation, practice=options.practice)
+    learnt = learn(factory, explored, formation, practice=options.practice, solved=options.solved)
     if not learnt.rows or options.gate == "open":
         return Verdict(learnt.rows, learnt.batches)
     stages = Stages(run, factory, learnt, workers, threads, on_progress)

@@ -38,24 +38,33 @@ def learn(
     formation: FormationOptions,
     *,
     practice: bool,
+    solved: bool = True,
 ) -> Learnt:
     """Return what the goals came to: solved episodes as batches, and improvements.
+
+    solved: whether the ground process's successes are practice, too (self-imitation).
 
     Goals of which the memory holds a full-score episode already give no practice.
     """
     improvements = {row.tuple.id: row for one in explored for row in one.added}
-    solved = {one.task.id: t for one in explored if (t := solution(one))} if practice else {}
-    if not solved:
+    solutions = {
+        one.task.id: way
+        for one in explored
+        if practice and (way := solution(one)) is not None and (solved or way.origin == "explored")
+    }
+    if not solutions:
         return Learnt((), (), tuple(improvements.values()))
     setup = factory()
     try:
         columns = setup.memory.rows.columns
         full = columns.take(columns.with_outcome(_full_score))
         remembered = frozenset(full.distinct("source").values())
-        new = [t for t in solved.values() if t.task.leak_key not in remembered]
+        new = [way for way in solutions.values() if way.task.leak_key not in remembered]
         existing = [batch.id for batch in setup.memory.batches]
         advantages = {
-            solved[one.task.id].id: advantage(one) for one in explored if one.task.id in solved
+            solutions[one.task.id].id: advantage(one)
+            for one in explored
+            if one.task.id in solutions
         }
         formed = [
             form_batch(

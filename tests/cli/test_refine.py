@@ -202,9 +202,9 @@ class TestGoals:
         assert len(attempts) == 16
         (tasks,) = self.explored(run)
         assert len(tasks) == 4
-        order = {"failed": lambda a: a["score"], "long": lambda a: -a["steps"]}[by]
-        inside = [order(a) for a in attempts if a["task"] in tasks]
-        outside = [order(a) for a in attempts if a["task"] not in tasks]
+        sign, field = (1, "score") if by == "failed" else (-1, "steps")
+        inside = [sign * a[field] for a in attempts if a["task"] in tasks]
+        outside = [sign * a[field] for a in attempts if a["task"] not in tasks]
         assert max(inside) <= min(outside)
 
     def test_that_are_named_are_not_chosen_by_how_hard_they_are(self, run: Run) -> None:

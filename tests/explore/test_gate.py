@@ -179,6 +179,12 @@ class TestPractice:
         gained = sum(gain > 0 for gain in verdict.gains)
         assert max(counts.values()) <= max(gained, len(explored))
 
+    def test_may_be_what_exploration_solved_alone(
+        self, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        learnt = learn(Builder(str(place)), explored, FORMATION, practice=True, solved=False)
+        assert {row.tuple.origin for row in learnt.practice} == {"explored"}
+
     def test_is_none_where_it_is_not_wanted(
         self, place: Path, explored: list[ExploredGoal]
     ) -> None:
