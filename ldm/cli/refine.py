@@ -156,6 +156,16 @@ class Exploration:
             shorter=self.shorter,
         )
 
+    def judging(self) -> dict[str, str]:
+        """Return the options of GateOptions that were given."""
+        return as_given(
+            gate=self.gate,
+            practice=self.practice,
+            solved=self.solved,
+            reach=self.reach,
+            siblings=self.siblings,
+        )
+
 
 @dataclass(frozen=True)
 class Base:
@@ -244,15 +254,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             env_options=env_options,
             policy_options=policy_options,
             options=sorted_settings(exploration.options()),
-            gate_options=sorted_settings(
-                as_given(
-                    gate=exploration.gate,
-                    practice=exploration.practice,
-                    solved=exploration.solved,
-                    reach=exploration.reach,
-                    siblings=exploration.siblings,
-                )
-            ),
+            gate_options=sorted_settings(exploration.judging()),
             rounds=exploration.rounds or 1,
             seed=exploration.seed or 0,
         )

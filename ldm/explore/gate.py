@@ -6,8 +6,8 @@ tuples that exploration adds to present batches where it earned more, but not ev
 §3.3).
 
 Practice is tried by task kind; where it does not help, it may still be recalled for goals that are
-hardly any but the same, unless that does harm. Each improvement, unless its goal's practice is
-recalled everywhere, has its key step confirmed (`ldm.explore.confirmation`) and is then tried
+hardly any but the same, unless that does harm. Each improvement, unless the same way is practice
+that is kept, has its key step confirmed (`ldm.explore.confirmation`) and is then tried
 alone, on the goals most like its own; those that do no harm are tried together on all goals, once
 for each `reach` (how near a goal must be to recall them). No goal judges tuples of its own: it is
 played without them, as it is without anything else that the memory holds of its source.
@@ -146,8 +146,7 @@ class _Gate:
         ]
         judgements = self._judged_practice(tested)
         kept = {one.task: one.trajectories for one in judgements if not one.refused}
-        everywhere = {task for task in kept if not reaches[self._kinds[task]]}
-        left = [one for one in self._improvements if one.task.id not in everywhere]
+        left = self._unpractised(kept)
         alone = self._judged_alone(base, left)
         improved, compared = self._together(alone, now, _all(kept), reaches)
         judgements += improved
@@ -170,6 +169,25 @@ class _Gate:
             tuple(one.score for one in base),
             tuple(one.score for one in end),
         )
+
+    def _unpractised(self, kept: Mapping[str, Sequence[str]]) -> list[Improvement]:
+        """Return the improvements to judge: those whose way is not remembered whole already.
+
+        Trials to come are played with these and the kept practice alone. A way that is both would
+        otherwise be recalled whole, as its tuples are the same.
+        """
+        practised = set(_all(kept))
+        left = [one for one in self._improvements if one.trajectory not in practised]
+        learnt = self._learnt
+        practice = tuple(r for r in learnt.practice if r.tuple.trajectory_id in practised)
+        batches = {row.batch for row in practice}
+        self._learnt = Learnt(
+            practice,
+            tuple(batch for batch in learnt.batches if batch.id in batches),
+            tuple(row for one in left for row in one.rows),
+        )
+        self._stages = replace(self._stages, learnt=self._learnt)
+        return left
 
     def _whole(
         self,

@@ -26,10 +26,10 @@ from ldm.explore import (
     Verdict,
     judge,
 )
-from ldm.explore.gate import PRACTICE
+from ldm.explore.gate import ALONE, PRACTICE
 from ldm.explore.judgements import Comparison
-from ldm.explore.learnt import learn
-from ldm.explore.trials import Played
+from ldm.explore.learnt import Learnt, learn
+from ldm.explore.trials import Played, Stages, Trial
 from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.policy import Policy, PolicyOptions
 from ldm.reasoner.offline import OfflineReasoner
@@ -332,6 +332,54 @@ class TestImprovements:
         verdict = judged(run, place, of_fetch, practice=False, reach=0)
         assert verdict.rows
         assert not any("recalled in more than" in one.refused for one in verdict.judgements)
+
+    def test_are_not_judged_where_the_same_way_is_kept_as_practice(
+        self, run: Run, place: Path, explored: list[ExploredGoal], tmp_path: Path
+    ) -> None:
+        """Their tuples are the same, and can be in one cell only."""
+        verdict = judged(run, place, explored)
+        practised = {
+            t for j in verdict.judgements if j.learnt == "practice" for t in j.trajectories
+        }
+        improved = {
+            t for j in verdict.judgements if j.learnt == "improvement" for t in j.trajectories
+        }
+        refused = {t for j in verdict.judgements if j.refused for t in j.trajectories}
+        assert not improved & (practised - refused)
+        ids = [row.tuple.id for row in verdict.rows]
+        assert len(set(ids)) == len(ids)
+        assert {row.batch for row in verdict.rows} >= {batch.id for batch in verdict.batches}
+
+    def test_whose_way_is_refused_as_practice_are_tried_without_that(
+        self,
+        run: Run,
+        place: Path,
+        explored: list[ExploredGoal],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Else the whole way would be recalled, as its tuples are the same."""
+        fetch = [one for one in explored if one.task.kind == "fetch"]
+        claimed = [
+            replace(one, trees=(replace(tree, ground=misleading(one.task)),))
+            for one in fetch
+            for tree in one.trees
+            if not one.added
+        ]
+        better = [one for one in fetch if one.added]
+        learnt: dict[str, Learnt] = {}
+        play = Stages.play
+
+        def recording(self: Stages, name: str, trials: Sequence[Trial]) -> list[Played]:
+            learnt[name] = self.learnt
+            return play(self, name, trials)
+
+        monkeypatch.setattr(Stages, "play", recording)
+        verdict = judged(run, place, [*claimed, *better], siblings=0, reach=0)
+        assert not any(one.is_kept_practice for one in verdict.comparisons)
+        ways = {row.tuple.trajectory_id for one in better for row in one.added}
+        assert {row.tuple.trajectory_id for row in learnt[PRACTICE].practice} >= ways
+        assert learnt[ALONE].practice == ()
+        assert {row.tuple.trajectory_id for row in learnt[ALONE].improvements} == ways
 
     def test_of_a_single_step_are_refused(
         self, run: Run, place: Path, explored: list[ExploredGoal]
