@@ -50,7 +50,7 @@ class PolicyOptions:
     candidates: Candidates = "none"
     recall: Literal["similarity", "utility"] = "similarity"
     outcomes: bool = True
-    share: float = 1.0
+    share: float = 0.5
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:

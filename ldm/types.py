@@ -304,6 +304,7 @@ class Recall:
     fallback: "" where the cell (goal type, observation type) held it, else the wider scope that
         was searched because the cell was empty: "goal type" or "batch".
     id: of the tuple in its memory, which stays the same where `tuple` is put into other words.
+    reach: how near a goal has to be to recall it, 0 for any; see `ldm.memory.IndexedTuple`.
     """
 
     tuple: StateActionTuple
@@ -313,6 +314,7 @@ class Recall:
     observation_type: str
     fallback: Literal["", "goal type", "batch"] = ""
     id: str = ""
+    reach: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -2,7 +2,9 @@
 
 A recalled press of a fixed label stands for the same label; one of a wanted or described label, for
 the present label that fits best (the sorts are those of `ldm.reasoner.pages`). A made-up argument
-is made up anew, from the goal's words that recalled arguments had taken from theirs.
+is made up anew, from the goal's words that recalled arguments had taken from theirs. What was done
+for nearly the same goal is done again word for word where that is possible, and counts as much as
+all else together.
 """
 
 from __future__ import annotations
@@ -49,12 +51,14 @@ class PagePrecedent:
     """A recalled page, the call made on it, and the similarity of its text.
 
     voice: what its vote counts by what came of the call (`ldm.reasoner.voting.voice_of`).
+    same_goal: whether its goal is nearly the present one.
     """
 
     page: Page
     call: Call
     similarity: float
     voice: float = 1.0
+    same_goal: bool = False
 
 
 def poll(
@@ -80,7 +84,14 @@ def poll(
     best = max((suits[t] for t in suits if t in fresh and sorts[t] == "described"), default=1.0)
     ballots = []
     vote_weights = _vote_weights(present, precedents, fixed, weights)
-    for precedent, vote_weight in zip(precedents, vote_weights, strict=True):
+    possible = {(call.verb, call.label) for call in candidates.values()}
+    repeated = [p.same_goal and (p.call.verb, p.call.label) in possible for p in precedents]
+    if any(repeated):
+        vote_weights = [
+            weight if again else weight / len(precedents)
+            for weight, again in zip(vote_weights, repeated, strict=True)
+        ]
+    for precedent, vote_weight, again in zip(precedents, vote_weights, repeated, strict=True):
         pressed = precedent.call
         sort = precedent.page.sort(pressed.label, fixed)
         repeats = precedent.page.past.count(pressed)
@@ -88,7 +99,9 @@ def poll(
         for i, (text, call) in enumerate(candidates.items()):
             if call.verb != pressed.verb:
                 continue
-            if sort != sorts[text] or (sort == "fixed" and call.label != pressed.label):
+            if again:
+                alike = 1.0 if call.label == pressed.label else weights.unlike
+            elif sort != sorts[text] or (sort == "fixed" and call.label != pressed.label):
                 alike = weights.unlike
             else:
                 alike = min(1.0, suits[text] / best) if sort == "described" else suits[text]
@@ -208,7 +221,8 @@ def _candidates(
         if verb in free and examples and (argument := compose(present.goal, examples)):
             composed.append(f"{verb}[{argument}]")
             texts = [text for text in texts if not _is_free(text, verb, present)]
-    candidates = ((text, read_call(text)) for text in (*composed, *texts))
+    again = [p.call.text for p in made_up if p.same_goal and p.call.verb in free]
+    candidates = ((text, read_call(text)) for text in (*composed, *again, *texts))
     return {text: call for text, call in candidates if call}
 
 

@@ -127,6 +127,38 @@ class TestImitation:
         assert poll(Page(WISH, SEARCHED, PAGE), None, [], WEIGHTS).ranked() == []
 
 
+class TestTheSameGoal:
+    """What was done for nearly the same goal is done again, word for word."""
+
+    def test_opens_the_same_thing_again_though_another_fits_better(self) -> None:
+        page = listing("red round stone", "blue beast")
+        others = [
+            recalled("a red stone", (), listing("red stone", "pear"), f"tap[{code('red stone')}]")
+            for _ in range(8)
+        ]
+        odd = recalled("i want a red round stone", (), page, f"tap[{code('blue beast')}]")
+        goal = "a red round stone"
+        assert chosen(goal, (), page, [*others, odd]) == f"tap[{code('red round stone').lower()}]"
+        same = replace(odd, same_goal=True)
+        assert chosen(goal, (), page, [*others, same]) == f"tap[{code('blue beast').lower()}]"
+
+    def test_asks_the_same_question_again(self) -> None:
+        others = [recalled("a red stone", (), START, "ask[red stone]") for _ in range(8)]
+        odd = recalled("i want a red stone", (), START, "ask[pebble]")
+        listed = ("ask[a red stone]",)
+        assert chosen("a red stone", (), START, [*others, odd], listed) == "ask[red stone]"
+        same = replace(odd, same_goal=True)
+        assert chosen("a red stone", (), START, [*others, same], listed) == "ask[pebble]"
+
+    def test_counts_for_what_it_stands_for_where_that_is_not_possible(self) -> None:
+        others = [recalled("a red stone", (), START, "ask[red stone]") for _ in range(8)]
+        lost = listing("red lost stone", "pear")
+        gone = recalled("a red stone", (), lost, f"tap[{code('red lost stone')}]")
+        page = Page("a red stone", (), listing("red round stone", "blue beast"))
+        plain = poll(page, None, [*others, gone], WEIGHTS)
+        assert poll(page, None, [*others, replace(gone, same_goal=True)], WEIGHTS) == plain
+
+
 class TestOutcomes:
     """What came of a press decides how much it counts (`PagePrecedent.voice`)."""
 
