@@ -9,12 +9,12 @@ from typing import Literal
 
 from ldm.explore.trials import Played
 from ldm.memory import BatchIndex, IndexedTuple
-from ldm.reasoner.voting import SAME_GOAL
+from ldm.reasoner.voting import NEARBY
 
 #: Differences of scores below this are none.
 TOLERANCE = 1e-9
 #: From this reach on, hardly any goal but the same recalls a tuple.
-NEAREST = SAME_GOAL
+NEAREST = NEARBY
 
 Part = Literal["practice", "improvement"]
 

@@ -13,7 +13,7 @@ from ldm.explore.refine import ExploredGoal
 #: A mean difference and the ends of its interval.
 Interval = tuple[float, float, float]
 #: Goals that a line on what was kept or refused names.
-NAMED = 4
+NAMED = 2
 
 COLUMNS = (
     "kind",

@@ -31,7 +31,7 @@ from ldm.reasoner.page_votes import PagePrecedent, PageWeights
 from ldm.reasoner.pages import Page, labels_of, read_call
 from ldm.reasoner.quote_votes import QuotePrecedent, QuoteWeights
 from ldm.reasoner.running import RunningNotes
-from ldm.reasoner.voting import SAME_GOAL, Poll, voice_of, voters
+from ldm.reasoner.voting import NEARBY, Poll, voice_of, voters
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
 #: Merged actions that a summary keeps, the latest ones.
@@ -243,8 +243,8 @@ class OfflineReasoner:
             if len(self._pages) >= CACHE_SIZE:
                 self._pages.clear()
             self._pages[id(source)] = cached
-        same = recall.reach >= SAME_GOAL
-        return replace(cached[1], similarity=recall.similarity, same_goal=same)
+        nearby = recall.reach >= NEARBY
+        return replace(cached[1], similarity=recall.similarity, nearby=nearby)
 
     def _quote(self, recall: Recall) -> QuotePrecedent:
         """Return the recalled command with where its argument stood, read once per tuple."""

@@ -3,8 +3,8 @@
 A recalled press of a fixed label stands for the same label; one of a wanted or described label, for
 the present label that fits best (the sorts are those of `ldm.reasoner.pages`). A made-up argument
 is made up anew, from the goal's words that recalled arguments had taken from theirs. What was done
-for nearly the same goal is done again word for word where that is possible, and counts as much as
-all else together.
+for the same goal in other words is done again word for word where that is possible, and counts as
+much as all else together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ldm.reasoner.entities import FUNCTION_WORDS
-from ldm.reasoner.pages import LAST_RANK, Call, Page, Sort, read_call, stem, tokens
+from ldm.reasoner.pages import (
+    LAST_RANK,
+    Call,
+    Page,
+    Sort,
+    content_words,
+    read_call,
+    stem,
+    tokens,
+)
 from ldm.reasoner.voting import Ballot, Poll
 
 #: From this share of the recalled goals' pages on, a label on them is a fixed part of the page.
@@ -51,14 +60,14 @@ class PagePrecedent:
     """A recalled page, the call made on it, and the similarity of its text.
 
     voice: what its vote counts by what came of the call (`ldm.reasoner.voting.voice_of`).
-    same_goal: whether its goal is nearly the present one.
+    nearby: whether only goals that are nearly its own recall it.
     """
 
     page: Page
     call: Call
     similarity: float
     voice: float = 1.0
-    same_goal: bool = False
+    nearby: bool = False
 
 
 def poll(
@@ -75,7 +84,8 @@ def poll(
     if not precedents:
         return Poll((), (), ())
     fixed = _fixed_labels(precedents)
-    candidates = _candidates(present, admissible, precedents)
+    same = _same_goals(present.goal, precedents)
+    candidates = _candidates(present, admissible, precedents, same)
     sorts = {text: present.sort(call.label, fixed) for text, call in candidates.items()}
     done = Counter((call.verb, call.label) for call in present.past)
     fresh = {text for text, call in candidates.items() if not done[call.verb, call.label]}
@@ -85,7 +95,10 @@ def poll(
     ballots = []
     vote_weights = _vote_weights(present, precedents, fixed, weights)
     possible = {(call.verb, call.label) for call in candidates.values()}
-    repeated = [p.same_goal and (p.call.verb, p.call.label) in possible for p in precedents]
+    repeated = [
+        p.page.goal in same and p.nearby and (p.call.verb, p.call.label) in possible
+        for p in precedents
+    ]
     if any(repeated):
         vote_weights = [
             weight if again else weight / len(precedents)
@@ -109,6 +122,30 @@ def poll(
             likeness[i] = alike * weights.repeat**excess
         ballots.append(Ballot(vote_weight, tuple(likeness)))
     return Poll(tuple(candidates), tuple(candidates), tuple(ballots))
+
+
+def _same_goals(goal: str, precedents: Sequence[PagePrecedent]) -> frozenset[str]:
+    """Return the nearby goals that ask for the same as `goal`, perhaps in other words.
+
+    They have the same words, but for those that most recalled goals have and those of `goal` that
+    no recalled goal has: that is how things are asked for. A number is always meant.
+    """
+    nearby = {p.page.goal for p in precedents if p.nearby}
+    if not nearby:
+        return frozenset()
+    goals = {p.page.goal for p in precedents}
+    counts = Counter(word for recalled in goals for word in content_words(recalled))
+    usual = {word for word, count in counts.items() if count >= max(2.0, FIXED * len(goals))}
+    mine = content_words(goal) - usual
+    unknown = {word for word in mine if word not in counts}
+    if any(character.isdigit() for word in unknown for character in word):
+        return frozenset()
+    meant = mine - unknown
+    return frozenset(
+        other
+        for other in nearby
+        if content_words(other) - usual == meant and len(unknown) <= len(meant) / 2
+    )
 
 
 def _fixed_labels(precedents: Sequence[PagePrecedent]) -> frozenset[str]:
@@ -202,9 +239,15 @@ def _vote_weights(
 
 
 def _candidates(
-    present: Page, admissible: Sequence[str] | None, precedents: Sequence[PagePrecedent]
+    present: Page,
+    admissible: Sequence[str] | None,
+    precedents: Sequence[PagePrecedent],
+    same: frozenset[str],
 ) -> dict[str, Call]:
-    """Return what can be done, as text → call: admissible calls, and arguments made up anew."""
+    """Return what can be done, as text → call: admissible calls, and arguments made up anew.
+
+    same: see `_same_goals`; what was made up for them can be entered again.
+    """
     verbs = list(dict.fromkeys(p.call.verb for p in precedents))
     made_up = [p for p in precedents if p.voice > 0 and p.call.label not in p.page.labels]
     if admissible is None:
@@ -221,7 +264,9 @@ def _candidates(
         if verb in free and examples and (argument := compose(present.goal, examples)):
             composed.append(f"{verb}[{argument}]")
             texts = [text for text in texts if not _is_free(text, verb, present)]
-    again = [p.call.text for p in made_up if p.same_goal and p.call.verb in free]
+    again = [
+        p.call.text for p in made_up if p.nearby and p.page.goal in same and p.call.verb in free
+    ]
     candidates = ((text, read_call(text)) for text in (*composed, *again, *texts))
     return {text: call for text, call in candidates if call}
 

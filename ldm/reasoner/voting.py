@@ -38,9 +38,8 @@ def voters(observation: str, recalls: Sequence[Recall]) -> Sequence[int]:
     return [i for i in everyone if recalls[i].tuple.observation.strip()] or everyone
 
 
-#: From this reach on, only goals that are nearly the same recall a tuple, so that the same thing is
-#: wanted and not one of its kind.
-SAME_GOAL = 0.9
+#: From this reach on, hardly any goal but the same recalls a tuple.
+NEARBY = 0.9
 
 #: An action follows a recalled one that it is at least so like; below, hardly a vote was cast.
 FOLLOWED = 0.5
