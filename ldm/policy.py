@@ -37,8 +37,8 @@ class PolicyOptions:
     model what they vote for, with k of them; without a model k has no effect then. recall: what
     ranks tuples, their similarity alone or also the utility that the memory has learnt of them.
     outcomes: whether what came of recalled tuples counts, in a vote and in prompts.
-    share: what came with a refinement is recalled in at most this share of the steps that a process
-    has taken so far, and once more; 1 for no bound.
+    share: what came with a refinement gives way to other tuples where it was recalled in more than
+    this share of the steps that a process has taken; 1 for no bound.
     """
 
     k: int = 0
@@ -251,7 +251,7 @@ class Policy:
                 history=history if options.rank_history else "",
                 utility=options.recall == "utility",
             )
-            recalls = [recall for recall in recalls if recall.id not in spent][:k]
+            recalls = _giving_way(recalls, spent, k)
         if not options.outcomes:
             recalls = [self._without_outcome(recall) for recall in recalls]
         return tuple(self._localized(recall, now.localize) for recall in recalls)
@@ -287,6 +287,20 @@ class Policy:
             known = self._translations[id(source)] = _Translated(source)
         local = known.into(localize)
         return recall if local is source else replace(recall, tuple=local)
+
+
+def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Recall]:
+    """Return `k` recalls in their order; the spent ones are among them where others are lacking."""
+    others = sum(recall.id not in spent for recall in recalls)
+    places = max(0, k - others)
+    chosen = []
+    for recall in recalls:
+        if recall.id in spent:
+            places -= 1
+            if places < 0:
+                continue
+        chosen.append(recall)
+    return chosen[:k]
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:

@@ -120,6 +120,23 @@ class TestRecalls:
             counts.append(recalled)
         assert counts == [8, 4, 2]
 
+    def test_are_not_fewer_where_nothing_could_take_their_place(self, memory: Memory) -> None:
+        batches = memory.batches_for(GOAL)
+        source = policy(memory, k=1).recall(now(), batches)[0]
+        again = replace(
+            source.tuple,
+            action="go to sink",
+            trajectory_id="explored",
+            origin="explored",
+            generation=1,
+        )
+        wider = memory.with_rows(memory.place(source.batch, [again]))
+        chosen, memo = policy(wider, share=0.25), Memo()
+        for step in range(4):
+            decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
+            assert again.id in [recall.id for recall in decision.recalls]
+            memo = decision.memo
+
     def test_may_be_without_their_outcomes(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
         known, unknown = (
