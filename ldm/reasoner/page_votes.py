@@ -3,8 +3,8 @@
 A recalled press of a fixed label stands for the same label; one of a wanted or described label, for
 the present label that fits best (the sorts are those of `ldm.reasoner.pages`). A made-up argument
 is made up anew, from the goal's words that recalled arguments had taken from theirs. What was done
-for the same goal in other words is done again word for word where that is possible, and counts as
-much as all else together.
+for the same goal in other words, or for one that asked for more, is done again word for word where
+that is possible, and counts as much as all else together.
 """
 
 from __future__ import annotations
@@ -125,10 +125,10 @@ def poll(
 
 
 def _same_goals(goal: str, precedents: Sequence[PagePrecedent]) -> frozenset[str]:
-    """Return the nearby goals that ask for the same as `goal`, perhaps in other words.
+    """Return the nearby goals that ask for all that `goal` does, perhaps in other words.
 
-    They have the same words, but for those that most recalled goals have and those of `goal` that
-    no recalled goal has: that is how things are asked for. A number is always meant.
+    They have its words, but for those that most recalled goals have and those that no recalled goal
+    has: that is how things are asked for. A number is always meant.
     """
     nearby = {p.page.goal for p in precedents if p.nearby}
     if not nearby:
@@ -136,16 +136,13 @@ def _same_goals(goal: str, precedents: Sequence[PagePrecedent]) -> frozenset[str
     goals = {p.page.goal for p in precedents}
     counts = Counter(word for recalled in goals for word in content_words(recalled))
     usual = {word for word, count in counts.items() if count >= max(2.0, FIXED * len(goals))}
-    mine = content_words(goal) - usual
-    unknown = {word for word in mine if word not in counts}
-    if any(character.isdigit() for word in unknown for character in word):
+    words = content_words(goal) - usual
+    unknown = {word for word in words if word not in counts}
+    meant = words - unknown
+    numbers = any(character.isdigit() for word in unknown for character in word)
+    if not meant or numbers or len(unknown) > len(meant) / 2:
         return frozenset()
-    meant = mine - unknown
-    return frozenset(
-        other
-        for other in nearby
-        if content_words(other) - usual == meant and len(unknown) <= len(meant) / 2
-    )
+    return frozenset(other for other in nearby if meant <= content_words(other))
 
 
 def _fixed_labels(precedents: Sequence[PagePrecedent]) -> frozenset[str]:

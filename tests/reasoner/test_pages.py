@@ -155,7 +155,7 @@ class TestTheSameGoal:
         [
             ("can you find me a smooth old stone for 30 coins", True),
             ("find me a smooth new stone for 30 coins", False),
-            ("find me a smooth stone for 30 coins", False),
+            ("find me a smooth stone for 30 coins", True),  # what was more serves who asks for less
             ("find me a smooth old stone for 40 coins", False),
             ("find me a smooth old stone with moss that shines brightly for 30 coins", False),
         ],
