@@ -31,6 +31,28 @@ from ldm.reasoner.voting import Ballot, Poll
 FIXED = 0.5
 #: How much the fit of a description may count against its place in the list.
 FIT_WEIGHTS = (8.0, 2.0, 4.0, 16.0)
+#: Words that ask for something and say nothing of what.
+ASKING = frozenset(
+    [
+        "buy",
+        "can",
+        "could",
+        "find",
+        "get",
+        "give",
+        "help",
+        "like",
+        "look",
+        "looking",
+        "need",
+        "please",
+        "purchase",
+        "search",
+        "show",
+        "want",
+        "would",
+    ]
+)
 #: How often a word must occur in recalled goals to be judged by its own counts.
 MIN_OCCURRENCES = 2
 
@@ -127,8 +149,8 @@ def poll(
 def _same_goals(goal: str, precedents: Sequence[PagePrecedent]) -> frozenset[str]:
     """Return the nearby goals that ask for all that `goal` does, perhaps in other words.
 
-    They have its words, but for those that most recalled goals have and those that no recalled goal
-    has: that is how things are asked for. A number is always meant.
+    They have its words, but for words of asking, those that most recalled goals have, and those
+    that no recalled goal has. A number is always meant.
     """
     nearby = {p.page.goal for p in precedents if p.nearby}
     if not nearby:
@@ -136,7 +158,7 @@ def _same_goals(goal: str, precedents: Sequence[PagePrecedent]) -> frozenset[str
     goals = {p.page.goal for p in precedents}
     counts = Counter(word for recalled in goals for word in content_words(recalled))
     usual = {word for word, count in counts.items() if count >= max(2.0, FIXED * len(goals))}
-    words = content_words(goal) - usual
+    words = content_words(goal) - usual - ASKING
     unknown = {word for word in words if word not in counts}
     meant = words - unknown
     numbers = any(character.isdigit() for word in unknown for character in word)

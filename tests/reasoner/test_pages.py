@@ -154,6 +154,7 @@ class TestTheSameGoal:
         ("goal", "same"),
         [
             ("can you find me a smooth old stone for 30 coins", True),
+            ("please get a smooth old stone for 30 coins", True),
             ("find me a smooth new stone for 30 coins", False),
             ("find me a smooth stone for 30 coins", True),  # what was more serves who asks for less
             ("find me a smooth old stone for 40 coins", False),
@@ -165,7 +166,7 @@ class TestTheSameGoal:
     ) -> None:
         others = [
             recalled(f"find me a {kind} thing for {price} coins", (), START, "ask[thing]")
-            for kind, price in (("smooth", 40), ("new", 20), ("tiny", 50), ("wet", 60))
+            for kind, price in (("smooth", 40), ("new", 20), ("get tiny", 50), ("wet", 60))
         ]
         kept = recalled("find me a smooth old stone for 30 coins", (), START, "ask[pebble]")
         asked = chosen(goal, (), START, [*others, replace(kept, nearby=True)], ("ask[?]",))
