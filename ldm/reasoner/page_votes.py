@@ -32,27 +32,10 @@ FIXED = 0.5
 #: How much the fit of a description may count against its place in the list.
 FIT_WEIGHTS = (8.0, 2.0, 4.0, 16.0)
 #: Words that ask for something and say nothing of what.
-ASKING = frozenset(
-    [
-        "buy",
-        "can",
-        "could",
-        "find",
-        "get",
-        "give",
-        "help",
-        "like",
-        "look",
-        "looking",
-        "need",
-        "please",
-        "purchase",
-        "search",
-        "show",
-        "want",
-        "would",
-    ]
-)
+_ASKING = """
+buy can could find get give help like look looking need please purchase search show want would
+"""
+ASKING = frozenset(_ASKING.split())
 #: How often a word must occur in recalled goals to be judged by its own counts.
 MIN_OCCURRENCES = 2
 
