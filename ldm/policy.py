@@ -5,8 +5,8 @@ The agent and the tree explorer share this module, so they see the same historie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ldm.errors import LdmError
@@ -38,6 +38,9 @@ class PolicyOptions:
     candidates: "vote" recalls as many tuples as a vote needs and shows a model what they vote for,
     with k of them (ours); without a model k has no effect then. recall: what ranks tuples, their
     similarity alone or also the utility that the memory has learnt of them (ours).
+    outcomes: whether what came of recalled tuples counts, in a vote and in prompts (ours).
+    share: what came with a refinement gives way to other tuples where it was recalled in more than
+    this share of the steps that a process has taken; 1 for no bound (ours).
     """
 
     k: int = 0
@@ -48,10 +51,14 @@ class PolicyOptions:
     rank_history: bool = False
     candidates: Candidates = "none"
     recall: Literal["similarity", "utility"] = "similarity"
+    outcomes: bool = True
+    share: float = 0.5
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
+        if not 0 < self.share <= 1:
+            raise ValueError("share is above 0 and at most 1")
 
     def check(self, memory: Memory) -> None:
         """Raise LdmError where the memory lacks what these options need."""
@@ -73,10 +80,22 @@ class PolicyOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Memo:
+    """What a decision hands to the next one of the same process.
+
+    notes: what the next one starts from. recalled: id of a tuple that came with a refinement → in
+    how many steps of the process it was recalled.
+    """
+
+    notes: Notes = Notes()  # noqa: RUF009 - frozen
+    recalled: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """The situation that a decision is about.
 
-    previous_notes: the notes of the preceding decision of the process. key: seeds what is random.
+    previous: of the preceding decision of the process. key: seeds what is random.
     localize: see `Environment.localize`.
     """
 
@@ -84,7 +103,7 @@ class Observed:
     past: Past
     observation: str
     admissible: tuple[str, ...] | None
-    previous_notes: Notes = Notes()  # noqa: RUF009 - frozen
+    previous: Memo = Memo()
     key: str = ""
     localize: Callable[[str], str] = str
 
@@ -93,13 +112,13 @@ class Observed:
 class Decision:
     """Proposals, best first, and the recalls they rest on (in the present task's words).
 
-    notes: what the next decision of the process starts from.
+    memo: for the next decision of the process.
     followed: places in `recalls` of those that the best proposal follows (`Answer.followed`).
     """
 
     proposals: tuple[Proposal, ...]
     recalls: tuple[Recall, ...]
-    notes: Notes = Notes()  # noqa: RUF009 - frozen
+    memo: Memo = Memo()
     followed: tuple[int, ...] | None = None
 
     @property
@@ -124,6 +143,7 @@ class Policy:
         self._options = options
         self._seed = seed
         self._translations: dict[int, _Translated] = {}
+        self._plain: dict[str, StateActionTuple] = {}
 
     def with_memory(self, memory: Memory) -> Policy:
         """Return a policy that decides in the same way with another memory."""
@@ -143,12 +163,12 @@ class Policy:
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
         """Decide on the next action, from the memories in `batches` (Eq. 2)."""
         state, recalls = self._recalled(now, batches)
-        return _decision(self._reasoner.act(state, recalls), recalls)
+        return _decision(self._reasoner.act(state, recalls), recalls, now)
 
     def propose(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Propose up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
         state, recalls = self._recalled(now, batches)
-        return _decision(self._reasoner.propose(state, recalls, z), recalls)
+        return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
 
     def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Decide on the next action, and propose up to `z` alternatives to it, from one recall.
@@ -157,26 +177,38 @@ class Policy:
         `propose` gives them.
         """
         state, recalls = self._recalled(now, batches)
-        decision = _decision(self._reasoner.act(state, recalls), recalls)
+        decision = _decision(self._reasoner.act(state, recalls), recalls, now)
         others = self._reasoner.propose(state, recalls, z).proposals
         first = decision.proposals[0]
         others = tuple(proposal for proposal in others if proposal.action != first.action)
         return replace(decision, proposals=(first, *others))
 
     def branch(
-        self, now: Observed, batches: Sequence[str], z: int, concentration: float
+        self,
+        now: Observed,
+        batches: Sequence[str],
+        z: int,
+        concentration: float,
+        *,
+        counted: bool = False,
     ) -> Decision:
         """Propose the actions that a tree explorer tries (§3.3).
 
         Where at least two recalls agree, with a share of `concentration` or more, propose only
         their action, with confidence 1; otherwise what `propose` returns. A concentration above 1
-        is never reached.
+        is never reached. counted: whether each recall counts as one, not by its weight.
         """
         state, recalls = self._recalled(now, batches)
-        agreed = self._reasoner.agree(state, recalls)
+        agreed = self._reasoner.agree(state, recalls, counted=counted)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
-            return Decision((Proposal(agreed.action, 1.0),), recalls, state.notes)
-        return _decision(self._reasoner.propose(state, recalls, z), recalls)
+            memo = _memo(state.notes, recalls, now)
+            return Decision((Proposal(agreed.action, 1.0),), recalls, memo)
+        return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
+
+    def imitate(self, now: Observed, source: StateActionTuple) -> str:
+        """Return what the action of a single tuple comes to in the present state."""
+        recall = self._localized(Recall(source, 1.0, "", "", ""), now.localize)
+        return self._reasoner.act(self.state(now), (recall,)).action
 
     def state(self, now: Observed) -> State:
         """Return what the reasoner sees: goal, history as configured, observation."""
@@ -187,7 +219,7 @@ class Policy:
         elif mode == "actions":
             history = History(past=tuple(("", action) for _, action in past))
         else:
-            notes = self._reasoner.notes(now.goal, past, now.observation, now.previous_notes)
+            notes = self._reasoner.notes(now.goal, past, now.observation, now.previous.notes)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
         opening = now.past[0][0] if now.past and mode == "full" else ""
         return State(now.goal, history, now.observation, now.admissible, len(past), opening, notes)
@@ -211,16 +243,37 @@ class Policy:
         if options.control == "random":
             recalls = self._memory.sample(k, stable_seed(self._seed, now.key, len(now.past)))
         else:
+            spent = self._spent(now)
             recalls = self._memory.retrieve(
                 now.goal,
                 now.observation,
-                k,
+                k + len(spent),
                 batches=batches,
                 classifier=self.classifier,
                 history=history if options.rank_history else "",
                 utility=options.recall == "utility",
             )
+            recalls = _giving_way(recalls, spent, k)
+        if not options.outcomes:
+            recalls = [self._without_outcome(recall) for recall in recalls]
         return tuple(self._localized(recall, now.localize) for recall in recalls)
+
+    def _without_outcome(self, recall: Recall) -> Recall:
+        """Return a recall of which only the action is known, made once per tuple."""
+        source = recall.tuple
+        if source.outcome is None:
+            return recall
+        plain = self._plain.get(recall.id)
+        if plain is None:
+            if len(self._plain) >= TRANSLATIONS:
+                self._plain.clear()
+            plain = self._plain[recall.id] = replace(source, outcome=None)
+        return replace(recall, tuple=plain)
+
+    def _spent(self, now: Observed) -> frozenset[str]:
+        """Return the ids of the tuples that have had their share of this process's recalls."""
+        most = self._options.share * len(now.past)
+        return frozenset(name for name, count in now.previous.recalled.items() if count > most)
 
     def _localized(self, recall: Recall, localize: Callable[[str], str]) -> Recall:
         """Return a recall in the words of the present task, translated once per tuple.
@@ -238,8 +291,32 @@ class Policy:
         return recall if local is source else replace(recall, tuple=local)
 
 
-def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
-    return Decision(answer.proposals, recalls, answer.notes, answer.followed)
+def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Recall]:
+    """Return `k` recalls in their order; the spent ones are among them where others are lacking."""
+    others = sum(recall.id not in spent for recall in recalls)
+    places = max(0, k - others)
+    chosen = []
+    for recall in recalls:
+        if recall.id in spent:
+            places -= 1
+            if places < 0:
+                continue
+        chosen.append(recall)
+    return chosen[:k]
+
+
+def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
+    memo = _memo(answer.notes, recalls, now)
+    return Decision(answer.proposals, recalls, memo, answer.followed)
+
+
+def _memo(notes: Notes, recalls: Sequence[Recall], now: Observed) -> Memo:
+    """Return what the next decision is handed, with these recalls counted."""
+    counts = dict(now.previous.recalled)
+    for recall in recalls:
+        if recall.tuple.is_refined:
+            counts[recall.id] = counts.get(recall.id, 0) + 1
+    return Memo(notes, counts)
 
 
 class _Translated:

@@ -266,6 +266,11 @@ class StateActionTuple:
     outcome: Outcome | None = None
 
     @property
+    def is_refined(self) -> bool:
+        """Whether it came with a refinement, which explored or practised its goal."""
+        return self.generation > 0 and self.origin in ("agent", "explored")
+
+    @property
     def fell_short(self) -> bool:
         """Whether its trajectory is known to have earned less than everything."""
         return self.outcome is not None and self.outcome.fell_short
@@ -307,6 +312,7 @@ class Recall:
     fallback: "" where the cell (goal type, observation type) held it, else the wider scope that
         was searched because the cell was empty: "goal type" or "batch".
     id: of the tuple in its memory, which stays the same where `tuple` is put into other words.
+    reach: how near a goal has to be to recall it, 0 for any; see `ldm.memory.IndexedTuple`.
     """
 
     tuple: StateActionTuple
@@ -316,6 +322,7 @@ class Recall:
     observation_type: str
     fallback: Literal["", "goal type", "batch"] = ""
     id: str = ""
+    reach: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.id:

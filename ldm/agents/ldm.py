@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 from ldm.agents import Resources
 from ldm.episode import Episode
 from ldm.errors import LdmError
-from ldm.policy import Observed, Policy, PolicyOptions
-from ldm.reasoner import Notes, Process, Reasoner
+from ldm.policy import Memo, Observed, Policy, PolicyOptions
+from ldm.reasoner import Process, Reasoner
 from ldm.types import Card
 
 
@@ -76,24 +76,24 @@ class LdmAgent:
     def _process(self, episode: Episode, policy: Policy, batches: Sequence[str]) -> list[float]:
         """Play one decision process in a fresh trial; return the confidences of its actions."""
         confidences: list[float] = []
-        notes = Notes()
+        memo = Memo()
         with episode.trial():
             while True:
-                decision = policy.decide(_observed(episode, notes), batches)
-                notes = decision.notes
+                decision = policy.decide(_observed(episode, memo), batches)
+                memo = decision.memo
                 confidences.append(decision.proposals[0].confidence)
                 episode.act(decision.action, recalls=decision.used, followed=decision.followed)
         return confidences
 
 
-def _observed(episode: Episode, notes: Notes) -> Observed:
+def _observed(episode: Episode, memo: Memo) -> Observed:
     now = episode.now
     return Observed(
         goal=episode.goal,
         past=episode.past,
         observation=now.observation,
         admissible=now.admissible,
-        previous_notes=notes,
+        previous=memo,
         key=episode.task_id,
         localize=episode.localize,
     )

@@ -255,7 +255,8 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Show the tuples that a goal and an observation recall, best first.
 
-    Where one earned less than everything, the outcomes are shown, too: what the trajectory earned.
+    Outcome is what the trajectory earned, how much more that is than the memory alone had earned
+    (refinement), and in how many other attempts the step was confirmed.
 
     \b
     Examples:
@@ -285,7 +286,7 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
         ]
         for recall in recalls
     ]
-    if any(recall.tuple.fell_short for recall in recalls):
+    if any(recall.tuple.outcome is not None for recall in recalls):
         columns.append("outcome")
         for row, recall in zip(rows, recalls, strict=True):
             row.append(_outcome(recall.tuple))
@@ -359,10 +360,18 @@ def import_(
 
 
 def _outcome(source: StateActionTuple) -> str:
-    if source.outcome is None:
+    outcome = source.outcome
+    if outcome is None:
         return "unknown"
-    return f"{source.outcome.score:.2g}" + " (a warning)" * source.is_warning
+    gained = f", {outcome.advantage:+.2g}" if outcome.advantage else ""
+    confirmed = f", confirmed {outcome.confirmed}" if outcome.confirmed else ""
+    return f"{outcome.score:.2g}{gained}{confirmed}" + " (a warning)" * source.is_warning
 
 
 def _settings(generation: Any) -> str:
-    return ", ".join(f"{name} {value}" for name, value in generation.settings.items())
+    """Return how a generation was made, without the goals by name, which --json shows."""
+    return ", ".join(
+        f"{name} {value}"
+        for name, value in generation.settings.items()
+        if not name.endswith("_goals")
+    )

@@ -53,6 +53,14 @@ class Exploration:
         typer.Option(help=f"How many new goals, kinds evenly (default {DEFAULT_GOALS}); or ids."),
     ] = None
     kinds: Kinds = None
+    goals_by: Annotated[
+        Literal["even", "failed", "long"] | None,
+        typer.Option(
+            "--goals",
+            help="Which new goals: kinds evenly; of four times as many those that the memory fails "
+            "at, or takes long for. Default: even.",
+        ),
+    ] = None
     reuse_goals: Annotated[
         bool, typer.Option("--reuse-goals", help="Explore goals that the memory knows, too.")
     ] = False
@@ -77,21 +85,44 @@ class Exploration:
         int | None, typer.Option(help="z, actions proposed in a state. Default: 5.")
     ] = None
     depth: Annotated[int | None, typer.Option(help="Steps of a path. Default: 50.")] = None
+    agreement: Annotated[
+        Literal["weighted", "counted"] | None,
+        typer.Option(help="How recalls agree: by weights or one each. Default: weighted."),
+    ] = None
+    merge: Annotated[
+        bool | None,
+        typer.Option("--merge/--no-merge", help="Grow the tree once from states that are equal."),
+    ] = None
+    shorter: Annotated[
+        bool | None,
+        typer.Option("--shorter/--no-shorter", help="Look for shorter ways to solved goals, too."),
+    ] = None
     add: Annotated[
         Literal["key", "whole", "random"] | None,
         typer.Option(help="Remember from the key step on, all, or a random path. Default: key."),
     ] = None
     gate: Annotated[
-        Literal["on", "off"] | None,
-        typer.Option(help="Keep what does not lower training scores; or all (paper). Default: on."),
+        Literal["on", "off", "open"] | None,
+        typer.Option(
+            help="Keep what raises training scores; off: all improvements, no practice (paper); "
+            "open: all. Default: on."
+        ),
     ] = None
     practice: Annotated[
         bool | None,
         typer.Option("--practice/--no-practice", help="Remember solved episodes whole, too."),
     ] = None
+    solved: Annotated[
+        bool | None,
+        typer.Option("--solved/--no-solved", help="Those solved without exploration, too."),
+    ] = None
     reach: Annotated[
         float | None,
         typer.Option(help="Cosine from which on goals recall it; 0: all. Default: the gate's."),
+    ] = None
+    siblings: Annotated[
+        int | None,
+        typer.Option(help="Actions that a key step has to earn more than; 0: none. Default: 3."),
     ] = None
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Repeat with the memory just made. Default: 1.")
@@ -106,6 +137,7 @@ class Exploration:
             ids=listed_ids(self.tasks) if self.tasks and ids else (),
             kinds=listed_names(self.kinds or ""),
             reuse=self.reuse_goals,
+            by=self.goals_by or "even",
         )
 
     def options(self) -> dict[str, str]:
@@ -119,6 +151,19 @@ class Exploration:
             proposals=self.proposals,
             depth=self.depth,
             add=self.add,
+            agreement=self.agreement,
+            merge=self.merge,
+            shorter=self.shorter,
+        )
+
+    def judging(self) -> dict[str, str]:
+        """Return the options of GateOptions that were given."""
+        return as_given(
+            gate=self.gate,
+            practice=self.practice,
+            solved=self.solved,
+            reach=self.reach,
+            siblings=self.siblings,
         )
 
 
@@ -209,13 +254,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             env_options=env_options,
             policy_options=policy_options,
             options=sorted_settings(exploration.options()),
-            gate_options=sorted_settings(
-                as_given(
-                    gate=exploration.gate,
-                    practice=exploration.practice,
-                    reach=exploration.reach,
-                )
-            ),
+            gate_options=sorted_settings(exploration.judging()),
             rounds=exploration.rounds or 1,
             seed=exploration.seed or 0,
         )
@@ -250,7 +289,7 @@ def _show(result: Refined, *, as_json: bool) -> None:
                 "split": spec.split,
                 "generation": None if added is None else added.number,
                 "tuples": None if added is None else added.tuples,
-                "gate": gate_data(result.verdict, result.gain()),
+                "gate": gate_data(result.verdict, result.gain(), result.intervals()),
                 **asdict(totals(explored)),
                 "by_kind": {kind: asdict(total) for kind, total in by_kind(explored).items()},
                 "run": str(run.directory),
@@ -261,11 +300,13 @@ def _show(result: Refined, *, as_json: bool) -> None:
 
 
 def _show_gate(result: Refined, *, as_json: bool) -> None:
-    from ldm.explore.report import GATE_COLUMNS, gate_rows, refusals
+    from ldm.explore.report import GATE_COLUMNS, decisions, gate_rows
 
     verdict = result.verdict
     if verdict.comparisons:
         title = "Scores of the goals without and with what was learnt, each without its own"
-        output.print_table(title, GATE_COLUMNS, gate_rows(verdict), error=as_json)
-    for line in refusals(verdict, result.gain()):
+        output.print_table(
+            title, GATE_COLUMNS, gate_rows(verdict, result.intervals()), error=as_json
+        )
+    for line in decisions(verdict, result.gain()):
         output.say(line, error=as_json)

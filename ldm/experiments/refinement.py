@@ -19,7 +19,7 @@ from ldm.experiments.builders import (
 from ldm.experiments.data import training_split, with_data
 from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, shared, short, start
 from ldm.experiments.runtime import Runtime
-from ldm.experiments.specs import RefinementSpec, full_location
+from ldm.experiments.specs import GoalsBy, RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
 from ldm.options import Settings, normalise, override, sorted_settings
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ldm.types import Task
 
 DEFAULT_GOALS = 60
+#: How many goals are played for each one that is taken by how hard it is.
+POOL = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +40,20 @@ class Goals:
     """Which training goals to explore.
 
     count: how many new ones, kinds evenly. ids: these and no others. kinds: only of these task
-    kinds. reuse: allow goals that the memory knows already.
+    kinds. reuse: allow goals that the memory knows already. by: "even" draws kinds evenly; "failed"
+    and "long" play POOL times as many greedily, and take those that earned least, or took longest.
     """
 
     count: int = DEFAULT_GOALS
     ids: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     reuse: bool = False
+    by: GoalsBy = "even"
 
     def __post_init__(self) -> None:
         normalise(self)
+        if self.by != "even" and self.ids:
+            raise ValueError("goals are named, or chosen by how hard they are")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +85,23 @@ class Refined:
         """
         return gain_of(self.verdict, self.spec.seed)
 
+    def intervals(self) -> list[tuple[float, float, float]]:
+        """Return the mean difference of each of the gate's comparisons, with its 95 % interval."""
+        return [_interval(one.gains, self.spec.seed) for one in self.verdict.comparisons]
+
 
 def gain_of(verdict: Verdict, seed: int) -> tuple[float, float, float] | None:
     """See `Refined.gain`."""
+    return _interval(verdict.gains, seed) if verdict.gains else None
+
+
+def _interval(values: Sequence[float], seed: int) -> tuple[float, float, float]:
+    """Return a mean and its 95 % interval."""
     import numpy as np
 
     from ldm.eval.statistics import bootstrap
 
-    gains = np.array(verdict.gains)
-    if not len(gains):
-        return None
+    gains = np.array(values)
     mean = float(gains.mean())
     low, high = bootstrap(gains, seed=seed) if np.ptp(gains) else (mean, mean)
     return mean, low, high
@@ -131,7 +144,10 @@ def rounds(
 def _next_round(
     result: Refined, models: ModelOptions, runtime: Runtime
 ) -> Recorded[RefinementSpec] | None:
-    """Start the round after `result`; None where it was the last, or a later one is there."""
+    """Start the round after `result`; None where it was the last, or a later one is there.
+
+    Its run lies beside the one before, wherever that is resumed from.
+    """
     from ldm.memory import generations
 
     spec, added = result.spec, result.generation
@@ -140,9 +156,10 @@ def _next_round(
     if generations(spec.memory, added.env)[-1].number != added.number:
         runtime.message("A later round has begun: go on with that run.")
         return None
-    goals = Goals(ids=spec.tasks, reuse=True)
-    spec = replace(spec, generation=None, round=spec.round + 1)
-    return prepare(spec, goals, models, runtime, dry_run=False)
+    goals = Goals(ids=tuple(one.task.id for one in result.explored), reuse=True)
+    spec = replace(spec, generation=None, round=spec.round + 1, goals_by="even", goals=0)
+    beside = replace(runtime, runs=result.run.directory.parent)
+    return prepare(spec, goals, models, beside, dry_run=False)
 
 
 def prepare(
@@ -163,6 +180,8 @@ def prepare(
             spec, generation=base.number, embedder=base.embedder, memory_digest=base.digest
         )
         tasks = _chosen(spec, goals, env, contents, runtime)
+        if goals.by != "even":
+            spec = replace(spec, goals_by=goals.by, goals=goals.count)
         spec = replace(
             spec,
             tasks=tuple(task.id for task in tasks),
@@ -232,6 +251,7 @@ def _explored(
     from ldm.explore import refine as explore
 
     spec = recorded.spec
+    tasks = _hardest(recorded, builder, runtime)
     improved: list[bool] = []
 
     def on_result(explored: ExploredGoal) -> None:
@@ -239,15 +259,38 @@ def _explored(
         advance(f"improved {sum(improved)}")
 
     number = f" {spec.round}/{spec.rounds}" if spec.rounds > 1 else ""
-    with runtime.progress(f"refine {short(spec.env)}{number}", len(recorded.tasks)) as advance:
+    with runtime.progress(f"refine {short(spec.env)}{number}", len(tasks)) as advance:
         return explore(
+            recorded.run,
+            builder,
+            tasks,
+            workers=recorded.workers(runtime),
+            threads=recorded.calls_models,
+            on_result=on_result,
+        )
+
+
+def _hardest(
+    recorded: Recorded[RefinementSpec], builder: ExplorationFactory, runtime: Runtime
+) -> Sequence[Task]:
+    """Return those of the chosen goals that are explored: all, or the hardest for the memory."""
+    from ldm.explore.goals import hardest
+    from ldm.explore.trials import greedy_attempts
+
+    spec = recorded.spec
+    if spec.goals_by == "even":
+        return recorded.tasks
+    with runtime.stages() as on_progress:
+        attempts = greedy_attempts(
             recorded.run,
             builder,
             recorded.tasks,
             workers=recorded.workers(runtime),
             threads=recorded.calls_models,
-            on_result=on_result,
+            on_progress=on_progress,
         )
+    scores = [(one.score, one.steps) for one in attempts]
+    return hardest(recorded.tasks, scores, spec.goals_by, spec.goals)
 
 
 def _judged(
@@ -312,6 +355,8 @@ def _extended(
 
 def _gate_settings(spec: RefinementSpec, verdict: Verdict) -> dict[str, str]:
     """Return what the generation records of the gate, and of the round."""
+    from ldm.explore.report import refused_goals
+
     settings: dict[str, str] = {"gate": spec.gate().gate}
     if spec.rounds > 1:
         settings["round"] = f"{spec.round}/{spec.rounds}"
@@ -324,6 +369,10 @@ def _gate_settings(spec: RefinementSpec, verdict: Verdict) -> dict[str, str]:
             "kept": str(len(verdict.judgements) - refused),
             "refused": str(refused),
             "gain": "{:+.3f} ({:+.3f} to {:+.3f})".format(*gain),
+            "kept_goals": " ".join(one.task for one in verdict.judgements if not one.refused),
+            "refused_goals": "; ".join(
+                f"{reason}: {' '.join(goals)}" for reason, goals in refused_goals(verdict).items()
+            ),
         }
         for one in chosen:
             if one.learnt == "improvement":
@@ -440,4 +489,5 @@ def _chosen(
             f"All {len(tasks)} goals of {spec.split} are known already.",
             "Explore another split, or use --reuse-goals.",
         )
-    return select(new, kinds=goals.kinds, limit=goals.count, seed=spec.seed)
+    limit = goals.count * (1 if goals.by == "even" else POOL)
+    return select(new, kinds=goals.kinds, limit=limit, seed=spec.seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from ldm.options import Settings, normalise, override
 
@@ -68,6 +68,10 @@ class EvaluationSpec:
         return ()
 
 
+#: How goals are chosen, see `ldm.experiments.refinement.Goals`.
+GoalsBy = Literal["even", "failed", "long"]
+
+
 @dataclass(frozen=True, slots=True)
 class RefinementSpec:
     """The exploration of training goals with one generation of a memory.
@@ -77,6 +81,7 @@ class RefinementSpec:
     `EvaluationSpec`.
     env_options, policy_options, options, gate_options: see `settings`; of the environment's
     Options, of PolicyOptions, RefineOptions and GateOptions.
+    goals_by, goals: how many of `tasks` are explored, the hardest first; "even" explores all.
     rounds: how often to explore the goals, each time with the memory that the round before made.
     round: which of them this is, from 1.
     """
@@ -97,6 +102,8 @@ class RefinementSpec:
     policy_options: Settings = ()
     options: Settings = ()
     gate_options: Settings = ()
+    goals_by: GoalsBy = "even"
+    goals: int = 0
     rounds: int = 1
     round: int = 1
     seed: int = 0

@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 from ldm.explore.best_first import search
-from ldm.explore.gate import Comparison, GateOptions, Judgement, Verdict, judge
+from ldm.explore.gate import GateOptions, judge
 from ldm.explore.goals import evaluated_leak_keys, new_goals, rejected_goal
+from ldm.explore.judgements import Comparison, Judgement, Verdict
 from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import (
     TREES,

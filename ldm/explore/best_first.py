@@ -36,7 +36,6 @@ from ldm.explore.tree import (
     entered,
     opening,
 )
-from ldm.types import stable_hash
 
 #: What a deviation costs where votes and goal say nothing, and what it costs at least.
 DEVIATION, LEAST = 1.0, 0.5
@@ -295,7 +294,7 @@ class _Search:
 
     def _enter(self, node: TreeNode, position: Position, cost: float) -> int:
         """Record a node that was reached, and whether the search goes on from there."""
-        state, node = _state(position), entered(node, position, self._options.depth)
+        state, node = position.situation, entered(node, position, self._options.depth)
         if node.fate in ("grown", "depth") and state in self._states:
             node = replace(node, fate="merged")
         self._states.add(state)
@@ -342,13 +341,3 @@ def _against(votes: Mapping[str, float], action: str) -> float:
     if not votes.get(action):
         return AGAINST
     return min(AGAINST, math.log(max(votes.values()) / votes[action]))
-
-
-def _state(position: Position) -> str:
-    """Return a hash that is equal for states that look the same, with the same observed before.
-
-    What was observed counts, not in which order: it is what decisions rest on, and it tells states
-    apart that look the same (a cold egg and a hot one, out of sight).
-    """
-    before = sorted({observation for observation, _ in position.past})
-    return stable_hash(position.state, round(position.score, 9), before)

@@ -6,11 +6,11 @@ tuples that exploration adds to present batches where it earned more, but not ev
 §3.3).
 
 Practice is tried by task kind; where it does not help, it may still be recalled for goals that are
-hardly any but the same, unless that does harm. The improvements of a goal, unless its practice is
-recalled everywhere, are first tried alone, on the goals most like it; those that do no harm are
-tried together on all goals, once for each `reach` (how near a goal must be to recall them). No goal
-judges tuples of its own: it is played without them, as it is without anything else that the memory
-holds of its source.
+hardly any but the same, unless that does harm. Each improvement, unless the same way is practice
+that is kept, has its key step confirmed (`ldm.explore.confirmation`) and is then tried
+alone, on the goals most like its own; those that do no harm are tried together on all goals, once
+for each `reach` (how near a goal must be to recall them). No goal judges tuples of its own: it is
+played without them, as it is without anything else that the memory holds of its source.
 
 The paper adds what exploration improved, and nothing else; `gate="off"` does that.
 """
@@ -20,135 +20,64 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import ClassVar, Literal
 
-from ldm.episode import FULL_SCORE
-from ldm.explore.refine import ExplorationFactory, ExploredGoal, best_trajectory
-from ldm.explore.trials import Learnt, Played, Stages, Trial
-from ldm.memory import BatchIndex, FormationOptions, IndexedTuple, form_batch, plan_batches
+from ldm.explore.confirmation import SIBLINGS, Check, Confirmation, likeness
+from ldm.explore.judgements import NEAREST, TOLERANCE, Comparison, Judgement, Verdict
+from ldm.explore.learnt import Improvement, Learnt, improvements, learn
+from ldm.explore.refine import ExplorationFactory, ExploredGoal
+from ldm.explore.trials import Played, Stages, Trial
+from ldm.memory import FormationOptions, IndexedTuple
 from ldm.runs import Run
-from ldm.types import Outcome, Task, Trajectory
+from ldm.types import Task
 
 PRACTICE = "gate_practice.jsonl"
 NEARBY = "gate_nearby.jsonl"
+CONFIRMED = "gate_confirmed.jsonl"
 ALONE = "gate_alone.jsonl"
 TOGETHER = "gate_together.jsonl"
 WHOLE = "gate_whole.jsonl"
-#: Differences of scores below this are none.
-TOLERANCE = 1e-9
+#: Why an improvement of one step is refused.
+SINGLE = "a single step, which ends the episode"
+#: The bounds that are tried, widest first: from goals of the same kind to hardly any but the same.
+REACHES = (0.5, 0.7, 0.8, NEAREST)
 
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
     """How the gate judges.
 
-    gate: "off" adds every improvement and no practice, as the paper does. practice: whether solved
-    episodes are remembered whole. reach: of improvements, see `IndexedTuple`; -1 tries REACHES, and
-    the last of them for practice that does not help every goal of its kind.
-    neighbours: on how many goals the improvements of each goal are tried alone; 0 tries them
-    together only. share: an improvement that has a part in more than this of the steps of all
-    goals is refused, as it says the same everywhere.
+    gate: "off" adds every improvement and no practice, as the paper does; "open" also adds all
+    practice, and judges nothing either. practice: whether solved episodes are remembered whole;
+    solved: those of the ground process as well, or only what exploration found.
+    reach: of improvements, see `IndexedTuple`; -1 tries REACHES, and the last of them for practice
+    that does not help every goal of its kind.
+    siblings: with how many other actions in its place each key step is compared; 0 confirms none.
+    neighbours: on how many goals the key step and the improvements of each goal are tried alone; 0
+    tries them together only. share: an improvement that has a part in more than this of the steps
+    of all goals is refused, as it says the same everywhere.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    gate: Literal["on", "off"] = "on"
+    gate: Literal["on", "off", "open"] = "on"
     practice: bool = True
+    solved: bool = True
     reach: float = -1.0
+    siblings: int = SIBLINGS
     neighbours: int = 4
     share: float = 0.5
 
     def __post_init__(self) -> None:
         if not (self.reach == -1 or 0 <= self.reach <= 1):
             raise ValueError("reach is from 0 to 1, or -1")
-        if self.neighbours < 0 or not 0 < self.share <= 1:
-            raise ValueError("neighbours is 0 or more, and share is above 0 and at most 1")
+        if min(self.siblings, self.neighbours) < 0 or not 0 < self.share <= 1:
+            raise ValueError("siblings, neighbours are 0 or more, share is above 0 and at most 1")
 
     @property
     def reaches(self) -> tuple[float, ...]:
         return REACHES if self.reach == -1 else (self.reach,)
-
-
-#: Why an improvement of one step is refused.
-SINGLE = "a single step, which ends the episode"
-#: The bounds that are tried, widest first: from every goal to hardly any but the same.
-REACHES = (0.0, 0.5, 0.7, 0.8, 0.9)
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What the gate found about what was learnt from one goal.
-
-    learnt: "practice" or "improvement". tuples: how many. wins, losses: on how many of its
-    neighbours the score rose and fell with them. refused: why they are left out, "" where they are
-    kept.
-    """
-
-    task: str
-    learnt: Literal["practice", "improvement"]
-    trajectories: tuple[str, ...]
-    tuples: int
-    wins: int = 0
-    losses: int = 0
-    refused: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The scores of some goals with a part of what was learnt, and without it.
-
-    learnt: which part. kind: of the goals, "" for all kinds. reach: of that part. before, after:
-    a score a goal. steps: the mean number, with it. chosen: whether it joins the memory.
-    """
-
-    learnt: Literal["practice", "improvement"]
-    kind: str
-    reach: float
-    before: tuple[float, ...]
-    after: tuple[float, ...]
-    steps: float
-    chosen: bool = False
-
-    @property
-    def difference(self) -> float:
-        """The mean difference."""
-        return fmean(self.after) - fmean(self.before)
-
-    @property
-    def error(self) -> float:
-        """The standard error of the mean difference; 0 for a single goal."""
-        gains = [after - before for before, after in zip(self.before, self.after, strict=True)]
-        return stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
-
-    @property
-    def holds(self) -> bool:
-        """Whether the goals gain at least one standard error, or nothing changes.
-
-        A mean of a few games can come out above zero where large losses stand against gains.
-        """
-        return self.difference >= self.error - TOLERANCE
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The gate's result.
-
-    rows, batches: what is added. before, after: the score of each goal without all that is added
-    and with it, without its own; empty where nothing was played.
-    """
-
-    rows: tuple[IndexedTuple, ...]
-    batches: tuple[BatchIndex, ...] = ()
-    judgements: tuple[Judgement, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
-    before: tuple[float, ...] = ()
-    after: tuple[float, ...] = ()
-
-    @property
-    def gains(self) -> tuple[float, ...]:
-        """The difference that all that is added makes for each goal."""
-        return tuple(after - before for before, after in zip(self.before, self.after, strict=True))
 
 
 def judge(  # noqa: PLR0913 - passed by name in every call
@@ -174,74 +103,31 @@ def judge(  # noqa: PLR0913 - passed by name in every call
         rows = {row.tuple.id: row for one in explored for row in one.added}.values()
         reach = max(0.0, options.reach)
         return Verdict(tuple(replace(row, reach=reach) for row in rows))
-    learnt = learn(factory, explored, formation, practice=options.practice)
-    if not learnt.rows:
-        return Verdict(())
+    learnt = learn(factory, explored, formation, practice=options.practice, solved=options.solved)
+    if not learnt.rows or options.gate == "open":
+        return Verdict(learnt.rows, learnt.batches)
     stages = Stages(run, factory, learnt, workers, threads, on_progress)
-    return _Gate([one.task for one in explored if not one.error], learnt, options, stages).verdict()
-
-
-def learn(
-    factory: ExplorationFactory,
-    explored: Sequence[ExploredGoal],
-    formation: FormationOptions,
-    *,
-    practice: bool,
-) -> Learnt:
-    """Return what the goals came to: solved episodes as batches, and improvements.
-
-    Goals of which the memory holds a full-score episode already give no practice.
-    """
-    improvements = {row.tuple.id: row for one in explored for row in one.added}
-    solved = {one.task.id: t for one in explored if (t := solution(one))} if practice else {}
-    if not solved:
-        return Learnt((), (), tuple(improvements.values()))
-    setup = factory()
-    try:
-        columns = setup.memory.rows.columns
-        full = columns.take(columns.with_outcome(_full_score))
-        remembered = frozenset(full.distinct("source").values())
-        new = [t for t in solved.values() if t.task.leak_key not in remembered]
-        existing = [batch.id for batch in setup.memory.batches]
-        formed = [
-            form_batch(plan, setup.reasoner, setup.memory.generation + 1)
-            for plan in plan_batches(new, formation, existing)
-        ]
-    finally:
-        setup.env.close()
-    return Learnt(
-        tuple(row for batch in formed for row in batch.rows),
-        tuple(batch.index for batch in formed),
-        tuple(improvements.values()),
-    )
-
-
-def _full_score(outcome: Outcome | None) -> bool:
-    return outcome is None or outcome.score >= FULL_SCORE
-
-
-def solution(explored: ExploredGoal) -> Trajectory | None:
-    """Return an episode with the full score: the ground process, or the best way explored."""
-    grounds = [tree.ground for tree in explored.trees if tree.ground.success]
-    if grounds:
-        return min(grounds, key=lambda ground: len(ground.steps))
-    ways = [best_trajectory(explored.task, tree) for tree in explored.trees if tree.nodes]
-    return min((w for w in ways if w.success), key=lambda way: len(way.steps), default=None)
+    return _Gate([one for one in explored if not one.error], learnt, options, stages).verdict()
 
 
 class _Gate:
     """Judges what was learnt: practice first, then improvements beside practice that is kept."""
 
     def __init__(
-        self, tasks: Sequence[Task], learnt: Learnt, options: GateOptions, stages: Stages
+        self,
+        explored: Sequence[ExploredGoal],
+        learnt: Learnt,
+        options: GateOptions,
+        stages: Stages,
     ) -> None:
-        self._tasks = tasks
+        self._tasks = [one.task for one in explored]
         self._learnt = learnt
         self._options = options
         self._stages = stages
         self._practice = _by_task(learnt.practice)
-        self._improvements = _by_task(learnt.improvements)
-        self._kinds = {task.id: task.kind for task in tasks}
+        self._improvements = improvements(explored)
+        self._grounds = {one.task.id: one.trees[0].ground for one in explored if one.trees}
+        self._kinds = {task.id: task.kind for task in self._tasks}
 
     def verdict(self) -> Verdict:
         """Play what has to be played, and decide."""
@@ -260,12 +146,12 @@ class _Gate:
         ]
         judgements = self._judged_practice(tested)
         kept = {one.task: one.trajectories for one in judgements if not one.refused}
-        everywhere = {task for task in kept if not reaches[self._kinds[task]]}
-        alone = self._judged_alone(base, [t for t in self._improvements if t not in everywhere])
+        left = self._unpractised(kept)
+        alone = self._judged_alone(base, left)
         improved, compared = self._together(alone, now, _all(kept), reaches)
         judgements += improved
         comparisons = (*tested, *compared)
-        rows, end = self._kept_rows(judgements, comparisons), base
+        rows, end = self._kept_rows(judgements, comparisons, base, now), base
         if rows:
             end = self._whole(practised, judgements, comparisons)
             lost = fmean(one.score for one in base) - fmean(one.score for one in end)
@@ -274,7 +160,7 @@ class _Gate:
                 judgements = [replace(one, refused=one.refused or why) for one in judgements]
                 comparisons = tuple(replace(one, chosen=False) for one in comparisons)
                 rows, end = (), base
-        chosen = {one.kind for one in comparisons if one.chosen and one.learnt == "practice"}
+        chosen = {one.kind for one in comparisons if one.is_kept_practice}
         return Verdict(
             rows,
             tuple(one for one in self._learnt.batches if one.kind in chosen),
@@ -283,6 +169,25 @@ class _Gate:
             tuple(one.score for one in base),
             tuple(one.score for one in end),
         )
+
+    def _unpractised(self, kept: Mapping[str, Sequence[str]]) -> list[Improvement]:
+        """Return the improvements to judge: those whose way is not remembered whole already.
+
+        Trials to come are played with these and the kept practice alone. A way that is both would
+        otherwise be recalled whole, as its tuples are the same.
+        """
+        practised = set(_all(kept))
+        left = [one for one in self._improvements if one.trajectory not in practised]
+        learnt = self._learnt
+        practice = tuple(r for r in learnt.practice if r.tuple.trajectory_id in practised)
+        batches = {row.batch for row in practice}
+        self._learnt = Learnt(
+            practice,
+            tuple(batch for batch in learnt.batches if batch.id in batches),
+            tuple(row for one in left for row in one.rows),
+        )
+        self._stages = replace(self._stages, learnt=self._learnt)
+        return left
 
     def _whole(
         self,
@@ -297,7 +202,7 @@ class _Gate:
         """
         refused = any(one.refused for one in judgements if one.learnt == "practice")
         improved = any(not one.refused for one in judgements if one.learnt == "improvement")
-        reaches = {one.kind: one.reach for one in comparisons if _is_chosen_practice(one)}
+        reaches = {one.kind: one.reach for one in comparisons if one.is_kept_practice}
         if not (refused or improved or any(reaches.values())):
             return practised
         shown = tuple(t for one in judgements if not one.refused for t in one.trajectories)
@@ -320,7 +225,7 @@ class _Gate:
         for kind in dict.fromkeys(self._kinds[task] for task in self._practice):
             of_kind = [i for i, task in enumerate(self._tasks) if task.kind == kind]
             pair = [base[i] for i in of_kind], [practised[i] for i in of_kind]
-            one = _comparison("practice", kind, 0.0, *pair)
+            one = Comparison.of("practice", kind, 0.0, *pair)
             comparisons.append(replace(one, chosen=one.holds))
         return comparisons
 
@@ -343,14 +248,14 @@ class _Gate:
         for kind in kinds:
             of_kind = [i for i in places if self._tasks[i].kind == kind]
             pair = [base[i] for i in of_kind], [played[i] for i in of_kind]
-            one = _comparison("practice", kind, reach, *pair)
+            one = Comparison.of("practice", kind, reach, *pair)
             compared.append(replace(one, chosen=one.holds))
         return played, compared
 
     def _judged_practice(self, tested: Sequence[Comparison]) -> list[Judgement]:
         chosen = {one.kind for one in tested if one.chosen}
         refused = {
-            one.kind: f"goals of kind {one.kind} {_unproven(one)} with its practice"
+            one.kind: f"goals of kind {one.kind} {one.unproven} with its practice"
             for one in tested
             if one.kind not in chosen
         }
@@ -395,12 +300,12 @@ class _Gate:
         parts = [played[n * count : (n + 1) * count] for n in range(len(reaches))]
         without = [base[i] for i in places]
         compared = [
-            _comparison("improvement", "", reach, without, part)
+            Comparison.of("improvement", "", reach, without, part)
             for reach, part in zip(reaches, parts, strict=True)
         ]
         best = max(compared, key=lambda c: (round(c.difference, 9), -round(c.steps, 9), c.reach))
         if not best.holds:
-            why = f"the goals {_unproven(best)} with all improvements together, at the best reach"
+            why = f"the goals {best.unproven} with all improvements together, at the best reach"
             return [replace(j, refused=j.refused or why) for j in alone], compared
         end, part = list(base), parts[compared.index(best)]
         for i, one in zip(places, part, strict=True):
@@ -412,20 +317,56 @@ class _Gate:
         trajectories = tuple(shown)
         return [Trial(first + i, task, trajectories, reach) for i, task in enumerate(self._tasks)]
 
-    def _judged_alone(self, base: Sequence[Played], goals: Sequence[str]) -> list[Judgement]:
-        """Judge the improvements of each of `goals` alone, on the goals most like it.
+    def _judged_alone(self, base: Sequence[Played], ways: Sequence[Improvement]) -> list[Judgement]:
+        """Judge each improvement by its key step, and alone on the goals most like its own.
 
         A single step is not tried: it ends the episode, and is as good as what came before it.
         """
-        sizes = Counter(row.tuple.task_id for row in self._learnt.improvements)
-        single = [
-            Judgement(goal, "improvement", self._improvements[goal], 1, refused=SINGLE)
-            for goal in goals
-            if sizes[goal] == 1
+        confirmations = self._confirmed([way for way in ways if len(way.rows) > 1])
+        judgements = []
+        for way in ways:
+            refused, confirmed = SINGLE, 0
+            if (one := confirmations.get(way.trajectory)) is not None:
+                refused, confirmed = one.refused, one.won
+            judgements.append(
+                Judgement(
+                    *(way.task.id, "improvement", (way.trajectory,), len(way.rows)),
+                    confirmed=confirmed,
+                    refused=refused,
+                )
+            )
+        return self._tried_alone(base, judgements)
+
+    def _confirmed(self, ways: Sequence[Improvement]) -> dict[str, Confirmation]:
+        """Return what the checks of the key steps say, by trajectory."""
+        checks: list[Check] = []
+        spans: dict[str, slice] = {}
+        siblings = self._options.siblings
+        for way in ways:
+            first = len(checks)
+            if siblings:
+                checks.append(Check(len(checks), way.task, way.key, siblings))
+                checks += [
+                    Check(len(checks) + n, near, way.key, siblings, self._grounds[near.id])
+                    for n, near in enumerate(self._neighbours(way.task.id))
+                    if near.id in self._grounds
+                ]
+            spans[way.trajectory] = slice(first, len(checks))
+        checked = self._stages.check(CONFIRMED, checks)
+        return {
+            trajectory: Confirmation.of(checks[span], checked[span])
+            for trajectory, span in spans.items()
+        }
+
+    def _tried_alone(
+        self, base: Sequence[Played], judgements: Sequence[Judgement]
+    ) -> list[Judgement]:
+        """Play the neighbours of each improvement that is not refused yet with it alone."""
+        tried = [one for one in judgements if not one.refused]
+        neighbours = {one.trajectories: self._neighbours(one.task) for one in tried}
+        trials = [
+            (near, one.trajectories) for one in tried for near in neighbours[one.trajectories]
         ]
-        goals = [goal for goal in goals if sizes[goal] > 1]
-        neighbours = {goal: self._neighbours(goal) for goal in goals}
-        trials = [(near, self._improvements[goal]) for goal in goals for near in neighbours[goal]]
         reach = self._options.reaches[0]
         played = iter(
             self._stages.play(
@@ -433,19 +374,21 @@ class _Gate:
             )
         )
         scores = {one.task: one.score for one in base}
-        judgements = single
-        for goal in goals:
-            near = [next(played) for _ in neighbours[goal]]
+        judged = []
+        for judgement in judgements:
+            near = [next(played) for _ in neighbours.get(judgement.trajectories, ())]
             gains = [one.score - scores[one.task] for one in near]
-            wins = sum(gain > TOLERANCE for gain in gains)
-            losses = sum(gain < -TOLERANCE for gain in gains)
             lost = -fmean(gains) if gains else 0.0
             refused = f"{len(near)} goals like it lose {lost:.3f}" if lost > TOLERANCE else ""
-            shown = self._improvements[goal]
-            judgements.append(
-                Judgement(goal, "improvement", shown, sizes[goal], wins, losses, refused)
+            judged.append(
+                replace(
+                    judgement,
+                    wins=sum(gain > TOLERANCE for gain in gains),
+                    losses=sum(gain < -TOLERANCE for gain in gains),
+                    refused=judgement.refused or refused,
+                )
             )
-        return judgements
+        return judged
 
     def _neighbours(self, task_id: str) -> list[Task]:
         """Return the goals with most words in common with a goal's, of other sources.
@@ -453,57 +396,58 @@ class _Gate:
         Those of its kind come first; ties are broken by id.
         """
         owner = next(task for task in self._tasks if task.id == task_id)
-        words = Counter(owner.goal.lower().split())
 
         def distance(task: Task) -> tuple[bool, float, str]:
-            others = Counter(task.goal.lower().split())
-            common, union = (words & others).total(), (words | others).total()
-            return task.kind != owner.kind, -common / max(1, union), task.id
+            return task.kind != owner.kind, -likeness(task.goal, owner.goal), task.id
 
         others = [task for task in self._tasks if task.leak_key != owner.leak_key]
         return sorted(others, key=distance)[: self._options.neighbours]
 
     def _kept_rows(
-        self, judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
+        self,
+        judgements: Sequence[Judgement],
+        comparisons: Sequence[Comparison],
+        base: Sequence[Played],
+        practised: Sequence[Played],
     ) -> tuple[IndexedTuple, ...]:
-        """Return what was kept: practice with its reach, improvements with their confirmations."""
-        reaches = {one.kind: one.reach for one in comparisons if _is_chosen_practice(one)}
+        """Return what was kept: practice with its reach, improvements with theirs.
+
+        Practice is confirmed by each goal that gained by it and followed it on the way.
+        """
+        reaches = {one.kind: one.reach for one in comparisons if one.is_kept_practice}
         kinds = {one.id: one.kind for one in self._learnt.batches}
-        practice = (
-            replace(row, reach=reaches[kinds[row.batch]])
+        confirmed = Counter[str]()
+        for before, after in zip(base, practised, strict=True):
+            if after.score > before.score + TOLERANCE:
+                confirmed.update(dict(after.followed).keys())
+        rows = [
+            replace(
+                _confirmed(row, confirmed[row.tuple.trajectory_id]), reach=reaches[kinds[row.batch]]
+            )
             for row in self._learnt.practice
             if kinds[row.batch] in reaches
-        )
-        improvements = [one for one in judgements if one.learnt == "improvement"]
-        chosen = [one for one in comparisons if one.learnt == "improvement"]
-        return (*practice, *self._kept_improvements(improvements, chosen))
-
-    def _kept_improvements(
-        self, kept: Iterable[Judgement], compared: Sequence[Comparison]
-    ) -> tuple[IndexedTuple, ...]:
-        """Return the improvements that were kept, with their reach and how many goals confirm."""
-        wins = {t: j.wins for j in kept if not j.refused for t in j.trajectories}
-        reach = next((one.reach for one in compared if one.chosen), 0.0)
-        rows = []
-        for row in self._learnt.improvements:
-            source, outcome = row.tuple, row.tuple.outcome
-            if source.trajectory_id in wins:
-                if outcome is not None:
-                    outcome = replace(outcome, confirmed=wins[source.trajectory_id])
-                    source = replace(source, outcome=outcome)
-                rows.append(replace(row, tuple=source, reach=reach))
+        ]
+        kept = {
+            trajectory: one.confirmed
+            for one in judgements
+            if one.learnt == "improvement" and not one.refused
+            for trajectory in one.trajectories
+        }
+        reach = next((c.reach for c in comparisons if c.chosen and c.learnt == "improvement"), 0.0)
+        rows += [
+            replace(_confirmed(row, kept[row.tuple.trajectory_id]), reach=reach)
+            for row in self._learnt.improvements
+            if row.tuple.trajectory_id in kept
+        ]
         return tuple(rows)
 
 
-def _is_chosen_practice(one: Comparison) -> bool:
-    return one.chosen and one.learnt == "practice"
-
-
-def _unproven(one: Comparison) -> str:
-    """Return by how much the goals gain or lose, in words, where that is refused."""
-    if one.difference < -TOLERANCE:
-        return f"lose {-one.difference:.3f}"
-    return f"gain {one.difference:.3f}, less than the standard error of {one.error:.3f},"
+def _confirmed(row: IndexedTuple, count: int) -> IndexedTuple:
+    """Return a tuple whose outcome says how many other attempts confirm it."""
+    if row.tuple.outcome is None:
+        return row
+    outcome = replace(row.tuple.outcome, confirmed=count)
+    return replace(row, tuple=replace(row.tuple, outcome=outcome))
 
 
 def _by_task(rows: Iterable[IndexedTuple]) -> dict[str, tuple[str, ...]]:
@@ -516,23 +460,6 @@ def _by_task(rows: Iterable[IndexedTuple]) -> dict[str, tuple[str, ...]]:
 
 def _all(by_task: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     return tuple(t for trajectories in by_task.values() for t in trajectories)
-
-
-def _comparison(
-    learnt: Literal["practice", "improvement"],
-    kind: str,
-    reach: float,
-    before: Sequence[Played],
-    after: Sequence[Played],
-) -> Comparison:
-    return Comparison(
-        learnt,
-        kind,
-        reach,
-        tuple(played.score for played in before),
-        tuple(played.score for played in after),
-        fmean(played.steps for played in after),
-    )
 
 
 def _without_frequent(

@@ -27,6 +27,16 @@ class Position:
         """A hash of the observation; equal for states that look the same."""
         return stable_hash(self.now.observation, self.now.admissible, self.now.done)
 
+    @property
+    def situation(self) -> str:
+        """A hash that is equal for states that look the same, with the same observed before.
+
+        What was observed counts, not in which order: it is what decisions rest on, and it tells
+        states apart that look the same (a cold egg and a hot one, out of sight).
+        """
+        before = sorted({observation for observation, _ in self.past})
+        return stable_hash(self.state, round(self.score, 9), before)
+
 
 class Positions:
     """Moves from position to position within one task. Close it when done.

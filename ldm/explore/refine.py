@@ -24,8 +24,8 @@ from ldm.explore.positions import Position, Positions
 from ldm.explore.rollouts import draw
 from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
-from ldm.policy import Decision, Observed, Policy
-from ldm.reasoner import Notes, Process, Reasoner
+from ldm.policy import Decision, Memo, Observed, Policy
+from ldm.reasoner import Process, Reasoner
 from ldm.runs import Run, run_items, writing
 from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory, stable_seed
 
@@ -40,12 +40,17 @@ class RefineOptions(TreeOptions):
 
     explorer: "tree" is the paper's (`tree.py`); see also `rollouts.py` and `best_first.py`.
     decision: "pooled" explores each goal once, with all batch memories of its kind; "per-batch"
-    once with each of them, and adds to that one. add: "key" adds P* from its key step on, "whole"
-    all of it; "random", the control, all of a random path instead.
+    once with each of them, and adds to that one. agreement: whether each recall counts by its
+    weight or as one where the tree asks if they agree. shorter: whether shorter ways are looked for
+    where the ground process has the full score, and are better where they earn the same. add: "key"
+    adds P* from its key step on, "whole" all of it; "random", the control, all of a random path
+    instead.
     """
 
     explorer: Literal["tree", "rollouts", "best-first"] = "tree"
     decision: Literal["pooled", "per-batch"] = "pooled"
+    agreement: Literal["weighted", "counted"] = "weighted"
+    shorter: bool = False
     add: Literal["key", "whole", "random"] = "key"
 
 
@@ -164,17 +169,22 @@ class Explorer:
         nodes: tuple[TreeNode, ...] = ()
         try:
             ground, confidences = self._ground(task, positions, batches)
+            depth, options = len(ground.steps) - 1, self._setup.options
             if ground.score < FULL_SCORE:
-                nodes = self._explored(task, positions, batches)
+                nodes = self._explored(task, positions, batches, options)
+            elif options.shorter and depth:
+                options = replace(options, depth=depth)
+                nodes = self._explored(task, positions, batches, options)
         finally:
             positions.close()
         tree = Tree(batches, ground, nodes, steps=positions.steps, replayed=positions.replayed)
         if not nodes:
             return tree
         tree = replace(tree, best=best_leaf(nodes).number)
-        if tree.best_score <= ground.score:
-            return tree
         path = path_to(nodes, nodes[tree.best])
+        fewer = self._setup.options.shorter and len(path) - 1 < len(ground.steps)
+        if tree.best_score < ground.score or (tree.best_score == ground.score and not fewer):
+            return tree
         best = _trajectory(task, path)
         process = _process(best, [node.confidence for node in path[1:]])
         key = self._setup.reasoner.compare(process, _process(ground, confidences))
@@ -182,16 +192,16 @@ class Explorer:
         return self._with_added_tuples(replace(tree, key=key), task)
 
     def _explored(
-        self, task: Task, positions: Positions, batches: tuple[str, ...]
+        self, task: Task, positions: Positions, batches: tuple[str, ...], options: RefineOptions
     ) -> tuple[TreeNode, ...]:
         """Return the decision processes that the explorer tried."""
-        policy, options = self._setup.policy, self._setup.options
-        notes: dict[Past, Notes] = {}
+        policy = self._setup.policy
+        memos: dict[Past, Memo] = {}
 
         def noted(choose: Callable[[Observed], Decision]) -> Callable[[Position], Decision]:
             def decide(position: Position) -> Decision:
-                decision = choose(self._observed(task, position, notes))
-                notes[position.past] = decision.notes
+                decision = choose(self._observed(task, position, memos))
+                memos[position.past] = decision.memo
                 return decision
 
             return decide
@@ -204,7 +214,13 @@ class Explorer:
             seed = stable_seed(self._setup.seed, "rollouts", task.id, batches)
             return draw(positions, propose, options, seed)
         branch = noted(
-            lambda now: policy.branch(now, batches, options.proposals, options.concentration)
+            lambda now: policy.branch(
+                now,
+                batches,
+                options.proposals,
+                options.concentration,
+                counted=options.agreement == "counted",
+            )
         )
         return grow(positions, branch, options)
 
@@ -216,10 +232,10 @@ class Explorer:
         opening, score = position.now.observation, position.score
         steps: list[Step] = []
         confidences: list[float] = []
-        notes: dict[Past, Notes] = {}
+        memos: dict[Past, Memo] = {}
         while not position.now.done and len(steps) < self._setup.options.depth:
-            decision = self._setup.policy.decide(self._observed(task, position, notes), batches)
-            notes = {position.past: decision.notes}
+            decision = self._setup.policy.decide(self._observed(task, position, memos), batches)
+            memos = {position.past: decision.memo}
             before, position = position, positions.after(position, decision.action)
             positions.drop(before)
             now = position.now
@@ -229,14 +245,14 @@ class Explorer:
             score = position.score
         return _finished(task, opening, steps, score, "agent"), confidences
 
-    def _observed(self, task: Task, position: Position, notes: Mapping[Past, Notes]) -> Observed:
-        """Return what is seen at `position`. notes: of earlier decisions, by their pasts."""
+    def _observed(self, task: Task, position: Position, memos: Mapping[Past, Memo]) -> Observed:
+        """Return what is seen at `position`. memos: of earlier decisions, by their pasts."""
         return Observed(
             goal=task.goal,
             past=position.past,
             observation=position.now.observation,
             admissible=position.now.admissible,
-            previous_notes=notes.get(position.past[:-1], Notes()) if position.past else Notes(),
+            previous=memos.get(position.past[:-1], Memo()) if position.past else Memo(),
             key=task.id,
             localize=self._setup.env.localize,
         )

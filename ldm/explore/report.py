@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, ClassVar
 
-from ldm.explore.gate import Verdict
+from ldm.explore.judgements import Verdict
 from ldm.explore.refine import ExploredGoal
+
+#: A mean difference and the ends of its interval.
+Interval = tuple[float, float, float]
+#: Goals that a line on what was kept or refused names.
+NAMED = 2
 
 COLUMNS = (
     "kind",
@@ -33,6 +37,7 @@ GATE_COLUMNS = (
     "without",
     "with",
     "difference",
+    "95 % interval",
     "better",
     "worse",
     "chosen",
@@ -102,8 +107,11 @@ def _cell(value: float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
-def gate_rows(verdict: Verdict) -> list[tuple[str, ...]]:
-    """Return a row per comparison that the gate made, by GATE_COLUMNS."""
+def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[tuple[str, ...]]:
+    """Return a row per comparison that the gate made, by GATE_COLUMNS.
+
+    intervals: of the comparisons.
+    """
     return [
         (
             one.learnt,
@@ -113,38 +121,70 @@ def gate_rows(verdict: Verdict) -> list[tuple[str, ...]]:
             f"{fmean(one.before):.3f}",
             f"{fmean(one.after):.3f}",
             f"{one.difference:+.3f}",
+            f"{low:+.3f} to {high:+.3f}",
             str(sum(a > b for b, a in zip(one.before, one.after, strict=True))),
             str(sum(a < b for b, a in zip(one.before, one.after, strict=True))),
             "yes" if one.chosen else "",
         )
-        for one in verdict.comparisons
+        for one, (_, low, high) in zip(verdict.comparisons, intervals, strict=True)
     ]
 
 
-def refusals(verdict: Verdict, gain: tuple[float, float, float] | None) -> list[str]:
-    """Return lines on what the gate kept and refused, and what the kept is worth."""
+def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
+    """Return lines on what the gate kept and refused, of which goals and why."""
     lines = []
     for learnt in ("practice", "improvement"):
         judged = [one for one in verdict.judgements if one.learnt == learnt]
-        if judged:
-            refused = sum(bool(one.refused) for one in judged)
-            kept = len(judged) - refused
-            lines.append(f"{learnt.capitalize()}: of {kept} goals kept, of {refused} refused.")
+        if not judged:
+            continue
+        refused = sum(bool(one.refused) for one in judged)
+        kept = len(judged) - refused
+        lines.append(f"{learnt.capitalize()}: of {kept} goals kept, of {refused} refused.")
+        by_reason: dict[str, list[str]] = {}
+        for one in judged:
+            by_reason.setdefault(one.refused, []).append(one.task)
+        for reason in sorted(by_reason, key=lambda reason: (bool(reason), -len(by_reason[reason]))):
+            goals = by_reason[reason]
+            more = f" and {len(goals) - NAMED} more" if len(goals) > NAMED else ""
+            why = f"refused {len(goals)}: {reason}" if reason else f"kept {len(goals)}"
+            lines.append(f"  {why} ({', '.join(goals[:NAMED])}{more})")
     if gain is not None:
         mean, low, high = gain
         lines.append(
             f"Score of the goals, each without its own: {mean:+.3f} ({low:+.3f} to {high:+.3f})."
         )
-    reasons = Counter(one.refused for one in verdict.judgements if one.refused)
-    return lines + [f"  refused {count}: {reason}" for reason, count in reasons.most_common(5)]
+    return lines
 
 
-def gate_data(verdict: Verdict, gain: tuple[float, float, float] | None) -> dict[str, Any]:
+def refused_goals(verdict: Verdict) -> dict[str, list[str]]:
+    """Return why goals were refused, with their ids."""
+    reasons: dict[str, list[str]] = {}
+    for one in verdict.judgements:
+        if one.refused:
+            reasons.setdefault(one.refused, []).append(one.task)
+    return reasons
+
+
+def gate_data(
+    verdict: Verdict, gain: Interval | None, intervals: Sequence[Interval]
+) -> dict[str, Any]:
     """Return what the gate decided, as JSON values."""
     return {
         "reach": next((c.reach for c in verdict.comparisons if c.chosen and not c.kind), None),
         "practice": [c.kind for c in verdict.comparisons if c.chosen and c.learnt == "practice"],
         "gain": gain,
+        "comparisons": [
+            {
+                "learnt": one.learnt,
+                "kind": one.kind,
+                "reach": one.reach,
+                "goals": len(one.before),
+                "difference": interval,
+                "chosen": one.chosen,
+            }
+            for one, interval in zip(verdict.comparisons, intervals, strict=True)
+        ],
         "kept": [one.task for one in verdict.judgements if not one.refused],
         "refused": {one.task: one.refused for one in verdict.judgements if one.refused},
+        "judgements": [asdict(one) for one in verdict.judgements],
     }

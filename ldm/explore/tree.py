@@ -30,6 +30,8 @@ class TreeOptions:
     actions from which on their majority is the only one to try; above 1 it is never reached.
     proposals: z, actions proposed in a state. depth: the maximum steps of a path.
     budget: environment steps to new states after which a search ends; the paper's tree has none.
+    merge: whether paths end where they come to a state that the tree has, with the same observed
+    before; a best-first search always does so.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -39,6 +41,7 @@ class TreeOptions:
     proposals: int = 5
     depth: int = 50
     budget: int = 3_000
+    merge: bool = False
 
     def __post_init__(self) -> None:
         counts = (self.width, self.proposals, self.depth, self.budget)
@@ -95,11 +98,13 @@ class _TreeBuilder:
         self._decide = decide
         self._depth = options.depth
         self._places = options.width
+        self._states: set[str] | None = set() if options.merge else None
         self._nodes: list[TreeNode] = []
         self._at: dict[int, Position] = {}
 
     def build(self) -> tuple[TreeNode, ...]:
         self._at[0] = start = self._positions.start()
+        self._is_known(start)
         self._nodes.append(reached(opening(start), start))
         open_paths = [0]
         for _ in range(self._depth):
@@ -112,9 +117,21 @@ class _TreeBuilder:
                 self._leave(open_paths, "over")
                 open_paths = []
             if not open_paths:
-                return tuple(self._nodes)
+                return self._ended()
         self._leave(open_paths, "depth")
-        return tuple(self._nodes)
+        return self._ended()
+
+    def _ended(self) -> tuple[TreeNode, ...]:
+        """Return all nodes; a path whose next states are all in the tree already ends there."""
+        return tuple(self._nodes) if self._states is None else ended(self._nodes)
+
+    def _is_known(self, position: Position) -> bool:
+        """Return whether the tree has the state of a new position, where this matters."""
+        if self._states is None:
+            return False
+        known = position.situation in self._states
+        self._states.add(position.situation)
+        return known
 
     def _level(self, parents: Sequence[int]) -> list[int]:
         """Propose actions in the states of all open paths, then try the most confident ones.
@@ -133,9 +150,10 @@ class _TreeBuilder:
         for node in sorted(self._nodes[first:], key=lambda n: (-n.path_confidence, n.number)):
             if len(valid) + len(dead_ends) >= self._places:
                 break
-            if self._try(node):
+            fate = self._try(node)
+            if fate not in ("invalid", "merged"):
                 valid.append(node.number)
-            else:
+            elif fate == "invalid":
                 untried[node.parent] -= 1
                 if not untried[node.parent]:
                     dead_ends.add(node.parent)
@@ -156,16 +174,18 @@ class _TreeBuilder:
             for number, (action, confidence) in enumerate(confidences.items(), len(self._nodes))
         ]
 
-    def _try(self, node: TreeNode) -> bool:
-        """Execute a node's action; return whether the environment accepted it."""
+    def _try(self, node: TreeNode) -> Fate:
+        """Execute a node's action; return what became of it."""
         position = self._positions.after(self._at[node.parent], node.action)
         now = position.now
         fate: Fate = "done" if now.done else "grown" if now.valid else "invalid"
+        if fate == "grown" and self._is_known(position):
+            fate = "merged"
         self._nodes[node.number] = reached(replace(node, fate=fate), position)
         self._at[node.number] = position
-        if fate == "invalid":
+        if fate in ("invalid", "merged"):
             self._leave([node.number])
-        return fate != "invalid"
+        return fate
 
     def _leave(self, numbers: Sequence[int], fate: Fate | None = None) -> None:
         """Drop the positions of these nodes, which are not continued, and set their fate."""
@@ -230,7 +250,7 @@ def reached(node: TreeNode, position: Position) -> TreeNode:
 
 def ended(nodes: Sequence[TreeNode]) -> tuple[TreeNode, ...]:
     """Return the nodes of a search that is over: a process ends where no valid action follows."""
-    followed = {node.parent for node in nodes if node.fate not in ("invalid", "merged")}
+    followed = {node.parent for node in nodes if node.fate not in ("invalid", "merged", "pruned")}
     return tuple(
         replace(node, fate="over") if node.fate == "grown" and node.number not in followed else node
         for node in nodes

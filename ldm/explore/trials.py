@@ -1,4 +1,7 @@
-"""Trials of the gate: goals played with and without parts of what a refinement learnt."""
+"""Trials of the gate: goals played with and without parts of what a refinement learnt.
+
+Key steps are checked by the same worker, with the memory as it is (`ldm.explore.confirmation`).
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,23 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ldm import records
 from ldm.errors import RunStopped
-from ldm.explore.positions import Positions
+from ldm.explore.confirmation import Check, Checked, corresponding_step
+from ldm.explore.learnt import Learnt
+from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import ExplorationFactory, ExplorationSetup
-from ldm.memory import BatchIndex, IndexedTuple, Memory
-from ldm.policy import Observed
-from ldm.reasoner import Notes
+from ldm.memory import Memory
+from ldm.policy import Memo, Observed, Policy
 from ldm.runs import Run, run_items, writing
 from ldm.types import Task
+
+#: Greedy attempts, from which goals are chosen.
+ATTEMPTS = "goals.jsonl"
+#: What an item of a stage comes to.
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +47,9 @@ class Trial:
 class Played:
     """What came of a trial.
 
-    score, steps: of the episode. recalled: candidate trajectory → in how many steps it was
-    recalled. error: the traceback of an episode that failed; it counts with the score 0.
+    score, steps: of the episode. recalled, followed: candidate trajectory → in how many steps it
+    was recalled, and followed. error: the traceback of an episode that failed; it counts with the
+    score 0.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -49,24 +59,8 @@ class Played:
     score: float
     steps: int
     recalled: tuple[tuple[str, int], ...] = ()
+    followed: tuple[tuple[str, int], ...] = ()
     error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Learnt:
-    """What a refinement may add.
-
-    practice, batches: the tuples of solved episodes, in batches of their own. improvements: tuples
-    in cells of batches that exist.
-    """
-
-    practice: tuple[IndexedTuple, ...]
-    batches: tuple[BatchIndex, ...]
-    improvements: tuple[IndexedTuple, ...]
-
-    @property
-    def rows(self) -> tuple[IndexedTuple, ...]:
-        return self.practice + self.improvements
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,33 +76,54 @@ class Stages:
 
     def play(self, name: str, trials: Sequence[Trial]) -> list[Played]:
         """Return what came of the trials, in their order, now or as recorded in file `name`."""
-        if not trials:
+        return self._done(name, trials, Played)
+
+    def check(self, name: str, checks: Sequence[Check]) -> list[Checked]:
+        """Return what came of the checks, in their order, now or as recorded in file `name`."""
+        return self._done(name, checks, Checked)
+
+    def _done(self, name: str, items: Sequence[Trial | Check], kind: type[R]) -> list[R]:
+        if not items:
             return []
         path = self.run.directory / name
         stage = name.removesuffix(".jsonl").replace("_", " ")
         with self.run.lock():
             if path.is_file():
-                played = records.read(path, Played)
+                results = records.read(path, kind)
             else:
                 done = Counter[str]()
 
-                def advance(_: Played) -> None:
+                def advance(_: R) -> None:
                     done[stage] += 1
-                    self.on_progress(stage, done[stage], len(trials))
+                    self.on_progress(stage, done[stage], len(items))
 
-                played = run_items(
+                results = run_items(
                     self.run,
                     _PlayerFactory(self.factory, self.learnt),
-                    trials,
-                    Played,
+                    items,
+                    kind,
                     workers=self.workers,
                     threads=self.threads,
                     on_result=advance,
                 )
                 with writing(path):
-                    records.write(path, played)
+                    records.write(path, results)
             self.run.discard_parts()
-        return played
+        return results
+
+
+def greedy_attempts(
+    run: Run,
+    factory: ExplorationFactory,
+    tasks: Sequence[Task],
+    *,
+    workers: int = 1,
+    threads: bool = False,
+    on_progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> list[Played]:
+    """Play each goal greedily with the memory as it is, without its own source, and record it."""
+    stages = Stages(run, factory, Learnt((), (), ()), workers, threads, on_progress)
+    return stages.play(ATTEMPTS, [Trial(n, task, (), 0.0) for n, task in enumerate(tasks)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,47 +150,107 @@ class _Player:
             self._own.setdefault(source, set()).add(trajectory)
         self._memories: dict[tuple[float, float], Memory] = {}
 
-    def __call__(self, trial: Trial) -> Played:
-        """Play a trial; a failure is data, as in an evaluation."""
+    def __call__(self, item: Trial | Check) -> Any:
+        """Play a trial or check a key step; a failure is data, as in an evaluation."""
         try:
-            return self._play(trial)
+            return self._play(item) if isinstance(item, Trial) else self._check(item)
         except RunStopped:
             raise
         except Exception:  # one failed episode must not lose the others
-            return Played(trial.index, trial.task.id, 0.0, 0, error=traceback.format_exc())
+            error = traceback.format_exc()
+        if isinstance(item, Trial):
+            return Played(item.index, item.task.id, 0.0, 0, error=error)
+        return Checked(item.index, item.task.id, item.key.trajectory_id, error=error)
 
     def close(self) -> None:
         self._setup.env.close()
 
     def _play(self, trial: Trial) -> Played:
         policy = self._setup.policy.with_memory(self._memory(trial))
-        task, batches = trial.task, policy.batches(trial.task.goal)
-        recalled: Counter[str] = Counter()
-        positions = Positions(self._setup.env, task)
-        notes, steps = Notes(), 0
+        positions = Positions(self._setup.env, trial.task)
+        uses = Counter[str](), Counter[str]()
         try:
-            position = positions.start()
-            while not position.now.done and steps < self._setup.options.depth:
-                now = Observed(
-                    goal=task.goal,
-                    past=position.past,
-                    observation=position.now.observation,
-                    admissible=position.now.admissible,
-                    previous_notes=notes,
-                    key=task.id,
-                    localize=self._setup.env.localize,
-                )
-                decision = policy.decide(now, batches)
-                recalled.update(
-                    {self._by_tuple[i] for i, _ in decision.used if i in self._by_tuple}
-                )
-                notes, steps, before = decision.notes, steps + 1, position
-                position = positions.after(before, decision.action)
-                positions.drop(before)
+            end = self._greedily(positions, positions.start(), trial.task, policy, uses)
         finally:
             positions.close()
-        score = min(1.0, max(0.0, position.score))
-        return Played(trial.index, task.id, score, steps, tuple(sorted(recalled.items())))
+        recalled, followed = (tuple(sorted(counts.items())) for counts in uses)
+        steps = len(end.past)
+        return Played(trial.index, trial.task.id, _score(end), steps, recalled, followed)
+
+    def _check(self, check: Check) -> Checked:
+        task, key = check.task, check.key
+        own = self._own.get(task.leak_key, set()) | self._own.get(key.source, set())
+        policy = self._setup.policy.with_memory(self._setup.memory.without(trajectories=own))
+        positions = Positions(self._setup.env, task)
+        unchecked = Checked(check.index, task.id, key.trajectory_id)
+
+        def earned(state: Position, action: str) -> float:
+            after = positions.after(state, action)
+            return _score(self._greedily(positions, after, task, policy))
+
+        try:
+            if check.ground is None:
+                state = self._walked(positions, key.history.actions)
+                now = self._observed(task, state, Memo())
+                proposed = policy.propose(now, policy.batches(task.goal), check.siblings + 1)
+                others = [p.action for p in proposed.proposals if p.action != key.action]
+                tried = [(action, earned(state, action)) for action in others[: check.siblings]]
+                action = key.action
+            else:
+                actions = [step.action for _, _, step in check.ground.states()]
+                number = corresponding_step(check.ground, key.observation)
+                state = self._walked(positions, actions[:number])
+                action = policy.imitate(self._observed(task, state, Memo()), key)
+                tried = [(actions[number], check.ground.score)]
+                if action in ("", actions[number]):
+                    return unchecked
+            if not tried:
+                return unchecked
+            return replace(
+                unchecked, action=action, score=earned(state, action), others=tuple(tried)
+            )
+        finally:
+            positions.close()
+
+    def _walked(self, positions: Positions, actions: Sequence[str]) -> Position:
+        """Return the position that some actions lead to."""
+        position = positions.start()
+        for action in actions:
+            before, position = position, positions.after(position, action)
+            positions.drop(before)
+        return position
+
+    def _greedily(
+        self,
+        positions: Positions,
+        position: Position,
+        task: Task,
+        policy: Policy,
+        uses: tuple[Counter[str], Counter[str]] | None = None,
+    ) -> Position:
+        """Return where greedy decisions lead to. uses: counts candidates recalled and followed."""
+        batches, memo = policy.batches(task.goal), Memo()
+        while not position.now.done and len(position.past) < self._setup.options.depth:
+            decision = policy.decide(self._observed(task, position, memo), batches)
+            if uses is not None:
+                known = [self._by_tuple.get(recall.id, "") for recall in decision.recalls]
+                uses[0].update({*known} - {""})
+                uses[1].update({known[place] for place in decision.followed or ()} - {""})
+            memo, before = decision.memo, position
+            position = positions.after(before, decision.action)
+            positions.drop(before)
+        return position
+
+    def _observed(self, task: Task, position: Position, memo: Memo) -> Observed:
+        return Observed(
+            goal=task.goal,
+            past=position.past,
+            observation=position.now.observation,
+            admissible=position.now.admissible,
+            previous=memo,
+            key=task.id,
+            localize=self._setup.env.localize,
+        )
 
     def _memory(self, trial: Trial) -> Memory:
         """Return the memory with what the trial may recall.
@@ -194,3 +269,7 @@ class _Player:
             )
         hidden = (self._candidates - set(trial.shown)) | own
         return self._memories[reaches].without(trajectories=hidden)
+
+
+def _score(position: Position) -> float:
+    return min(1.0, max(0.0, position.score))

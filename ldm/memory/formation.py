@@ -183,6 +183,7 @@ def form_batch(
     generation: int,
     on_trajectory: Callable[[], None] = lambda: None,
     is_warning: Callable[[Trajectory], bool] = lambda _: False,
+    advantage: Callable[[Trajectory], float] = lambda _: 0.0,
 ) -> FormedBatch:
     """Form the batch memory of `plan`: tuples, goal types, and observation types within each.
 
@@ -191,13 +192,15 @@ def form_batch(
     generation: the one that the tuples are made for.
     on_trajectory: called, in any thread, whenever the histories of one more trajectory are written.
     is_warning: tells the trajectories whose tuples are to vote against their actions.
+    advantage: of each trajectory, for `Outcome.advantage`.
 
     Raises LdmError where the reasoner's types are not a partition of the goals or observations.
     """
 
     def tuples_from(trajectory: Trajectory) -> list[StateActionTuple]:
         warning = is_warning(trajectory)
-        tuples = tuples_of(trajectory, reasoner, generation, warning=warning)
+        gained = advantage(trajectory)
+        tuples = tuples_of(trajectory, reasoner, generation, 0, gained, warning=warning)
         on_trajectory()
         return tuples
 

@@ -297,6 +297,7 @@ class Retriever:
             goal_type=goal_type.name,
             observation_type=goal_type.observation_types[source.observation_type],
             fallback=fallback,
+            reach=source.reach,
         )
 
     def _scopes(self, query: Query, names: Sequence[str]) -> Iterator[_Candidates]:

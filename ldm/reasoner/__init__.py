@@ -198,8 +198,11 @@ class Reasoner(Protocol):
         """Return up to `z` distinct actions, best first, with confidences that sum to 1 (Eq. 9)."""
         ...
 
-    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
-        """Return how concentrated the recalled actions are, carried over to the present (§3.3)."""
+    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
+        """Return how concentrated the recalled actions are, carried over to the present (§3.3).
+
+        counted: whether each recall counts as one, not by the weight that it has in a vote.
+        """
         ...
 
     def compare(self, best: Process, ground: Process) -> int:

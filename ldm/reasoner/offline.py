@@ -31,7 +31,7 @@ from ldm.reasoner.page_votes import PagePrecedent, PageWeights
 from ldm.reasoner.pages import Page, labels_of, read_call
 from ldm.reasoner.quote_votes import QuotePrecedent, QuoteWeights
 from ldm.reasoner.running import RunningNotes
-from ldm.reasoner.voting import Poll, voice_of
+from ldm.reasoner.voting import NEARBY, Poll, voice_of, voters
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
 #: Merged actions that a summary keeps, the latest ones.
@@ -158,9 +158,9 @@ class OfflineReasoner:
         proposals = tuple(Proposal(action, share / total) for action, share in votes)
         return Answer(proposals, state.notes)
 
-    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
-        """Return the action that most recalls come to, by the weights of their votes."""
-        return self._poll(state, recalls).agreement()
+    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
+        """Return the action that most recalls come to, by the weights of their votes or counted."""
+        return self._poll(state, recalls).agreement(counted=counted)
 
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
         """Return the `z` actions with most votes: the share of each, and how many support it."""
@@ -182,7 +182,7 @@ class OfflineReasoner:
         """Let the recalls vote, once for the questions that are asked about one state."""
         asked, given, poll = self._latest_poll
         if asked is not state or given is not recalls:
-            poll = self._vote(state, [recalls[i] for i in _voters(state, recalls)])
+            poll = self._vote(state, [recalls[i] for i in voters(state.observation, recalls)])
             self._latest_poll = (state, recalls, poll)
         return poll
 
@@ -207,12 +207,12 @@ class OfflineReasoner:
         followers = poll.followers(action)
         if followers is None:
             return tuple(i for i, recall in enumerate(recalls) if recall.tuple.action == action)
-        voters = _voters(state, recalls)
+        places = voters(state.observation, recalls)
         quoting = state.admissible is None and not _press_labels(recalls)
         if _on_pages(recalls) and not quoting:
             # A page without labels was not recorded, and casts no ballot.
-            voters = [i for i in voters if self._page(recalls[i]).page.labels]
-        return tuple(voters[place] for place in followers)
+            places = [i for i in places if self._page(recalls[i]).page.labels]
+        return tuple(places[place] for place in followers)
 
     def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
         return nearest(self._embedder.embed([text])[0], types)
@@ -243,7 +243,8 @@ class OfflineReasoner:
             if len(self._pages) >= CACHE_SIZE:
                 self._pages.clear()
             self._pages[id(source)] = cached
-        return replace(cached[1], similarity=recall.similarity)
+        nearby = recall.reach >= NEARBY
+        return replace(cached[1], similarity=recall.similarity, nearby=nearby)
 
     def _quote(self, recall: Recall) -> QuotePrecedent:
         """Return the recalled command with where its argument stood, read once per tuple."""
@@ -267,17 +268,6 @@ def _press_labels(recalls: Sequence[Recall]) -> bool:
     calls = [(read_call(recall.tuple.action), recall.tuple.observation) for recall in recalls]
     named = sum(call is not None and call.label in labels_of(page) for call, page in calls)
     return named > len(calls) / 2
-
-
-def _voters(state: State, recalls: Sequence[Recall]) -> Sequence[int]:
-    """Return the places of the recalls that vote: those that saw something, where there is any.
-
-    Of some recorded steps only the action is known; what it was an answer to, nobody can tell.
-    """
-    everyone = range(len(recalls))
-    if not state.observation.strip():
-        return everyone
-    return [i for i in everyone if recalls[i].tuple.observation.strip()] or everyone
 
 
 def _least_done(state: State, opposed: frozenset[str]) -> str:

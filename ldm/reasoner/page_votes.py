@@ -2,7 +2,9 @@
 
 A recalled press of a fixed label stands for the same label; one of a wanted or described label, for
 the present label that fits best (the sorts are those of `ldm.reasoner.pages`). A made-up argument
-is made up anew, from the goal's words that recalled arguments had taken from theirs.
+is made up anew, from the goal's words that recalled arguments had taken from theirs. What was done
+for the same goal in other words, or for one that asked for more, is done again word for word where
+that is possible, and counts as much as all else together.
 """
 
 from __future__ import annotations
@@ -13,13 +15,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ldm.reasoner.entities import FUNCTION_WORDS
-from ldm.reasoner.pages import LAST_RANK, Call, Page, Sort, read_call, stem, tokens
+from ldm.reasoner.pages import (
+    LAST_RANK,
+    Call,
+    Page,
+    Sort,
+    content_words,
+    read_call,
+    stem,
+    tokens,
+)
 from ldm.reasoner.voting import Ballot, Poll
 
 #: From this share of the recalled goals' pages on, a label on them is a fixed part of the page.
 FIXED = 0.5
 #: How much the fit of a description may count against its place in the list.
 FIT_WEIGHTS = (8.0, 2.0, 4.0, 16.0)
+#: Words that ask for something and say nothing of what.
+_ASKING = """
+buy can could find get give help like look looking need please purchase search show want would
+"""
+ASKING = frozenset(_ASKING.split())
 #: How often a word must occur in recalled goals to be judged by its own counts.
 MIN_OCCURRENCES = 2
 
@@ -49,12 +65,14 @@ class PagePrecedent:
     """A recalled page, the call made on it, and the similarity of its text.
 
     voice: what its vote counts by what came of the call (`ldm.reasoner.voting.voice_of`).
+    nearby: whether only goals that are nearly its own recall it.
     """
 
     page: Page
     call: Call
     similarity: float
     voice: float = 1.0
+    nearby: bool = False
 
 
 def poll(
@@ -71,7 +89,8 @@ def poll(
     if not precedents:
         return Poll((), (), ())
     fixed = _fixed_labels(precedents)
-    candidates = _candidates(present, admissible, precedents)
+    same = _same_goals(present.goal, precedents)
+    candidates = _candidates(present, admissible, precedents, same)
     sorts = {text: present.sort(call.label, fixed) for text, call in candidates.items()}
     done = Counter((call.verb, call.label) for call in present.past)
     fresh = {text for text, call in candidates.items() if not done[call.verb, call.label]}
@@ -80,7 +99,17 @@ def poll(
     best = max((suits[t] for t in suits if t in fresh and sorts[t] == "described"), default=1.0)
     ballots = []
     vote_weights = _vote_weights(present, precedents, fixed, weights)
-    for precedent, vote_weight in zip(precedents, vote_weights, strict=True):
+    possible = {(call.verb, call.label) for call in candidates.values()}
+    repeated = [
+        p.page.goal in same and p.nearby and (p.call.verb, p.call.label) in possible
+        for p in precedents
+    ]
+    if any(repeated):
+        vote_weights = [
+            weight if again else weight / len(precedents)
+            for weight, again in zip(vote_weights, repeated, strict=True)
+        ]
+    for precedent, vote_weight, again in zip(precedents, vote_weights, repeated, strict=True):
         pressed = precedent.call
         sort = precedent.page.sort(pressed.label, fixed)
         repeats = precedent.page.past.count(pressed)
@@ -88,7 +117,9 @@ def poll(
         for i, (text, call) in enumerate(candidates.items()):
             if call.verb != pressed.verb:
                 continue
-            if sort != sorts[text] or (sort == "fixed" and call.label != pressed.label):
+            if again:
+                alike = 1.0 if call.label == pressed.label else weights.unlike
+            elif sort != sorts[text] or (sort == "fixed" and call.label != pressed.label):
                 alike = weights.unlike
             else:
                 alike = min(1.0, suits[text] / best) if sort == "described" else suits[text]
@@ -96,6 +127,27 @@ def poll(
             likeness[i] = alike * weights.repeat**excess
         ballots.append(Ballot(vote_weight, tuple(likeness)))
     return Poll(tuple(candidates), tuple(candidates), tuple(ballots))
+
+
+def _same_goals(goal: str, precedents: Sequence[PagePrecedent]) -> frozenset[str]:
+    """Return the nearby goals that ask for all that `goal` does, perhaps in other words.
+
+    They have its words, but for words of asking, those that most recalled goals have, and those
+    that no recalled goal has. A number is always meant.
+    """
+    nearby = {p.page.goal for p in precedents if p.nearby}
+    if not nearby:
+        return frozenset()
+    goals = {p.page.goal for p in precedents}
+    counts = Counter(word for recalled in goals for word in content_words(recalled))
+    usual = {word for word, count in counts.items() if count >= max(2.0, FIXED * len(goals))}
+    words = content_words(goal) - usual - ASKING
+    unknown = {word for word in words if word not in counts}
+    meant = words - unknown
+    numbers = any(character.isdigit() for word in unknown for character in word)
+    if not meant or numbers or len(unknown) > len(meant) / 2:
+        return frozenset()
+    return frozenset(other for other in nearby if meant <= content_words(other))
 
 
 def _fixed_labels(precedents: Sequence[PagePrecedent]) -> frozenset[str]:
@@ -189,9 +241,15 @@ def _vote_weights(
 
 
 def _candidates(
-    present: Page, admissible: Sequence[str] | None, precedents: Sequence[PagePrecedent]
+    present: Page,
+    admissible: Sequence[str] | None,
+    precedents: Sequence[PagePrecedent],
+    same: frozenset[str],
 ) -> dict[str, Call]:
-    """Return what can be done, as text → call: admissible calls, and arguments made up anew."""
+    """Return what can be done, as text → call: admissible calls, and arguments made up anew.
+
+    same: see `_same_goals`; what was made up for them can be entered again.
+    """
     verbs = list(dict.fromkeys(p.call.verb for p in precedents))
     made_up = [p for p in precedents if p.voice > 0 and p.call.label not in p.page.labels]
     if admissible is None:
@@ -208,7 +266,10 @@ def _candidates(
         if verb in free and examples and (argument := compose(present.goal, examples)):
             composed.append(f"{verb}[{argument}]")
             texts = [text for text in texts if not _is_free(text, verb, present)]
-    candidates = ((text, read_call(text)) for text in (*composed, *texts))
+    again = [
+        p.call.text for p in made_up if p.nearby and p.page.goal in same and p.call.verb in free
+    ]
+    candidates = ((text, read_call(text)) for text in (*composed, *again, *texts))
     return {text: call for text, call in candidates if call}
 
 

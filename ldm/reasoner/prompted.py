@@ -52,6 +52,7 @@ from ldm.reasoner.replies import (
     match_action,
     salvage_field,
 )
+from ldm.reasoner.voting import voters
 from ldm.types import Card, Past, Proposal, Recall, StateActionTuple
 
 Formation = Literal["trajectory", "paper"]
@@ -256,9 +257,9 @@ class PromptedReasoner:
         )
         return Answer(proposals, _notes(form, state))
 
-    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
+    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
         """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
-        return self._fallback.agree(state, recalls)
+        return self._fallback.agree(state, recalls, counted=counted)
 
     def _decide(
         self,
@@ -270,6 +271,7 @@ class PromptedReasoner:
     ) -> Any:
         """Return the model's reply; among: the actions that it must choose from, () for any."""
         options = self._options
+        examples = [recalls[i] for i in voters(state.observation, recalls)]
         noting = options.notes and state.steps > 0
         form: type[Any] = NotedActionForm if noting else ActionForm
         if z > 1:
@@ -288,7 +290,7 @@ class PromptedReasoner:
                 noting=noting,
                 notes=options.notes,
                 z=z,
-                recalls=[_example(r) for r in recalls[: round(options.recalls * share)]],
+                recalls=[_example(r) for r in examples[: round(options.recalls * share)]],
                 goal=state.goal,
                 opening=state.opening,
                 sub_goals=state.notes.sub_goals,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from ldm.reasoner import Agreement
-from ldm.types import Outcome
+from ldm.types import Outcome, Recall
 
 #: What a recall counts that earned nothing more. With 0, hence votes in proportion to what was
 #: earned, training goals of WebShop scored less: such sessions know the way as well as others.
@@ -24,6 +25,21 @@ def voice_of(outcome: Outcome | None) -> float:
         return 1.0
     return -1.0 if outcome.value < 0 else LEAST_VOICE + (1 - LEAST_VOICE) * outcome.value
 
+
+def voters(observation: str, recalls: Sequence[Recall]) -> Sequence[int]:
+    """Return the places of the recalls that saw something, where there is any; else all.
+
+    Of some recorded steps only the action is known; what it was an answer to, nobody can tell.
+    observation: the present one; where it is empty, all count.
+    """
+    everyone = range(len(recalls))
+    if not observation.strip():
+        return everyone
+    return [i for i in everyone if recalls[i].tuple.observation.strip()] or everyone
+
+
+#: From this reach on, hardly any goal but the same recalls a tuple.
+NEARBY = 0.9
 
 #: An action follows a recalled one that it is at least so like; below, hardly a vote was cast.
 FOLLOWED = 0.5
@@ -111,16 +127,22 @@ class Poll:
             and round(ballot.likeness[mine], 9) == round(max(ballot.likeness), 9) >= FOLLOWED
         )
 
-    def agreement(self) -> Agreement:
+    def agreement(self, *, counted: bool = False) -> Agreement:
         """Return the action that most recalls come to, each by the candidate most like its own.
 
         As in `alternatives`, a group counts as one action. A recall that fits several groups
         equally well is divided among them, and one that fits none supports none. A vote against
         lessens the share of the action that it fits, and supports none.
+
+        counted: whether each ballot counts as one, not by its weight.
         """
+        weights = [
+            math.copysign(1.0, ballot.weight) if counted else ballot.weight
+            for ballot in self.ballots
+        ]
         shares: dict[Hashable, float] = dict.fromkeys(self.groups, 0.0)
         supporters: Counter[Hashable] = Counter()
-        for ballot in self.ballots:
+        for ballot, weight in zip(self.ballots, weights, strict=True):
             likeness = {
                 group: round(like, 9)
                 for group, like in zip(self.groups, ballot.likeness, strict=True)
@@ -130,14 +152,14 @@ class Poll:
             if ballot.weight > 0:
                 supporters.update(nearest)
             for group in nearest:
-                shares[group] += ballot.weight / len(nearest)
+                shares[group] += weight / len(nearest)
         if not supporters:
             return Agreement("", 0.0, 0)
         order = {group: place for place, group in enumerate(shares)}
         most = max(shares, key=lambda group: (round(shares[group], 9), -order[group]))
         if shares[most] <= 0:
             return Agreement("", 0.0, 0)
-        total = sum(ballot.weight for ballot in self.ballots if ballot.weight > 0)
+        total = sum(weight for weight in weights if weight > 0)
         return Agreement(self._firsts()[most], shares[most] / total, supporters[most])
 
     def _votes(self) -> list[float]:

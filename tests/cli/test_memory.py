@@ -11,7 +11,8 @@ import pytest
 from ldm import BuildOptions, build_memory, records
 from ldm.errors import LdmError
 from ldm.experiments import building
-from ldm.types import Trajectory
+from ldm.memory import extend, generations, inspect
+from ldm.types import Outcome, Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
@@ -342,13 +343,33 @@ class TestOutcomes:
         recalls = json.loads(run("memory", *query, "--json").out)
         assert {recall["tuple"]["outcome"]["score"] for recall in recalls} == {0.0, 1.0}
 
-    def test_are_not_shown_where_all_are(self, run: Run, place: Path) -> None:
+    def test_are_shown_with_recalls_where_all_are_full(self, run: Run, place: Path) -> None:
         records.write(place / "data" / "toy" / "train.jsonl", expert_trajectories())
         run("build-memory", "data")
         assert "outcomes" not in run("memory", "show").out
         (shown,) = json.loads(run("memory", "show", "--json").out)
         assert shown["outcomes"] == {"full": 12}
-        assert "outcome" not in run("memory", "search", "wash the apple", "You see.").out
+        assert "outcome" in run("memory", "search", "wash the apple", "You see.").out
+
+    def test_of_a_refinement_say_what_more_was_earned_and_what_confirms_it(
+        self, run: Run, place: Path
+    ) -> None:
+        records.write(place / "data" / "toy" / "train.jsonl", expert_trajectories())
+        run("build-memory", "data")
+        (base,) = generations(".ldm/memory", "toy")
+        row = inspect(".ldm/memory", "toy").rows[0]
+        better = replace(
+            row.tuple,
+            action="go to sink",
+            origin="explored",
+            trajectory_id="better",
+            generation=1,
+            outcome=Outcome(1.0, 1.0, advantage=0.25, confirmed=3),
+        )
+        added = [replace(row, tuple=better)]
+        extend(".ldm/memory", base, added, BagOfWords("bag-of-words"), tasks=(), settings={})
+        query = ("search", row.tuple.goal, row.tuple.observation, "--k", "60")
+        assert "1, +0.25, confirmed 3" in " ".join(run("memory", *query).out.split())
 
     def test_where_nothing_is_left_the_remedy_is_said(self, run: Run, place: Path) -> None:
         lost = [replace(one, score=0.0, success=False) for one in expert_trajectories()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -111,6 +112,9 @@ class TestTheGate:
         assert entry["settings"]["gate"] == "on"
         assert int(entry["settings"]["kept"]) > 0
         assert entry["settings"]["gain"].startswith("+")
+        assert set(entry["settings"]["kept_goals"].split()) <= set(entry["tasks"])
+        assert "95 % interval" in outcome.out
+        assert re.search(r"kept \d+ \(train/", outcome.out)
 
     def test_json_names_the_goals_that_were_kept_and_refused(self, run: Run) -> None:
         report = json.loads(run(*REFINE, *self.MANY, "--json").out)["gate"]
@@ -146,6 +150,16 @@ class TestRounds:
         assert first["tasks"] == second["tasks"]
         assert [entry["settings"]["round"] for entry in (first, second)] == ["1/2", "2/2"]
 
+    def test_lie_beside_each_other_wherever_the_first_is_resumed_from(
+        self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run(*REFINE, "--tasks", "6", "--rounds", "2", "--dry-run")
+        (place / "elsewhere").mkdir()
+        monkeypatch.chdir(place / "elsewhere")
+        assert run("refine", "--resume", the_run(place), "--workers", "1").code == 0
+        assert len(list((place / "runs").glob("refine-*"))) == 2
+        assert not (place / "elsewhere" / "runs").exists()
+
     def test_go_on_with_the_next_one_where_the_first_is_resumed(
         self, run: Run, place: Path
     ) -> None:
@@ -177,6 +191,26 @@ class TestGoals:
                 first = tasks
                 run("memory", "rollback", "0")
         assert tasks != first
+
+    @pytest.mark.parametrize("by", ["failed", "long"])
+    def test_may_be_the_hardest_for_the_memory(self, run: Run, place: Path, by: str) -> None:
+        outcome = run(*REFINE, "--set", "env.tasks=28", "--tasks", "4", "--goals", by)
+        assert outcome.code == 0, outcome.err
+        attempts = [
+            json.loads(line) for line in (the_run(place) / "goals.jsonl").read_text().splitlines()
+        ]
+        assert len(attempts) == 16
+        (tasks,) = self.explored(run)
+        assert len(tasks) == 4
+        sign, field = (1, "score") if by == "failed" else (-1, "steps")
+        inside = [sign * a[field] for a in attempts if a["task"] in tasks]
+        outside = [sign * a[field] for a in attempts if a["task"] not in tasks]
+        assert max(inside) <= min(outside)
+
+    def test_that_are_named_are_not_chosen_by_how_hard_they_are(self, run: Run) -> None:
+        outcome = run(*REFINE, "--tasks", "train/wash-5", "--goals", "failed")
+        assert outcome.code == 1
+        assert "goals are named" in outcome.err
 
     def test_of_the_next_round_are_new_ones(self, run: Run) -> None:
         run(*REFINE, "--tasks", "6")

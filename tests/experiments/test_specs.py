@@ -36,6 +36,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int | None": st.none() | st.integers(),
     "float | None": st.none() | st.floats(allow_nan=False, allow_infinity=False),
     "tuple[str, ...]": st.lists(TEXT, max_size=4).map(tuple),
+    "GoalsBy": st.sampled_from(["even", "failed", "long"]),
     "Settings": st.dictionaries(TEXT, TEXT, max_size=4).map(lambda d: tuple(sorted(d.items()))),
 }
 #: A field's name → its values, where not all of its type will do.

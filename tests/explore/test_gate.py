@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, Literal
 
 import pytest
 
@@ -13,6 +15,7 @@ from ldm import records
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.episode import run_episode
+from ldm.errors import ForkUnsupported
 from ldm.explore import (
     ExplorationSetup,
     ExploredGoal,
@@ -23,14 +26,18 @@ from ldm.explore import (
     Verdict,
     judge,
 )
-from ldm.explore.gate import PRACTICE, Comparison, learn
-from ldm.explore.trials import Played
+from ldm.explore.gate import ALONE, PRACTICE
+from ldm.explore.judgements import Comparison
+from ldm.explore.learnt import Learnt, learn
+from ldm.explore.trials import Played, Stages, Trial
 from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.policy import Policy, PolicyOptions
 from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.prompted import PromptedReasoner
 from ldm.runs import Manifest, Run, create
-from ldm.types import FULL_OUTCOME, Task, Trajectory
+from ldm.types import FULL_OUTCOME, History, Task, Trajectory
 from tests.embedder import BagOfWords
+from tests.reasoner.scripted import Reply, Scripted
 from tests.toy import ToyEnv, ToyOptions, expert_trajectories, record
 
 SHED = ToyOptions(tasks=28, shelves=8)
@@ -39,19 +46,49 @@ DEPTH = 12
 FORMATION = FormationOptions()
 
 
+class Uncopied(ToyEnv):
+    """A shed that cannot be forked."""
+
+    def fork(self) -> ToyEnv:
+        raise ForkUnsupported("This shed cannot be copied.", "Replay the way.")
+
+
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """Builds what goals are explored and judged with."""
+    """Builds what goals are explored and judged with.
+
+    scripted: whether a model decides, which always takes the first suggestion of the vote.
+    """
 
     place: str
     broken: str = ""
+    forks: bool = True
+    decision: Literal["pooled", "per-batch"] = "pooled"
+    scripted: bool = False
 
     def __call__(self) -> ExplorationSetup:
         memory = Memory.open(self.place, "toy", embedder=BagOfWords())
-        reasoner = OfflineReasoner(BagOfWords())
-        policy = Policy(memory, reasoner, PolicyOptions())
-        env = ToyEnv(replace(SHED, broken=self.broken))
-        return ExplorationSetup(env, memory, reasoner, policy, RefineOptions(depth=DEPTH))
+        env = (ToyEnv if self.forks else Uncopied)(replace(SHED, broken=self.broken))
+        offline = OfflineReasoner(BagOfWords())
+        options = PolicyOptions(candidates="vote" if self.scripted else "none")
+        reasoner = (
+            PromptedReasoner(Scripted(follow), env.card, offline, BagOfWords(), options.prompted())
+            if self.scripted
+            else offline
+        )
+        policy = Policy(memory, reasoner, options)
+        chosen = RefineOptions(depth=DEPTH, decision=self.decision)
+        return ExplorationSetup(env, memory, reasoner, policy, chosen)
+
+
+def follow(question: str) -> Reply:
+    """Take the first suggestion of the vote; name several actions with equal confidence."""
+    if "Name its" in question:
+        return {"sub_goals": ["find it", "put it there"]}
+    notes = {"held": "", "complete": 0}
+    suggested = re.findall(r"^\d+\. (.*) \(\d+ %", question, re.MULTILINE)
+    actions = [{"action": action, "confidence": 0.5} for action in suggested]
+    return {**notes, "choice": 1, "actions": actions or [{"action": "wait", "confidence": 1.0}]}
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +155,35 @@ class TestPractice:
             for row in learnt.practice
             if row.tuple.origin == "agent"
         )
+
+    def test_knows_how_much_more_it_earned_than_the_memory_alone(
+        self, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        learnt = learn(Builder(str(place)), explored, FORMATION, practice=True)
+        grounds = {one.task.id: one.trees[0].ground.score for one in explored}
+        assert {row.tuple.origin for row in learnt.practice} == {"agent", "explored"}
+        for row in learnt.practice:
+            assert row.tuple.outcome is not None
+            assert row.tuple.outcome.advantage == pytest.approx(1 - grounds[row.tuple.task_id])
+
+    def test_is_confirmed_by_the_goals_that_gained_and_followed_it(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        verdict = judged(run, place, explored)
+        counts = {
+            row.tuple.trajectory_id: row.tuple.outcome.confirmed
+            for row in verdict.rows
+            if row.tuple.outcome is not None
+        }
+        assert any(counts.values())
+        gained = sum(gain > 0 for gain in verdict.gains)
+        assert max(counts.values()) <= max(gained, len(explored))
+
+    def test_may_be_what_exploration_solved_alone(
+        self, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        learnt = learn(Builder(str(place)), explored, FORMATION, practice=True, solved=False)
+        assert {row.tuple.origin for row in learnt.practice} == {"explored"}
 
     def test_is_none_where_it_is_not_wanted(
         self, place: Path, explored: list[ExploredGoal]
@@ -214,7 +280,8 @@ class TestImprovements:
                         row.tuple,
                         action="go to shelf 1",
                         observation=observation,
-                        trajectory_id=f"bad-{n}",
+                        trajectory_id="bad",
+                        step=n,
                     )
                     for row in goal.added[:1]
                     for n, observation in enumerate(
@@ -230,7 +297,7 @@ class TestImprovements:
         )
         tree = replace(goal.trees[0], added=bad)
         poisoned = [replace(one, trees=(tree,)) if one is goal else one for one in explored]
-        verdict = judged(run, place, poisoned, practice=False, neighbours=8)
+        verdict = judged(run, place, poisoned, practice=False, siblings=0, neighbours=8)
         judgement = next(one for one in verdict.judgements if one.task == goal.task.id)
         assert judgement.losses > 0
         assert "goals like it lose" in judgement.refused
@@ -245,10 +312,11 @@ class TestImprovements:
         assert chosen.difference == max(one.difference for one in tried)
         assert verdict.rows
         assert {row.reach for row in verdict.rows} == {chosen.reach}
-        wins = {t: j.wins for j in verdict.judgements for t in j.trajectories}
+        confirmed = {t: j.confirmed for j in verdict.judgements for t in j.trajectories}
+        assert any(confirmed.values())
         for row in verdict.rows:
             assert row.tuple.outcome is not None
-            assert row.tuple.outcome.confirmed == wins[row.tuple.trajectory_id]
+            assert row.tuple.outcome.confirmed == confirmed[row.tuple.trajectory_id]
             assert row.tuple.outcome.advantage > 0
 
     def test_that_speak_everywhere_are_refused(
@@ -265,6 +333,54 @@ class TestImprovements:
         assert verdict.rows
         assert not any("recalled in more than" in one.refused for one in verdict.judgements)
 
+    def test_are_not_judged_where_the_same_way_is_kept_as_practice(
+        self, run: Run, place: Path, explored: list[ExploredGoal], tmp_path: Path
+    ) -> None:
+        """Their tuples are the same, and can be in one cell only."""
+        verdict = judged(run, place, explored)
+        practised = {
+            t for j in verdict.judgements if j.learnt == "practice" for t in j.trajectories
+        }
+        improved = {
+            t for j in verdict.judgements if j.learnt == "improvement" for t in j.trajectories
+        }
+        refused = {t for j in verdict.judgements if j.refused for t in j.trajectories}
+        assert not improved & (practised - refused)
+        ids = [row.tuple.id for row in verdict.rows]
+        assert len(set(ids)) == len(ids)
+        assert {row.batch for row in verdict.rows} >= {batch.id for batch in verdict.batches}
+
+    def test_whose_way_is_refused_as_practice_are_tried_without_that(
+        self,
+        run: Run,
+        place: Path,
+        explored: list[ExploredGoal],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Else the whole way would be recalled, as its tuples are the same."""
+        fetch = [one for one in explored if one.task.kind == "fetch"]
+        claimed = [
+            replace(one, trees=(replace(tree, ground=misleading(one.task)),))
+            for one in fetch
+            for tree in one.trees
+            if not one.added
+        ]
+        better = [one for one in fetch if one.added]
+        learnt: dict[str, Learnt] = {}
+        play = Stages.play
+
+        def recording(self: Stages, name: str, trials: Sequence[Trial]) -> list[Played]:
+            learnt[name] = self.learnt
+            return play(self, name, trials)
+
+        monkeypatch.setattr(Stages, "play", recording)
+        verdict = judged(run, place, [*claimed, *better], siblings=0, reach=0)
+        assert not any(one.is_kept_practice for one in verdict.comparisons)
+        ways = {row.tuple.trajectory_id for one in better for row in one.added}
+        assert {row.tuple.trajectory_id for row in learnt[PRACTICE].practice} >= ways
+        assert learnt[ALONE].practice == ()
+        assert {row.tuple.trajectory_id for row in learnt[ALONE].improvements} == ways
+
     def test_of_a_single_step_are_refused(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -276,6 +392,40 @@ class TestImprovements:
         judgement = next(one for one in verdict.judgements if one.task == improved.task.id)
         assert judgement.refused == "a single step, which ends the episode"
         assert improved.task.id not in {row.tuple.task_id for row in verdict.rows}
+
+    def test_whose_key_step_earns_no_more_than_others_in_its_place_are_refused(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        """To look at shelf 1 once more is what any other first step would do as well."""
+        goal = next(one for one in explored if one.added)
+        (tree,) = goal.trees
+        lucky = [
+            replace(row, tuple=replace(row.tuple, history=History(), action="go to sink"))
+            if row.tuple.step == tree.key
+            else row
+            for row in tree.added
+        ]
+        changed = replace(goal, trees=(replace(tree, added=tuple(lucky)),))
+        others = [changed if one is goal else one for one in explored]
+        verdict = judged(run, place, others, practice=False)
+        judgement = next(one for one in verdict.judgements if one.task == goal.task.id)
+        assert "its key step earns no more than" in judgement.refused
+        assert goal.task.id not in {row.tuple.task_id for row in verdict.rows}
+
+    def test_of_a_single_step_do_not_hide_behind_another_of_the_same_goal(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        number, improved = next((i, one) for i, one in enumerate(explored) if one.added)
+        (tree,) = improved.trees
+        last = tree.added[-1]
+        other = replace(last, tuple=replace(last.tuple, trajectory_id="other"))
+        explored = list(explored)
+        explored[number] = replace(improved, trees=(tree, replace(tree, added=(other,))))
+        verdict = judged(run, place, explored, practice=False, reach=0)
+        mine = {j.trajectories: j for j in verdict.judgements if j.task == improved.task.id}
+        assert len(mine) == 2
+        assert mine["other",].refused == "a single step, which ends the episode"
+        assert mine[last.tuple.trajectory_id,].refused != mine["other",].refused
 
     def test_of_a_given_reach_are_tried_with_that_alone(
         self, run: Run, place: Path, explored: list[ExploredGoal]
@@ -311,6 +461,55 @@ class TestAGoal:
         assert any(one.score for one in played)
 
 
+class TestTheGateWorks:
+    def work(self, builder: Builder, goals: int) -> list[ExploredGoal]:
+        work = Explorer(builder())
+        tasks = ToyEnv(SHED).tasks("train")[KNOWN : KNOWN + goals]
+        return [work((number, task)) for number, task in enumerate(tasks)]
+
+    def test_without_copies_of_the_environment_by_replay(
+        self, run: Run, place: Path, explored: list[ExploredGoal], tmp_path: Path
+    ) -> None:
+        goals = explored[:12]
+        copied = judge(run, Builder(str(place)), goals, GateOptions(practice=False), FORMATION)
+        other = create(tmp_path / "other", ["refine"], Manifest("refine", {}, {}))
+        replayed = judge(
+            other,
+            Builder(str(place), forks=False),
+            goals,
+            GateOptions(practice=False),
+            FORMATION,
+        )
+        assert any(one.confirmed for one in copied.judgements)
+        assert replayed == copied
+
+    def test_with_one_tree_for_each_batch_whose_ways_are_judged_one_by_one(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        episodes = expert_trajectories(options=replace(SHED, tasks=KNOWN))
+        formation = FormationOptions(batch_size=1)
+        build(str(tmp_path / "m"), episodes, BagOfWords(), OfflineReasoner, options=formation)
+        builder = Builder(str(tmp_path / "m"), decision="per-batch")
+        explored = self.work(builder, 14)
+        ways = {
+            row.tuple.trajectory_id for one in explored for tree in one.trees for row in tree.added
+        }
+        assert ways
+        verdict = judge(run, builder, explored, GateOptions(practice=False), formation)
+        assert sorted(j.trajectories for j in verdict.judgements) == sorted((w,) for w in ways)
+        assert fmean(verdict.after) >= fmean(verdict.before)
+
+    def test_with_a_model(self, run: Run, place: Path) -> None:
+        builder = Builder(str(place), scripted=True)
+        explored = self.work(builder, 10)
+        assert not any(one.error for one in explored)
+        verdict = judge(run, builder, explored, GateOptions(), FORMATION)
+        assert len(verdict.before) == 10
+        assert {one.learnt for one in verdict.judgements} >= {"practice"}
+        again = judge(run, builder, explored, GateOptions(), FORMATION)
+        assert again == verdict
+
+
 class TestAVerdict:
     def test_is_no_worse_than_the_memory_before(
         self, run: Run, place: Path, explored: list[ExploredGoal]
@@ -336,6 +535,14 @@ class TestAVerdict:
         assert (verdict.batches, verdict.gains) == ((), ())
         assert not list(run.directory.glob("gate_*"))
 
+    def test_of_an_open_gate_is_all_that_was_learnt(
+        self, run: Run, place: Path, explored: list[ExploredGoal]
+    ) -> None:
+        verdict = judged(run, place, explored, gate="open")
+        learnt = learn(Builder(str(place)), explored, FORMATION, practice=True)
+        assert (verdict.rows, verdict.batches) == (learnt.rows, learnt.batches)
+        assert not list(run.directory.glob("gate_*"))
+
     def test_on_nothing_is_nothing(self, run: Run, place: Path) -> None:
         assert judged(run, place, []) == Verdict(())
 
@@ -351,7 +558,7 @@ def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("gains", "holds"),
     [
-        ((0.0, 0.0, 0.0), True),
+        ((0.0, 0.0, 0.0), False),  # nothing is known of other goals
         ((0.0, 0.0, 1.0), True),
         ((1.0, 1.0, 0.0, -1.0), False),  # +0.25, with a standard error of 0.48
         ((0.1, 0.1, 0.1, 0.1, -0.6), False),
@@ -363,3 +570,9 @@ def test_gains_have_to_exceed_their_standard_error(gains: tuple[float, ...], hol
     before = (0.5,) * len(gains)
     after = tuple(b + g for b, g in zip(before, gains, strict=True))
     assert Comparison("practice", "", 0.0, before, after, 1.0).holds is holds
+
+
+def test_no_change_is_enough_where_hardly_any_other_goal_recalls_it() -> None:
+    scores = (0.5, 0.5)
+    assert Comparison("practice", "", 0.9, scores, scores, 1.0).holds
+    assert not Comparison("practice", "", 0.8, scores, scores, 1.0).holds

@@ -15,6 +15,7 @@ from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.episode import run_episode
 from ldm.errors import BudgetSpent, MemoryStoreError
 from ldm.explore import ExplorationSetup, ExploredGoal, Explorer, RefineOptions, Tree, path_to
+from ldm.explore.learnt import solution
 from ldm.memory import FormationOptions, IndexedTuple, Memory, build, extend, generations, rollback
 from ldm.policy import Policy, PolicyOptions
 from ldm.reasoner import Agreement, Process, TypeView
@@ -185,6 +186,36 @@ class TestOptions:
 
         assert nodes(concentration=2.0) > nodes(concentration=0.1)
 
+    def test_counted_recalls_agree_by_their_number_not_their_weight(self, poor: Path) -> None:
+        def trees(agreement: str) -> list[Tree]:
+            work = explorer(opened(poor), agreement=agreement, concentration=0.6)
+            return [work.explore(task)[0] for task in new_goals()[:12]]
+
+        assert trees("counted") != trees("weighted")
+
+    def test_shorter_ways_to_solved_goals_are_looked_for_where_that_is_wanted(
+        self, poor: Path, explored: list[ExploredGoal]
+    ) -> None:
+        solved = [one for one in explored if one.trees[0].ground.success]
+        work = explorer(opened(poor), explorer="best-first", shorter=True, budget=300)
+        shortened = 0
+        for one in solved:
+            (tree,) = work.explore(one.task)
+            assert tree.ground == one.trees[0].ground
+            best = solution(ExploredGoal(0, one.task, (tree,)))
+            assert best is not None
+            assert best.success
+            if tree.improved:
+                assert tree.best_score == tree.ground.score
+                assert len(best.steps) < len(tree.ground.steps)
+                assert {row.tuple.outcome.advantage for row in tree.added if row.tuple.outcome} == {
+                    0.0
+                }
+                shortened += 1
+            else:
+                assert best == tree.ground
+        assert shortened
+
 
 class TestTheExplorer:
     @pytest.mark.parametrize("name", ["tree", "rollouts", "best-first"])
@@ -211,7 +242,7 @@ class Cautious(OfflineReasoner):
 
     agreed = Agreement("", 0.0, 0)
 
-    def agree(self, *_: Any) -> Agreement:
+    def agree(self, *_: Any, **__: Any) -> Agreement:
         return self.agreed
 
     def compare(self, best: Process, ground: Process) -> int:

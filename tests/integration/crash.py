@@ -223,11 +223,13 @@ def importing(source: Path) -> Command:
 def refinement(base: Path, *options: str, program: Sequence[str] = LDM) -> Command:
     """`ldm refine` of a copy of the memory `base` with these options, as something to be killed.
 
-    A reader looks at the memory all the while, and must see a whole generation every time.
+    A reader looks at the memory all the while, and must see a whole generation every time. Each
+    round is a run; the latest is resumed.
     """
 
     def runs(place: Path) -> list[Path]:
-        return sorted(path.parent for path in (place / "runs").glob("*/run.json"))
+        found = (place / "runs").glob("*/run.json")
+        return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime_ns)]
 
     def start(place: Path) -> list[str]:
         shutil.rmtree(place / "memory", ignore_errors=True)
@@ -236,14 +238,16 @@ def refinement(base: Path, *options: str, program: Sequence[str] = LDM) -> Comma
         return [*program, "refine", *options, *at]
 
     def digest(place: Path) -> str:
-        (run,) = runs(place)
-        trees = [json.loads(line) for line in (run / "trees.jsonl").read_text().splitlines()]
-        for tree in trees:
-            del tree["seconds"]
+        rounds = []
+        for run in runs(place):
+            trees = [json.loads(line) for line in (run / "trees.jsonl").read_text().splitlines()]
+            for tree in trees:
+                del tree["seconds"]
+            rounds.append((trees, sorted(path.name for path in run.iterdir())))
         file = place / "memory.jsonl"
         (env,) = environments(str(place / "memory"))
         export(str(place / "memory"), env, file)
-        return stable_hash(trees, file.read_text(), sorted(path.name for path in run.iterdir()))
+        return stable_hash(rounds, file.read_text())
 
     def watch(place: Path) -> None:
         env = environments(str(place / "memory"))[0]
@@ -254,13 +258,22 @@ def refinement(base: Path, *options: str, program: Sequence[str] = LDM) -> Comma
     return Command(
         start=start,
         resume=lambda place: [
-            *(*program, "refine", "--resume", str(runs(place)[0]), "--trust"),
+            *(*program, "refine", "--resume", str(runs(place)[-1]), "--trust"),
             *_workers(options),
         ],
         begun=lambda place: bool(runs(place)),
         digest=digest,
         watch=watch,
     )
+
+
+def across_rounds(base: Path, *options: str, program: Sequence[str] = LDM) -> Command:
+    """A refinement of two rounds, killed when the goals of the first have been explored.
+
+    That is while the first is judged, while it is committed, or in the second.
+    """
+    command = refinement(base, *options, "--rounds", "2", program=program)
+    return replace(command, begun=lambda place: any(place.glob("runs/*/trees.jsonl")))
 
 
 def _workers(options: tuple[str, ...]) -> list[str]:

@@ -151,6 +151,73 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
     return running, done
 
 
+def killed_prune(folder: Path, kills: int) -> int:
+    """Kill `ldm memory prune` as `killed` does a change; return how often it was done by then.
+
+    The run that it reads names the memory by its place, so all happens in one place.
+    """
+    place, saved = folder / "place", folder / "saved"
+    records.write(folder / "data.jsonl", expert_trajectories(options=ToyOptions(tasks=4)))
+    memory, runs = str(place / "memory"), str(place / "runs")
+    building = ("build-memory", str(folder / "data.jsonl"), "--memory", memory)
+    toy = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=10")
+    tasks = [f"train/{('fetch', 'wash')[number % 2]}-{number}" for number in range(4, 10)]
+    playing = (
+        *("eval", *toy, "--split", "train", "--tasks", ",".join(tasks), "--set", "budget=12"),
+        *(
+            "--set",
+            "control=random",
+            "--agent",
+            "ldm",
+            "--workers",
+            "1",
+            "--memory",
+            memory,
+            "--runs",
+            runs,
+        ),
+    )
+    for words in (building, playing):
+        subprocess.run([*QUICK, *words], check=True, capture_output=True)
+    (run,) = Path(runs).iterdir()
+    limits = ("--min-followed", "1", "--max-score", "0.9")
+    command = [*QUICK, "memory", "prune", run.name, "--runs", runs, *limits, "--trust"]
+    shutil.copytree(place, saved)
+    before = state(Path(memory))
+    started = time.monotonic()
+    subprocess.run(command, check=True, capture_output=True)
+    duration = time.monotonic() - started
+    after, done = state(Path(memory)), 0
+    assert after != before
+    generator = random.Random("prune")
+    for number in range(kills):
+        shutil.rmtree(place)
+        shutil.copytree(saved, place)
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            time.sleep(generator.uniform(0.3, 1.0) * duration)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        seen = state(Path(memory))
+        assert seen in (before, after), number
+        done += seen == after
+        if seen == before:
+            subprocess.run(command, check=True, capture_output=True)
+        assert state(Path(memory)) == after, number
+        problems = verify(memory, "toy")
+        assert all(problem.startswith("left over") for problem in problems), problems
+    return done
+
+
+@pytest.mark.process
+def test_a_killed_prune_is_complete_or_absent(tmp_path: Path) -> None:
+    killed_prune(tmp_path, kills=3)
+
+
 #: Changes on a server, with PLACE for its address.
 ON_SERVER = {
     "build": ("build-memory", "DATA", "--memory", "PLACE"),
@@ -234,6 +301,8 @@ def test_a_killed_change_is_complete_or_absent(change: str, tmp_path: Path) -> N
 if __name__ == "__main__":  # python -m tests.integration.test_memory_crash FOLDER KILLS
     at, number = Path(sys.argv[1]), int(sys.argv[2])
     completed = {f"{name}, directory": killed(name, at / name, number)[1] for name in CHANGES}
+    (at / "prune").mkdir()
+    completed["prune, directory"] = killed_prune(at / "prune", number)
     running = Servers(at / "servers")
     for name in ON_SERVER:
         place = at / f"{name} on a server"

@@ -10,7 +10,7 @@ import pytest
 from ldm.memory import build
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
-from tests.integration.crash import kill_and_resume, refinement
+from tests.integration.crash import across_rounds, kill_and_resume, refinement
 from tests.toy import ToyOptions, expert_trajectories
 
 QUICK = (sys.executable, "-m", "tests.integration.quick")
@@ -24,5 +24,17 @@ def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_pa
     options = (*SHED, "--depth", "10", "--workers", "1")
     command = refinement(tmp_path / "base", *options, program=QUICK)
     attempts = kill_and_resume(command, tmp_path, kills=2, seed=1)
+    assert all(attempt.same for attempt in attempts), attempts
+    assert not all(attempt.finished for attempt in attempts)
+
+
+@pytest.mark.process
+def test_resuming_one_that_was_killed_between_two_rounds_ends_with_both(tmp_path: Path) -> None:
+    episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    build(str(tmp_path / "base"), episodes, BagOfWords(), OfflineReasoner)
+    many = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=28", "--set", "env.shelves=8")
+    options = (*many, "--tasks", "20", "--depth", "10", "--workers", "1")
+    command = across_rounds(tmp_path / "base", *options, program=QUICK)
+    attempts = kill_and_resume(command, tmp_path, kills=3, seed=2)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)

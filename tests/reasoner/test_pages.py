@@ -127,6 +127,60 @@ class TestImitation:
         assert poll(Page(WISH, SEARCHED, PAGE), None, [], WEIGHTS).ranked() == []
 
 
+class TestTheSameGoal:
+    """What was done for the same goal, in other words, is done again word for word."""
+
+    def test_opens_the_same_thing_again_though_another_fits_better(self) -> None:
+        page = listing("red round stone", "blue beast")
+        others = [
+            recalled("a red stone", (), listing("red stone", "pear"), f"tap[{code('red stone')}]")
+            for _ in range(8)
+        ]
+        odd = recalled("a stone, round and red", (), page, f"tap[{code('blue beast')}]")
+        goal = "a red round stone"
+        assert chosen(goal, (), page, [*others, odd]) == f"tap[{code('red round stone').lower()}]"
+        same = replace(odd, nearby=True)
+        assert chosen(goal, (), page, [*others, same]) == f"tap[{code('blue beast').lower()}]"
+
+    def test_asks_the_same_question_again(self) -> None:
+        others = [recalled("a blue stone", (), START, "ask[blue stone]") for _ in range(8)]
+        odd = recalled("a red stone", (), START, "ask[pebble]")
+        goal, listed = "a stone, red", ("ask[a stone, red]",)
+        assert chosen(goal, (), START, [*others, odd], listed) == "ask[stone]"
+        same = replace(odd, nearby=True)
+        assert chosen(goal, (), START, [*others, same], listed) == "ask[pebble]"
+
+    @pytest.mark.parametrize(
+        ("goal", "same"),
+        [
+            ("can you find me a smooth old stone for 30 coins", True),
+            ("please get a smooth old stone for 30 coins", True),
+            ("find me a smooth new stone for 30 coins", False),
+            ("find me a smooth stone for 30 coins", True),  # what was more serves who asks for less
+            ("find me a smooth old stone for 40 coins", False),
+            ("find me a smooth old stone with moss that shines brightly for 30 coins", False),
+        ],
+    )
+    def test_is_the_same_in_other_words_but_not_with_another_wish(
+        self, goal: str, same: bool
+    ) -> None:
+        others = [
+            recalled(f"find me a {kind} thing for {price} coins", (), START, "ask[thing]")
+            for kind, price in (("smooth", 40), ("new", 20), ("get tiny", 50), ("wet", 60))
+        ]
+        kept = recalled("find me a smooth old stone for 30 coins", (), START, "ask[pebble]")
+        asked = chosen(goal, (), START, [*others, replace(kept, nearby=True)], ("ask[?]",))
+        assert (asked == "ask[pebble]") is same
+
+    def test_counts_for_what_it_stands_for_where_that_is_not_possible(self) -> None:
+        others = [recalled("a red stone", (), START, "ask[red stone]") for _ in range(8)]
+        lost = listing("red lost stone", "pear")
+        gone = recalled("a red stone", (), lost, f"tap[{code('red lost stone')}]")
+        page = Page("a red stone", (), listing("red round stone", "blue beast"))
+        plain = poll(page, None, [*others, gone], WEIGHTS)
+        assert poll(page, None, [*others, replace(gone, nearby=True)], WEIGHTS) == plain
+
+
 class TestOutcomes:
     """What came of a press decides how much it counts (`PagePrecedent.voice`)."""
 

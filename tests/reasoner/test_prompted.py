@@ -145,6 +145,16 @@ class TestPrompts:
         reasoner.act(STATE, [earned(r, o) for r, o in zip(RECALLS, outcomes, strict=False)])
         golden(GOLDEN / "act_outcomes.txt", model(reasoner).asked[0])
 
+    def test_steps_that_saw_nothing_are_no_examples_where_others_did(self) -> None:
+        reasoner = prompted(lambda _: {**NOTED, "action": "take letter 1"})
+        blind = [recall(n, "go to desk 1", "") for n in range(3)]
+        reasoner.act(STATE, (*blind, *RECALLS[3:]))
+        reasoner.act(STATE, blind)
+        some, none = (asked[-1].content for asked in model(reasoner).asked)
+        assert some.count("action: go to drawer 2") == 3
+        assert "action: go to desk 1" not in some
+        assert none.count("action: go to desk 1") == 3
+
     def test_with_full_or_unknown_outcomes_are_the_same(self) -> None:
         reasoner = prompted(lambda _: {})
         full = [replace(r, tuple=replace(r.tuple, outcome=FULL_OUTCOME)) for r in RECALLS]

@@ -1,0 +1,107 @@
+"""Credit for a key step: is it that step that earned more, or was it luck?
+
+An improvement is the part of a better way from its key step on (LDM² §3.3). Two questions are asked
+before it may join the memory. On its own goal: does the key action earn more than its siblings, the
+other actions that the memory proposes in that state, where each is followed by greedy decisions? On
+goals like it: does the same action, at the step of their own greedy attempt that looks most alike,
+earn more than that attempt did?
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldm.types import StateActionTuple, Task, Trajectory
+
+#: Sibling actions that a key step is compared with.
+SIBLINGS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A key step to be tried on a goal, its own or another.
+
+    task: the goal. key: the tuple of the key step. siblings: how many are tried on its own goal.
+    ground: the greedy attempt at another goal; None for its own.
+    """
+
+    index: int
+    task: Task
+    key: StateActionTuple
+    siblings: int = SIBLINGS
+    ground: Trajectory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of a check.
+
+    trajectory: of the key step. action: what was done, "" where there was nothing to compare: no
+    sibling, or the other goal's attempt did the same. score: with it. others: what was done
+    instead, and with what score. error: the traceback of a check that failed; it says nothing.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    index: int
+    task: str
+    trajectory: str
+    action: str = ""
+    score: float = 0.0
+    others: tuple[tuple[str, float], ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What all checks of a key step say.
+
+    won, lost: attempts that earned less and more than it. siblings: how many of all were siblings;
+    outdone: how many of these earned less. gain: the mean difference on other goals, 0 without any.
+    """
+
+    won: int
+    lost: int
+    siblings: int
+    outdone: int
+    gain: float
+
+    @classmethod
+    def of(cls, checks: Iterable[Check], checked: Iterable[Checked]) -> Confirmation:
+        """Sum up the checks of one key step."""
+        won = lost = siblings = outdone = 0
+        gains: list[float] = []
+        for check, one in zip(checks, checked, strict=True):
+            differences = [round(one.score - score, 9) for _, score in one.others]
+            won += sum(difference > 0 for difference in differences)
+            lost += sum(difference < 0 for difference in differences)
+            if check.ground is None:
+                siblings += len(differences)
+                outdone += sum(difference > 0 for difference in differences)
+            else:
+                gains += differences
+        return cls(won, lost, siblings, outdone, sum(gains) / len(gains) if gains else 0.0)
+
+    @property
+    def refused(self) -> str:
+        """Why only luck explains the key step; "" where more does."""
+        if self.siblings and not self.outdone:
+            return f"its key step earns no more than {self.siblings} other actions in its place"
+        if self.gain < 0:
+            return f"its key step, taken on goals like it, loses {-self.gain:.3f}"
+        return ""
+
+
+def likeness(text: str, other: str) -> float:
+    """Return the share of words that two texts have in common, from 0 to 1."""
+    words, others = Counter(text.lower().split()), Counter(other.lower().split())
+    return (words & others).total() / max(1, (words | others).total())
+
+
+def corresponding_step(ground: Trajectory, observation: str) -> int:
+    """Return the index of the action of an attempt before which it saw what is most alike."""
+    seen = [likeness(before, observation) for _, before, _ in ground.states()]
+    return max(range(len(seen)), key=lambda step: (round(seen[step], 9), -step))

@@ -1,0 +1,130 @@
+"""What a gate says: what came of each goal's part, of each comparison, and altogether."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Literal
+
+from ldm.explore.trials import Played
+from ldm.memory import BatchIndex, IndexedTuple
+from ldm.reasoner.voting import NEARBY
+
+#: Differences of scores below this are none.
+TOLERANCE = 1e-9
+#: From this reach on, hardly any goal but the same recalls a tuple.
+NEAREST = NEARBY
+
+Part = Literal["practice", "improvement"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the gate found about what was learnt from one goal.
+
+    trajectories: the episode that is remembered, or the path whose last part is an improvement.
+    tuples: how many. confirmed: in how many other attempts its key step earned more than what was
+    done otherwise (`ldm.explore.confirmation`). wins, losses: on how many of its neighbours the
+    score rose and fell with it. refused: why it is left out, "" where it is kept.
+    """
+
+    task: str
+    learnt: Part
+    trajectories: tuple[str, ...]
+    tuples: int
+    confirmed: int = 0
+    wins: int = 0
+    losses: int = 0
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The scores of some goals with a part of what was learnt, and without it.
+
+    learnt: which part. kind: of the goals, "" for all kinds. reach: of that part. before, after:
+    a score a goal. steps: the mean number, with it. chosen: whether it joins the memory.
+    """
+
+    learnt: Part
+    kind: str
+    reach: float
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    steps: float
+    chosen: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        learnt: Part,
+        kind: str,
+        reach: float,
+        before: Sequence[Played],
+        after: Sequence[Played],
+    ) -> Comparison:
+        """Compare what came of the same goals."""
+        without, with_it = (tuple(one.score for one in played) for played in (before, after))
+        return cls(learnt, kind, reach, without, with_it, fmean(one.steps for one in after))
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """The difference for each goal."""
+        return tuple(after - before for before, after in zip(self.before, self.after, strict=True))
+
+    @property
+    def difference(self) -> float:
+        """The mean difference."""
+        return fmean(self.after) - fmean(self.before)
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean difference; 0 for a single goal."""
+        return stdev(self.gains) / len(self.gains) ** 0.5 if len(self.gains) > 1 else 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether the goals gain, and at least one standard error.
+
+        A mean of a few games can come out above zero where large losses stand against gains. Where
+        nothing changes, nothing is known of other goals, so that only those recall it that are
+        hardly any but the same.
+        """
+        least = -TOLERANCE if self.reach >= NEAREST else TOLERANCE
+        return self.difference >= max(least, self.error - TOLERANCE)
+
+    @property
+    def unproven(self) -> str:
+        """By how much the goals gain or lose, in words, where that is refused."""
+        if self.difference < -TOLERANCE:
+            return f"lose {-self.difference:.3f}"
+        if self.difference <= TOLERANCE:
+            return "gain nothing"
+        return f"gain {self.difference:.3f}, less than the standard error of {self.error:.3f},"
+
+    @property
+    def is_kept_practice(self) -> bool:
+        """Whether it is of practice that joins the memory."""
+        return self.chosen and self.learnt == "practice"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The gate's result.
+
+    rows, batches: what is added. before, after: the score of each goal without all that is added
+    and with it, without its own; empty where nothing was played.
+    """
+
+    rows: tuple[IndexedTuple, ...]
+    batches: tuple[BatchIndex, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    before: tuple[float, ...] = ()
+    after: tuple[float, ...] = ()
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """The difference that all that is added makes for each goal."""
+        return tuple(after - before for before, after in zip(self.before, self.after, strict=True))
