@@ -107,8 +107,8 @@ def scan(path: Path, record_type: type[T], *, torn_tail: bool = False) -> Iterat
     Raises LdmError where the file itself cannot be read.
     """
     for number, line in untrusted.lines(path):
-        if torn_tail and not line.endswith(b"\n"):
-            break
+        if torn_tail and not line.endswith(b"\n") and len(line) <= untrusted.MAX_LENGTH:
+            break  # a longer line is one that was cut on reading, and others may follow
         yield parse(line, record_type, str(path), number)
 
 
@@ -177,7 +177,7 @@ def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T
     """
     parsed = []
     for number, line in untrusted.lines(path):
-        if torn_tail and not line.endswith(b"\n"):
+        if torn_tail and not line.endswith(b"\n") and len(line) <= untrusted.MAX_LENGTH:
             break
         parsed.append(loads(line, record_type, file=str(path), line=number))
     return parsed

@@ -21,7 +21,7 @@ _SHOWN = re.compile(r"\b(?=[A-Z]*\d)([A-Z0-9]{10})\b")
 
 @dataclass(frozen=True, slots=True)
 class NaiveOptions:
-    """budget: environment steps a trial may take; three are enough."""
+    """budget: environment steps a trial may take; three are enough (ours)."""
 
     budget: int = 3
 

@@ -15,7 +15,7 @@ from ldm.types import Card, stable_seed
 
 @dataclass(frozen=True, slots=True)
 class RandomOptions:
-    """budget: environment steps a trial may take."""
+    """budget: environment steps a trial may take (ours)."""
 
     budget: int = 50
 

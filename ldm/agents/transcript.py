@@ -75,12 +75,6 @@ def example_texts(
     return texts
 
 
-def example(trajectory: Trajectory, *, width: int, thoughts: bool, judged: bool = False) -> str:
-    """Return a single demonstration, as `example_texts` does."""
-    (text,) = example_texts((trajectory,), width=width, thoughts=thoughts, judged=judged)
-    return text
-
-
 def look_texts(trajectories: Sequence[Trajectory], *, width: int) -> list[str]:
     """Return demonstrations of looks that decide: a task, what was seen and found, and a verdict.
 

@@ -46,8 +46,8 @@ def check(
         Path | None,
         typer.Argument(
             metavar="[PATH]",
-            help="The data folder; default: $ALFWORLD_DATA or $WEBSHOP_DATA. For textcraft a "
-            "published list of tasks, JSONL.",
+            help="The data folder; default: that of the environment's variable, such as "
+            "$ALFWORLD_DATA. For textcraft a published list of tasks, JSONL.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -83,7 +83,8 @@ def get(
     size: Annotated[
         str,
         typer.Option(
-            help="WebShop: small, 1,000 products (the default), or all 1.18 million (5 GB)."
+            help="How much, where there is a choice. WebShop: small, 1,000 products, or all 1.18 "
+            "million (5 GB). HotpotQA: dev, all (with training questions), or abstracts."
         ),
     ] = "",
     url: Annotated[

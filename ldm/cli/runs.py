@@ -52,7 +52,7 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
 def tree(
     name: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="Directory or id of a refinement, adapt's or lats'."),
+        typer.Argument(metavar="RUN", help="Directory or id of a refinement or evaluation."),
     ],
     task: Annotated[
         str, typer.Argument(help="Task id or a part of it; without it, the goals are listed.")
@@ -66,8 +66,8 @@ def tree(
 ) -> None:
     """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
 
-    Of an evaluation of the agent adapt: how it divided a task, and what came of each part. Of lats:
-    the steps that it tried, with their values and visits.
+    Of an evaluation of an agent that divides tasks: how it divided one, and what came of each part.
+    Of one that searches: the steps that it tried, with their values and visits.
 
     \b
     Examples:

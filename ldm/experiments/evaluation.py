@@ -22,11 +22,14 @@ from ldm.experiments.grid import Grid, label, labelled, labels, say_limits
 from ldm.experiments.lifecycle import (
     Checked,
     Recorded,
+    check_method,
     discard,
     discarding,
+    method_then,
     plain,
     recorded_spec,
     reopen,
+    revision,
     shared,
     short,
     start,
@@ -115,10 +118,11 @@ def compare(
     reports = [
         _report(spec, run, outcome) for (run, spec), outcome in zip(recorded, outcomes, strict=True)
     ]
+    labels = labelled([spec for _, spec in recorded], reports)
     named = [
-        replace(report, label=f"{report.label} (formerly)") if _method_then(run, spec) else report
-        for report, (run, spec) in zip(
-            labelled([spec for _, spec in recorded], reports), recorded, strict=True
+        replace(report, label=f"{report.label} (formerly)") if of_before else report
+        for report, of_before in zip(
+            labels, (method_then(run, agent_of(spec)) for run, spec in recorded), strict=True
         )
     ]
     return Comparison(tuple(named), tuple(gains(named)))
@@ -291,7 +295,9 @@ def started(
         if presets:
             more["preset"] = plain(presets[place])
         subject = (short(one.spec.env), one.spec.split, short(label(one.spec)))
-        members.insert(0, start(one, subject, models, runtime, **more, **_revision(one.spec)))
+        members.insert(
+            0, start(one, subject, models, runtime, **more, **revision(agent_of(one.spec)))
+        )
         more["companion"] = members[0].run.manifest.id
     return Evaluation(tuple(members), runtime)
 
@@ -304,7 +310,7 @@ def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtim
     """
     members = []
     while True:
-        _check_method(run, spec)
+        check_method(run, agent_of(spec))
         member = reopen(run, spec, lambda spec: check(spec, runtime), models)
         members.append(member)
         companion = run.manifest.arguments.get("companion", "")
@@ -374,34 +380,6 @@ def with_digests(spec: EvaluationSpec) -> EvaluationSpec:
             path = Path(options[name]).expanduser().absolute()
             options |= {name: str(path), digest_name: digest(path)}
     return replace(spec, agent_options=sorted_settings(options))
-
-
-def _revision(spec: EvaluationSpec) -> dict[str, int]:
-    """Return what run.json says of the method that the agent's name stands for; {} of the first."""
-    from ldm.agents import formerly
-
-    number = len(formerly(agent_of(spec)))
-    return {"revision": number} if number else {}
-
-
-def _method_then(run: Run, spec: EvaluationSpec) -> str:
-    """Return what the agent's name stood for when the run was recorded; "" for what it does now."""
-    from ldm.agents import formerly
-
-    former = formerly(agent_of(spec))
-    recorded = run.manifest.arguments.get("revision", 0)
-    if recorded == len(former):
-        return ""
-    return former[recorded] if recorded in range(len(former)) else "did what a later version does"
-
-
-def _check_method(run: Run, spec: EvaluationSpec) -> None:
-    """Raise LdmError where the agent's name stood for another method when the run was recorded."""
-    if then := _method_then(run, spec):
-        raise LdmError(
-            f"{run.directory} cannot be resumed. When it was recorded, {spec.agent} {then}.",
-            "Start a new run.",
-        )
 
 
 def preset_record(run: Run) -> PresetRecord:

@@ -18,6 +18,7 @@ from ldm.experiments.specs import S
 from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
+    from ldm.agents import AgentClass
     from ldm.experiments.runtime import Runtime
     from ldm.runs import Run
     from ldm.types import Task
@@ -202,3 +203,31 @@ def plain(record: object) -> Any:
 def short(name: str) -> str:
     """Return a name without its module, for ids and progress bars."""
     return name.rpartition(":")[2]
+
+
+def revision(agent: AgentClass) -> dict[str, int]:
+    """Return what run.json says of the method that the agent's name stands for; {} of the first."""
+    from ldm.agents import formerly
+
+    number = len(formerly(agent))
+    return {"revision": number} if number else {}
+
+
+def method_then(run: Run, agent: AgentClass) -> str:
+    """Return what the agent's name stood for when the run was recorded; "" for what it does now."""
+    from ldm.agents import formerly
+
+    former = formerly(agent)
+    recorded = run.manifest.arguments.get("revision", 0)
+    if recorded == len(former):
+        return ""
+    return former[recorded] if recorded in range(len(former)) else "did what a later version does"
+
+
+def check_method(run: Run, agent: AgentClass) -> None:
+    """Raise LdmError where the agent's name stood for another method when the run was recorded."""
+    if then := method_then(run, agent):
+        raise LdmError(
+            f"{run.directory} cannot be resumed. When it was recorded, {agent.name} {then}.",
+            "Start a new run.",
+        )

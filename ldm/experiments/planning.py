@@ -15,9 +15,11 @@ from ldm.experiments.grid import say_limits, sweep_values
 from ldm.experiments.lifecycle import (
     Checked,
     Recorded,
+    check_method,
     discarding,
     recorded_spec,
     reopen,
+    revision,
     shared,
     short,
     start,
@@ -211,6 +213,9 @@ def prepare(
 
     Nothing is written where something does not fit. Raises LdmError as `optimize_plans`.
     """
+    from ldm.agents import load_agent
+    from ldm.agents.autoplan import AutoPlanAgent
+
     called = models.of(spec.roles(models))
     spec = _resolved(spec, runtime)
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
@@ -227,6 +232,7 @@ def prepare(
         more: dict[str, Any] = {"companion": members[0].run.manifest.id} if members else {}
         if place == 0 and evaluation is not None:
             more["evaluation"] = asdict(evaluation)
+        more |= revision(load_agent(AutoPlanAgent.name))
         members.insert(0, start(one, _subject(one.spec, grid), models, runtime, **more))
     return Optimisation(tuple(members), evaluation, runtime)
 
@@ -234,11 +240,18 @@ def prepare(
 def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Optimisation:
     """Return a recorded optimisation, and those that were started with it, to go on with.
 
-    models: changes to the recorded options. Raises LdmError as `lifecycle.reopen`.
+    models: changes to the recorded options. Raises LdmError as `lifecycle.reopen`, and where one
+    that is not finished was begun by another method.
     """
+    from ldm.agents import load_agent
+    from ldm.agents.autoplan import AutoPlanAgent
+    from ldm.agents.autoplan.optimiser import ITERATIONS
+
     evaluation = recorded_evaluation(run)
     members = []
     while True:
+        if not (run.directory / ITERATIONS).is_file():  # of a finished one nothing is played
+            check_method(run, load_agent(AutoPlanAgent.name))
         members.append(reopen(run, spec, lambda one: _check(one, runtime), models))
         companion = run.manifest.arguments.get("companion", "")
         if not companion:

@@ -346,10 +346,10 @@ class _Gate:
             first = len(checks)
             if siblings:
                 checks.append(Check(len(checks), way.task, way.key, siblings))
+                played = (n for n in self._neighbours(way.task.id) if n.id in self._grounds)
                 checks += [
-                    Check(len(checks) + n, near, way.key, siblings, self._grounds[near.id])
-                    for n, near in enumerate(self._neighbours(way.task.id))
-                    if near.id in self._grounds
+                    Check(number, near, way.key, siblings, self._grounds[near.id])
+                    for number, near in enumerate(played, start=len(checks))
                 ]
             spans[way.trajectory] = slice(first, len(checks))
         checked = self._stages.check(CONFIRMED, checks)

@@ -170,7 +170,9 @@ def gate_data(
 ) -> dict[str, Any]:
     """Return what the gate decided, as JSON values."""
     return {
-        "reach": next((c.reach for c in verdict.comparisons if c.chosen and not c.kind), None),
+        "reach": next(
+            (c.reach for c in verdict.comparisons if c.chosen and c.learnt == "improvement"), None
+        ),
         "practice": [c.kind for c in verdict.comparisons if c.chosen and c.learnt == "practice"],
         "gain": gain,
         "comparisons": [

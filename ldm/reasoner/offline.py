@@ -28,7 +28,7 @@ from ldm.reasoner.clusters import cluster, nearest
 from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situation
 from ldm.reasoner.entity_votes import Precedent, Weights
 from ldm.reasoner.page_votes import PagePrecedent, PageWeights
-from ldm.reasoner.pages import Page, labels_of, read_call
+from ldm.reasoner.pages import Page, has_lines_of_labels, labels_of, read_call
 from ldm.reasoner.quote_votes import QuotePrecedent, QuoteWeights
 from ldm.reasoner.running import RunningNotes
 from ldm.reasoner.voting import NEARBY, Poll, voice_of, voters
@@ -188,7 +188,7 @@ class OfflineReasoner:
 
     def _vote(self, state: State, recalls: Sequence[Recall]) -> Poll:
         """Let the recalls vote: on labels or free arguments of calls, else on entities."""
-        if _on_pages(recalls) and state.admissible is None and not _press_labels(recalls):
+        if _on_pages(recalls) and _quotes(state, recalls):
             reading = quote_votes.read(state.goal, state.history.past, state.observation)
             quotes = [self._quote(recall) for recall in recalls]
             return quote_votes.poll(reading, quotes, self._quote_weights)
@@ -208,8 +208,8 @@ class OfflineReasoner:
         if followers is None:
             return tuple(i for i, recall in enumerate(recalls) if recall.tuple.action == action)
         places = voters(state.observation, recalls)
-        quoting = state.admissible is None and not _press_labels(recalls)
-        if _on_pages(recalls) and not quoting:
+        voting = [recalls[i] for i in places]
+        if _on_pages(voting) and not _quotes(state, voting):
             # A page without labels was not recorded, and casts no ballot.
             places = [i for i in places if self._page(recalls[i]).page.labels]
         return tuple(places[place] for place in followers)
@@ -263,11 +263,16 @@ def _on_pages(recalls: Sequence[Recall]) -> bool:
     return bool(recalls) and all(read_call(recall.tuple.action) for recall in recalls)
 
 
-def _press_labels(recalls: Sequence[Recall]) -> bool:
-    """Return whether most recalled calls name a label of the page that they were made on."""
+def _quotes(state: State, recalls: Sequence[Recall]) -> bool:
+    """Return whether calls have free arguments: nothing is listed, and most were made in prose."""
+    if state.admissible is not None:
+        return False
     calls = [(read_call(recall.tuple.action), recall.tuple.observation) for recall in recalls]
-    named = sum(call is not None and call.label in labels_of(page) for call, page in calls)
-    return named > len(calls) / 2
+    on_pages = sum(
+        call is not None and (call.label in labels_of(seen) or has_lines_of_labels(seen))
+        for call, seen in calls
+    )
+    return on_pages <= len(calls) / 2
 
 
 def _least_done(state: State, opposed: frozenset[str]) -> str:

@@ -82,6 +82,12 @@ def labels_of(observation: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=20_000)
+def has_lines_of_labels(observation: str) -> bool:
+    """Return whether a label stands alone on a line, as on a page; in prose none does."""
+    return any(_LABEL.fullmatch(line.strip()) for line in observation.splitlines())
+
+
+@lru_cache(maxsize=20_000)
 def descriptions(observation: str) -> Mapping[str, str]:
     """Map each label that stands alone on a line, with text below, to the lines below it."""
     texts: dict[str, str] = {}

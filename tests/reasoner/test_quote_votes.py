@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ldm.reasoner import State, quote_votes
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.offline import OfflineReasoner, _quotes
 from ldm.reasoner.quote_votes import QuoteWeights
 from ldm.types import History, Past, Recall, StateActionTuple
 from tests.embedder import BagOfWords
@@ -107,3 +109,17 @@ def test_the_offline_reasoner_quotes_where_no_action_is_listed_and_none_is_a_lab
     assert answer.proposals[0].action == "search[Kites]"
     assert answer.followed == (0,)
     assert reasoner.followed(state, recalls, "search[Kites]") == (0,)
+
+
+def test_what_is_entered_on_a_page_is_no_quotation_even_where_nothing_is_listed() -> None:
+    """A start page has a label on a line of its own, and a search there names none."""
+    page, prose = "A shop.\n[search]\nWrite what is wanted.", "Kites [1] is a film."
+    state = State("i want a carpet that is blue", History(), page, None)
+
+    def quoting(observation: str) -> bool:
+        source = recalled("i want a lamp that is red", (), observation, "search[red lamp]")
+        return _quotes(state, [Recall(source, 0.9, "batch", "goal", "observation")])
+
+    assert not quoting(page)
+    assert quoting(prose)
+    assert not _quotes(replace(state, admissible=("search[a]",)), [])

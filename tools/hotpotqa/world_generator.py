@@ -339,7 +339,7 @@ class World:
 def generate(seed: int = SEED) -> World:
     """Return the world of a seed: 120 training and 60 test questions, two thirds of them bridges.
 
-    Raise LdmError if a question could be answered without its articles.
+    Raise LdmError if a bridge's answer is not in its sentence, or stands in the question.
     """
     rng = random.Random(stable_seed("hotpotqa", seed))
     names = Names(rng)

@@ -45,10 +45,10 @@ class AutoPlanOptions:
     """Settings of an agent that follows a plan, with the section of the paper that each is from.
 
     plans: the folder with the plan files (§3.2.3); without it, and without `plan`, there is no plan
-    yet. digest: of that folder when the run began; set by --plans, so that no run mixes two plans.
+    yet. digest: of that folder when the run began (ours); set by --plans, so that no run mixes two.
     iteration: follow the plan X_i that this iteration of the optimisation began with, 0 being none
     (§4.5, Fig. 3); None for the last, X_I, as in inference (§3.2.3).
-    plan: a plan's text, in place of a file.
+    plan: a plan's text, in place of a file (ours).
     budget: steps of a trial; None for the number that was published for the environment, or 35
     (§4.2).
     card: "bare" shows the description of the world and the forms of actions (§3.1), so that the
@@ -58,7 +58,8 @@ class AutoPlanOptions:
     joined: ask for thought and action in one call, which is our variant; the paper has a call for
     each (§3.2.1, Eq. 2 and 3).
     temperature, top_p: of all replies, the formaliser's included; greedy, as the paper evaluates
-    (§4.2). reply: tokens of a reply at most. observation: characters of one that are shown.
+    (§4.2). reply: tokens of a reply at most (ours). observation: characters of an observation that
+    are shown (ours).
     """
 
     #: As in `ldm.agents.executor.LoopOptions`.
@@ -95,6 +96,10 @@ class AutoPlanAgent:
     sees_reward = False
     needs: ClassVar[Sequence[str]] = ("llm",)
     paper: ClassVar[str] = "AutoPlan, arXiv 2305.15064"
+    formerly: ClassVar[Sequence[str]] = (
+        "was told the world's rules, asked for thought and action in one call, and its formaliser "
+        "knew actions that it was not shown",
+    )
     Options: ClassVar[type[AutoPlanOptions]] = AutoPlanOptions
 
     def __init__(self, options: AutoPlanOptions, resources: Resources) -> None:
@@ -115,9 +120,8 @@ class AutoPlanAgent:
                 f"The plans in {options.plans} have changed since the run began.",
                 "Start a new run, or put the former plans back.",
             )
+        _followed(options, env)
         known = plans.in_folder(Path(options.plans), env)
-        for plan in known:
-            plan.at(options.iteration)
         return frozenset(source for plan in known for source in plan.sources)
 
     @staticmethod
@@ -128,7 +132,7 @@ class AutoPlanAgent:
         """
         if options.plans is None or options.plan is not None:
             return None
-        kinds = {plan.kind for plan in plans.in_folder(Path(options.plans), env)}
+        kinds = {plan.kind for plan in _followed(options, env)}
         return None if plans.ALL in kinds else frozenset(kinds)
 
     def budget(self, card: Card) -> int:
@@ -158,6 +162,19 @@ class AutoPlanAgent:
                 f"Make one with `ldm autoplan --env {episode.env_name} --kind {episode.kind}`.",
             )
         return plans.read(path).at(options.iteration)
+
+
+def _followed(options: AutoPlanOptions, env: str) -> list[plans.PlanFile]:
+    """Return the plans of the folder that hold the iteration to be followed.
+
+    Raises LdmError where none does, and says which there are.
+    """
+    known = plans.in_folder(Path(options.plans or ""), env)
+    number = options.iteration
+    fitting = [plan for plan in known if number is None or number in plan.numbered()]
+    if not fitting:
+        known[0].at(number)
+    return fitting
 
 
 def published(card: Card, name: str, default: int) -> int:

@@ -106,10 +106,7 @@ class PlanFile:
         """
         if iteration is None:
             return self.plan
-        plans = {number: one.plan for number, one in enumerate(self.iterations)}
-        own = len(plans) if plans else self.iteration
-        if own is not None:
-            plans[own] = self.plan
+        plans = self.numbered()
         if iteration not in plans:
             known = ", ".join(map(str, plans)) or "only the last one, unnumbered"
             raise LdmError(
@@ -117,6 +114,12 @@ class PlanFile:
                 f"There is: {known}.",
             )
         return plans[iteration]
+
+    def numbered(self) -> dict[int, str]:
+        """Return the plans X_i that the file holds, by i; the last one only if its i is known."""
+        plans = {number: one.plan for number, one in enumerate(self.iterations)}
+        own = len(plans) if plans else self.iteration
+        return plans if own is None else plans | {own: self.plan}
 
     def history(self) -> tuple[PlanFile, ...]:
         """Return the plans X_0 … X_I, each as a file of its own without its experiences."""

@@ -16,7 +16,7 @@ from ldm.agents.executor import STOP, Hint, LoopOptions, examples
 from ldm.agents.lats.tree import Node, backup, select
 from ldm.agents.lats.walk import Walk
 from ldm.agents.reflexion import reflect
-from ldm.agents.transcript import View, ask, example, transcript_text
+from ldm.agents.transcript import View, ask, example_texts, transcript_text
 from ldm.episode import NO_ACTION, Episode
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened
@@ -55,6 +55,8 @@ class LatsOptions(LoopOptions):
 
     def __post_init__(self) -> None:
         LoopOptions.__post_init__(self)
+        if self.strength is not None:
+            raise ValueError("strength is for executors that judge themselves: leave it out")
         if self.simulations is not None and self.simulations < 1:
             raise ValueError("simulations is 1 or more")
         for name in ("width", "rating", "reflection"):
@@ -160,10 +162,9 @@ class Search:
             return render(
                 "agents/lats/act",
                 card=episode.card,
-                demonstrations=[
-                    example(one, width=view.width, thoughts=True)
-                    for one in self.demonstrations[: view.demonstrations]
-                ],
+                demonstrations=example_texts(
+                    self.demonstrations[: view.demonstrations], width=view.width, thoughts=True
+                ),
                 task=episode.goal,
                 hints=self._hints(view),
                 transcript=self._transcript(node, view),

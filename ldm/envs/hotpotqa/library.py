@@ -23,6 +23,7 @@ from ldm.envs.hotpotqa.questions import (
     Article,
     Question,
     article,
+    files_like,
     find_files,
     read_articles,
     read_questions,
@@ -37,7 +38,7 @@ FORMAT = "1"
 #: The folder of our own world.
 OWN_DATA = Path(__file__).parent / "demo"
 ABSTRACTS = "enwiki-*-abstracts.tar.bz2"
-_MORE_ARTICLES = "wiki_articles*.json*"
+_MORE_ARTICLES = "wiki_articles*.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,9 @@ class Sources:
     def find(cls, folder: Path, collection: Articles) -> Sources:
         """Return what is in `folder`; raise LdmError if there are no questions or no archive."""
         questions = find_files(folder, OWN_FILES if folder == OWN_DATA else FILES)
-        pattern = ABSTRACTS if collection == "abstracts" else _MORE_ARTICLES
-        articles = tuple(sorted(folder.glob(pattern)))
+        abstracts = collection == "abstracts"
+        listed = sorted(folder.glob(ABSTRACTS)) if abstracts else files_like(folder, _MORE_ARTICLES)
+        articles = tuple(listed)
         if collection == "abstracts" and not articles:
             raise LdmError(
                 f"{folder} holds no archive of abstracts ({ABSTRACTS}).",
@@ -94,12 +96,13 @@ class Library:
     def questions(self) -> Mapping[str, Sequence[Question]]:
         """The questions of each file, by its split."""
         if not self._read:
-            lines = self._question_lines()
+            lines, read = self._question_lines(), {}
             for split, count in self._compiled.meta["splits"].items():
                 parsed = (json.loads(line) for line in islice(lines, count))
-                self._read[split] = tuple(
+                read[split] = tuple(
                     Question(**{**fields, "titles": tuple(fields["titles"])}) for fields in parsed
                 )
+            self._read = read  # at once, since threads share a library
         return self._read
 
     def _question_lines(self) -> Iterator[bytes]:
