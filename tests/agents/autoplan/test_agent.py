@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,18 @@ class TestPlans:
             assert read(folder / "toy-fetch.json").iteration == number
         with pytest.raises(LdmError, match=r"no plan of iteration 3 .* There is: 0, 1, 2"):
             AutoPlanAgent.sources(AutoPlanOptions(plans=str(tmp_path), iteration=3), "toy")
+
+    def test_of_kinds_with_fewer_iterations_are_left_out_of_those_that_are_followed(
+        self, tmp_path: Path
+    ) -> None:
+        for kind, count in (("fetch", 2), ("wash", 3)):
+            history = tuple(Iteration("", ()) for _ in range(count))
+            made_from = (f"train/{kind}-0",)
+            write_all(tmp_path, plan_file(kind, iterations=history, sources=made_from))
+        options = AutoPlanOptions(plans=str(tmp_path), iteration=3)
+        assert AutoPlanAgent.kinds(options, "toy") == {"wash"}
+        assert AutoPlanAgent.sources(options, "toy") == {"train/fetch-0", "train/wash-0"}
+        assert AutoPlanAgent.kinds(replace(options, iteration=2), "toy") == {"fetch", "wash"}
 
     def test_of_a_longer_optimisation_do_not_outlive_it(self, tmp_path: Path) -> None:
         for iterations in (3, 1):

@@ -183,3 +183,10 @@ def test_official_pages_typed_exactly_are_the_official_answers(
             assert reply.text == step["observation"], title
             compared += 1
     assert compared > 300
+
+
+def test_a_part_of_a_download_is_no_file_of_questions(folder: Path) -> None:
+    for name in ("hotpot_train_v1.1.json.part", "dev.json.part.tag", "wiki_articles.json.bak"):
+        (folder / name).write_text("{")
+    sources = Sources.find(folder, "context")
+    assert {path.name for path in sources.files} == {"wiki_articles.json", "dev.json", "train.json"}
