@@ -269,9 +269,11 @@ class TestPlans:
             made_from = (f"train/{kind}-0",)
             write_all(tmp_path, plan_file(kind, iterations=history, sources=made_from))
         options = AutoPlanOptions(plans=str(tmp_path), iteration=3)
-        assert AutoPlanAgent.kinds(options, "toy") == {"wash"}
+        assert AutoPlanAgent.kinds(options, "toy") == frozenset({"wash"})
         assert AutoPlanAgent.sources(options, "toy") == {"train/fetch-0", "train/wash-0"}
-        assert AutoPlanAgent.kinds(replace(options, iteration=2), "toy") == {"fetch", "wash"}
+        assert AutoPlanAgent.kinds(replace(options, iteration=2), "toy") == frozenset(
+            {"fetch", "wash"}
+        )
 
     def test_of_a_longer_optimisation_do_not_outlive_it(self, tmp_path: Path) -> None:
         for iterations in (3, 1):
