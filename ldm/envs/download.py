@@ -34,6 +34,20 @@ class _Interrupted(Exception):
     """The connection was interrupted before the end."""
 
 
+def checksums_of(sha256: str, names: Sequence[str]) -> list[str]:
+    """Return the checksums in a text, separated by commas, one for each file; [] for none.
+
+    Raises LdmError where there are more or fewer than files.
+    """
+    checksums = [part.strip() for part in sha256.split(",")] if sha256 else []
+    if checksums and len(checksums) != len(names):
+        raise LdmError(
+            f"{len(checksums)} checksums were passed for {len(names)} files.",
+            f"Pass one for each, in this order: {', '.join(names)}.",
+        )
+    return checksums
+
+
 def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None = None) -> str:
     """Download `url` to `file` and return the SHA-256 of the content, in hexadecimal.
 

@@ -24,16 +24,17 @@ from statistics import fmean
 from typing import ClassVar, Literal
 
 from ldm.explore.confirmation import SIBLINGS, Check, Confirmation, likeness
-from ldm.explore.judgements import NEAREST, TOLERANCE, Comparison, Judgement, Verdict
+from ldm.explore.judgements import TOLERANCE, Comparison, Judgement, Verdict
 from ldm.explore.learnt import Improvement, Learnt, improvements, learn
 from ldm.explore.refine import ExplorationFactory, ExploredGoal
 from ldm.explore.trials import Played, Stages, Trial
 from ldm.memory import FormationOptions, IndexedTuple
+from ldm.reasoner.voting import NEARBY
 from ldm.runs import Run
 from ldm.types import Task
 
 PRACTICE = "gate_practice.jsonl"
-NEARBY = "gate_nearby.jsonl"
+NEARBY_TRIALS = "gate_nearby.jsonl"
 CONFIRMED = "gate_confirmed.jsonl"
 ALONE = "gate_alone.jsonl"
 TOGETHER = "gate_together.jsonl"
@@ -41,7 +42,7 @@ WHOLE = "gate_whole.jsonl"
 #: Why an improvement of one step is refused.
 SINGLE = "a single step, which ends the episode"
 #: The bounds that are tried, widest first: from goals of the same kind to hardly any but the same.
-REACHES = (0.5, 0.7, 0.8, NEAREST)
+REACHES = (0.5, 0.7, 0.8, NEARBY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,7 @@ class _Gate:
             return {}, list(tested)
         shown = _all(self._practice)
         trials = [Trial(n, self._tasks[i], shown, 0.0, reach) for n, i in enumerate(places)]
-        played = dict(zip(places, self._stages.play(NEARBY, trials), strict=True))
+        played = dict(zip(places, self._stages.play(NEARBY_TRIALS, trials), strict=True))
         compared = list(tested)
         for kind in kinds:
             of_kind = [i for i in places if self._tasks[i].kind == kind]

@@ -13,8 +13,6 @@ from ldm.reasoner.voting import NEARBY
 
 #: Differences of scores below this are none.
 TOLERANCE = 1e-9
-#: From this reach on, hardly any goal but the same recalls a tuple.
-NEAREST = NEARBY
 
 Part = Literal["practice", "improvement"]
 
@@ -91,7 +89,7 @@ class Comparison:
         nothing changes, nothing is known of other goals, so that only those recall it that are
         hardly any but the same.
         """
-        least = -TOLERANCE if self.reach >= NEAREST else TOLERANCE
+        least = -TOLERANCE if self.reach >= NEARBY else TOLERANCE
         return self.difference >= max(least, self.error - TOLERANCE)
 
     @property

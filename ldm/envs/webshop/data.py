@@ -160,13 +160,7 @@ def fetch(
     checksum is bad, or if the server sends a web page instead of a file.
     """
     files = FILES[size]
-    checksums = [part.strip() for part in sha256.split(",")] if sha256 else []
-    if checksums and len(checksums) != len(files):
-        names = ", ".join(file.name for file in files)
-        raise LdmError(
-            f"{len(checksums)} checksums were passed for {len(files)} files.",
-            f"Pass one for each, in this order: {names}.",
-        )
+    checksums = download.checksums_of(sha256, [file.name for file in files])
     downloads = []
     for number, file in enumerate(files):
         expected = checksums[number] if checksums else "" if url else file.sha256
