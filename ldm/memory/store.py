@@ -17,19 +17,19 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from sys import intern
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from ldm import records, secrecy
 from ldm.errors import LdmError, MemoryStoreError, RecordError
-from ldm.memory import locks, snapshot
+from ldm.memory import index_files, locks, snapshot
 from ldm.memory.addresses import is_server, let_in
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Vectors
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
@@ -584,7 +584,7 @@ def locked(location: str) -> Iterator[Path]:
     place = Path(location)
     with store_errors(location):
         place.mkdir(parents=True, exist_ok=True)
-        others = {p.name for p in place.iterdir()} - {locks.LOCK, STAGING, CALLS}
+        others = {p.name for p in place.iterdir()} - {locks.LOCK, index_files.OPEN, STAGING, CALLS}
         if others and DATABASE not in others:
             raise MemoryStoreError(
                 f"{location} is not empty and holds no memory.", "Name another with --memory."
@@ -628,20 +628,35 @@ def digest(
 @contextmanager
 def open_store(location: str) -> Iterator[Store]:
     """Open the store at a directory, which is created where it is absent, without any lock."""
-    with store_errors(location):
-        try:
-            client = _client(location)
-        except AttributeError as error:
-            # Chroma fails so where an earlier attempt in this process to open it has failed.
-            raise OSError("it could not be opened before") from error
-    try:
+    with ExitStack() as stack:
+        with store_errors(location):
+            if not is_server(location):
+                users = index_files.joined(Path(location))
+                stack.callback(_leave, location, users)
+            try:
+                client = _client(location)
+            except AttributeError as error:
+                # Chroma fails so where an earlier attempt in this process to open it has failed.
+                raise OSError("it could not be opened before") from error
+        stack.callback(_close, client)
         yield Store(location, client)
-    finally:
-        # Chroma caches clients by path: one left open would answer for whatever is there later.
-        client.close()
-        for api in (client._server, client._admin_client._server):
-            if session := getattr(api, "_session", None):
-                session.close()  # Chroma's HTTP client leaves it open
+
+
+def _leave(location: str, users: BinaryIO) -> None:
+    users.close()
+    with store_errors(location):
+        index_files.clear_if_last(Path(location))
+
+
+def _close(client: Any) -> None:
+    """Close a client: Chroma caches them by path, and one left open answers for what comes later.
+
+    Its HTTP client leaves connections open.
+    """
+    client.close()
+    for api in (client._server, client._admin_client._server):
+        if session := getattr(api, "_session", None):
+            session.close()
 
 
 def _client(location: str) -> Any:

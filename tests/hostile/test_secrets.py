@@ -85,14 +85,9 @@ def url() -> Iterator[str]:
     thread.join()
 
 
-#: A file of Chroma's index. What its unused part holds was never set: whatever the process had in
-#: memory before, also what tests before this one did (docs/security.md, "Known gaps").
-UNSET = "data_level0.bin"
-
-
 def contents(place: Path) -> Iterator[tuple[Path, bytes]]:
     for path in place.rglob("*"):
-        if path.is_file() and path.name != UNSET:
+        if path.is_file():
             content = path.read_bytes()
             yield path, gzip.decompress(content) if path.suffix == ".gz" else content
 

@@ -1,0 +1,137 @@
+"""Chroma's index files hold nothing but what was written to them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldm.memory import index_files
+from ldm.memory.store import reading
+
+MARK = b"sk-in-the-memory-of-the-process!"
+TAIL = len(MARK) * 4
+
+
+def files(place: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(place)): path.read_bytes()
+        for path in place.glob(f"*/{index_files.ELEMENTS}")
+    }
+
+
+def unset(place: Path) -> bytes:
+    """What all index files of a directory hold behind their elements."""
+    rest = b""
+    for path in place.glob(f"*/{index_files.HEADER}"):
+        _, _, _, elements, size = struct.unpack_from("<i4Q", path.read_bytes())
+        rest += path.with_name(index_files.ELEMENTS).read_bytes()[elements * size :]
+        rest += path.with_name(index_files.LENGTHS).read_bytes()[elements * 4 :]
+    return rest
+
+
+def run_with_filled_memory(code: str, place: Path) -> None:
+    """Run Python in a process whose memory, where it is not set, is full of one byte (glibc's)."""
+    subprocess.run(
+        [sys.executable, "-c", code, str(place)],
+        env={**os.environ, "GLIBC_TUNABLES": "glibc.malloc.perturb=165"},
+        check=True,
+    )
+
+
+@pytest.fixture
+def copy(toy: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(toy, tmp_path / "memory")
+
+
+def spoil(place: Path) -> int:
+    """Put the mark behind the elements of all indices; return how many bytes were put."""
+    put = 0
+    for path in place.glob(f"*/{index_files.ELEMENTS}"):
+        path.write_bytes(path.read_bytes() + MARK * 4)
+        put += TAIL
+    return put
+
+
+WRITE = """
+import sys
+from ldm.memory import build
+from ldm.reasoner.offline import OfflineReasoner
+from tests.embedder import BagOfWords
+from tests.toy import expert_trajectories
+build(sys.argv[1], expert_trajectories(), BagOfWords(), OfflineReasoner)
+"""
+READ = """
+import sys
+from ldm.memory.store import reading
+with reading(sys.argv[1]) as store:
+    assert store.load("toy").rows
+"""
+
+
+@pytest.mark.process
+def test_nothing_of_the_process_is_left_in_them_by_writing(tmp_path: Path) -> None:
+    run_with_filled_memory(WRITE, tmp_path / "memory")
+    assert unset(tmp_path / "memory")
+    assert not any(unset(tmp_path / "memory"))
+
+
+@pytest.mark.process
+def test_nothing_of_the_process_is_left_in_them_by_reading(copy: Path) -> None:
+    run_with_filled_memory(READ, copy)
+    assert unset(copy)
+    assert not any(unset(copy))
+
+
+def test_what_a_killed_process_left_is_cleared_by_the_next(copy: Path) -> None:
+    assert spoil(copy)
+    with reading(str(copy)) as store:
+        assert store.environments() == ("toy",)
+    assert files(copy)
+    assert not any(MARK in content for content in files(copy).values())
+
+
+def test_elements_stay(copy: Path) -> None:
+    with reading(str(copy)) as store:
+        before = store.load("toy")
+    with reading(str(copy)) as store:
+        after = store.load("toy")
+    assert after.rows == before.rows
+    assert after.vectors[:].tobytes() == before.vectors[:].tobytes()
+
+
+def test_files_that_another_process_has_open_are_left_to_it(copy: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from ldm.memory import index_files as f;"
+        "file = f.joined(Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(copy)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        assert other.stdout.readline() == "open\n"
+        assert spoil(copy)
+        index_files.clear_if_last(copy)
+        assert all(MARK in content for content in files(copy).values())
+        other.stdin.close()
+    index_files.clear_if_last(copy)
+    assert not any(MARK in content for content in files(copy).values())
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x02" * 100, b"\x01" + b"\xff" * 99])
+def test_an_index_of_an_unknown_form_is_left_alone(copy: Path, damage: bytes) -> None:
+    spoil(copy)
+    for header in copy.glob(f"*/{index_files.HEADER}"):
+        header.write_bytes(damage)
+    index_files.clear_unset(copy)
+    assert all(MARK in content for content in files(copy).values())
