@@ -85,6 +85,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gate": (("--gate", "open"), ()),
     "practice": (("--no-practice",), ()),
     "solved": (("--no-solved",), ()),
+    "hindsight": (("--no-hindsight",), ()),
     "explorer": (("--explorer", "tree"), ()),
     "rollouts": (("--explorer", "rollouts"), ()),
 }

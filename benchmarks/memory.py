@@ -37,7 +37,7 @@ from ldm.types import stable_seed
 
 ENV = "alfworld"
 #: The largest memory of which the others are measured: they take hours beyond.
-LARGEST = {"chroma-where": 100_000, "chroma-cells": 20_000, "usearch": 100_000}
+LARGEST = {"chroma-where": 100_000, "chroma-cells": 20_000}
 #: How far the vector of a varied text is from the real one's.
 NOISE = 0.14
 K = 5

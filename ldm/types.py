@@ -215,6 +215,8 @@ class Outcome:
         failure that is remembered as a warning.
     advantage: for an explored trajectory, its score less that of the ground process (LDM² §3.3).
     confirmed: on how many other attempts the step was found to earn more than its alternatives.
+    saved: where the action is not the trajectory's own but what was to be done, known in hindsight:
+        how many steps fewer lead to the end (`ldm.explore.hindsight`).
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -223,6 +225,7 @@ class Outcome:
     value: Reward
     advantage: Reward = 0.0
     confirmed: Count = 0
+    saved: Count = 0
 
     @property
     def fell_short(self) -> bool:

@@ -256,7 +256,8 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Show the tuples that a goal and an observation recall, best first.
 
     Outcome is what the trajectory earned, how much more that is than the memory alone had earned
-    (refinement), and in how many other attempts the step was confirmed.
+    (refinement), in how many other attempts the step was confirmed, and, where the action is not
+    the trajectory's own but what hindsight put in its place, how many steps that saves.
 
     \b
     Examples:
@@ -365,7 +366,8 @@ def _outcome(source: StateActionTuple) -> str:
         return "unknown"
     gained = f", {outcome.advantage:+.2g}" if outcome.advantage else ""
     confirmed = f", confirmed {outcome.confirmed}" if outcome.confirmed else ""
-    return f"{outcome.score:.2g}{gained}{confirmed}" + " (a warning)" * source.is_warning
+    saved = f", saves {outcome.saved} steps" if outcome.saved else ""
+    return f"{outcome.score:.2g}{gained}{confirmed}{saved}" + " (a warning)" * source.is_warning
 
 
 def _settings(generation: Any) -> str:

@@ -116,6 +116,13 @@ class Exploration:
         bool | None,
         typer.Option("--solved/--no-solved", help="Those solved without exploration, too."),
     ] = None
+    hindsight: Annotated[
+        bool | None,
+        typer.Option(
+            "--hindsight/--no-hindsight",
+            help="Put what was to be done for their needless steps.",
+        ),
+    ] = None
     reach: Annotated[
         float | None,
         typer.Option(help="Cosine from which on goals recall it; 0: all. Default: the gate's."),
@@ -162,6 +169,7 @@ class Exploration:
             gate=self.gate,
             practice=self.practice,
             solved=self.solved,
+            hindsight=self.hindsight,
             reach=self.reach,
             siblings=self.siblings,
         )

@@ -24,6 +24,7 @@ from statistics import fmean
 from typing import ClassVar, Literal
 
 from ldm.explore.confirmation import SIBLINGS, Check, Confirmation, likeness
+from ldm.explore.hindsight import Revision, Solved
 from ldm.explore.judgements import TOLERANCE, Comparison, Judgement, Verdict
 from ldm.explore.learnt import Improvement, Learnt, improvements, learn
 from ldm.explore.refine import ExplorationFactory, ExploredGoal
@@ -31,8 +32,9 @@ from ldm.explore.trials import Played, Stages, Trial
 from ldm.memory import FormationOptions, IndexedTuple
 from ldm.reasoner.voting import NEARBY
 from ldm.runs import Run
-from ldm.types import Task
+from ldm.types import Task, Trajectory
 
+HINDSIGHT = "hindsight.jsonl"
 PRACTICE = "gate_practice.jsonl"
 NEARBY_TRIALS = "gate_nearby.jsonl"
 CONFIRMED = "gate_confirmed.jsonl"
@@ -51,7 +53,8 @@ class GateOptions:
 
     gate: "off" adds every improvement and no practice, as the paper does; "open" also adds all
     practice, and judges nothing either. practice: whether solved episodes are remembered whole;
-    solved: those of the ground process as well, or only what exploration found.
+    solved: those of the ground process as well, or only what exploration found. hindsight: what
+    they did needlessly is replaced by what was to be done (`ldm.explore.hindsight`).
     reach: of improvements, see `IndexedTuple`; -1 tries REACHES, and the last of them for practice
     that does not help every goal of its kind.
     siblings: with how many other actions in its place each key step is compared; 0 confirms none.
@@ -65,6 +68,7 @@ class GateOptions:
     gate: Literal["on", "off", "open"] = "on"
     practice: bool = True
     solved: bool = True
+    hindsight: bool = True
     reach: float = -1.0
     siblings: int = SIBLINGS
     neighbours: int = 4
@@ -104,10 +108,23 @@ def judge(  # noqa: PLR0913 - passed by name in every call
         rows = {row.tuple.id: row for one in explored for row in one.added}.values()
         reach = max(0.0, options.reach)
         return Verdict(tuple(replace(row, reach=reach) for row in rows))
-    learnt = learn(factory, explored, formation, practice=options.practice, solved=options.solved)
+    stages = Stages(run, factory, Learnt((), (), ()), workers, threads, on_progress)
+
+    def revise(ways: Sequence[Trajectory]) -> Sequence[Revision]:
+        begun = (run.directory / PRACTICE).is_file() and not (run.directory / HINDSIGHT).is_file()
+        if not options.hindsight or begun:  # begun by a version without hindsight: ends without
+            return ()
+        return stages.revise(HINDSIGHT, [Solved(number, way) for number, way in enumerate(ways)])
+
+    learnt = learn(
+        *(factory, explored, formation),
+        practice=options.practice,
+        solved=options.solved,
+        revise=revise,
+    )
     if not learnt.rows or options.gate == "open":
         return Verdict(learnt.rows, learnt.batches)
-    stages = Stages(run, factory, learnt, workers, threads, on_progress)
+    stages = replace(stages, learnt=learnt)
     return _Gate([one for one in explored if not one.error], learnt, options, stages).verdict()
 
 
@@ -209,7 +226,7 @@ class _Gate:
         shown = tuple(t for one in judgements if not one.refused for t in one.trajectories)
         reach = next((c.reach for c in comparisons if c.chosen and c.learnt == "improvement"), 0.0)
         trials = [
-            Trial(number, task, shown, reach, reaches.get(task.kind, 0.0))
+            Trial(number, task, shown, reach, _pairs(reaches))
             for number, task in enumerate(self._tasks)
         ]
         return self._stages.play(WHOLE, trials)
@@ -243,7 +260,10 @@ class _Gate:
         if not places or not reach:
             return {}, list(tested)
         shown = _all(self._practice)
-        trials = [Trial(n, self._tasks[i], shown, 0.0, reach) for n, i in enumerate(places)]
+        reaches = {one.kind: reach for one in tested if not one.chosen}
+        trials = [
+            Trial(n, self._tasks[i], shown, 0.0, _pairs(reaches)) for n, i in enumerate(places)
+        ]
         played = dict(zip(places, self._stages.play(NEARBY_TRIALS, trials), strict=True))
         compared = list(tested)
         for kind in kinds:
@@ -293,7 +313,7 @@ class _Gate:
         played = self._stages.play(
             TOGETHER,
             [
-                Trial(n, task, shown, reach, practice_reaches.get(task.kind, 0.0))
+                Trial(n, task, shown, reach, _pairs(practice_reaches))
                 for n, (task, reach) in enumerate(trials)
             ],
         )
@@ -422,10 +442,8 @@ class _Gate:
             if after.score > before.score + TOLERANCE:
                 confirmed.update(dict(after.followed).keys())
         rows = [
-            replace(
-                _confirmed(row, confirmed[row.tuple.trajectory_id]), reach=reaches[kinds[row.batch]]
-            )
-            for row in self._learnt.practice
+            _confirmed(row, confirmed[row.tuple.trajectory_id])
+            for row in self._learnt.practice_with(reaches)
             if kinds[row.batch] in reaches
         ]
         kept = {
@@ -457,6 +475,10 @@ def _by_task(rows: Iterable[IndexedTuple]) -> dict[str, tuple[str, ...]]:
     for row in rows:
         by_task.setdefault(row.tuple.task_id, {})[row.tuple.trajectory_id] = None
     return {task: tuple(trajectories) for task, trajectories in by_task.items()}
+
+
+def _pairs(reaches: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted((kind, reach) for kind, reach in reaches.items() if reach))
 
 
 def _all(by_task: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -6,10 +6,11 @@ is an *improvement*: it is remembered from its key step on, in present cells (LD
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ldm.episode import FULL_SCORE
+from ldm.explore.hindsight import Revision, revised
 from ldm.explore.refine import ExplorationFactory, ExploredGoal, best_trajectory
 from ldm.memory import BatchIndex, FormationOptions, IndexedTuple, form_batch, plan_batches
 from ldm.types import Outcome, StateActionTuple, Task, Trajectory
@@ -31,6 +32,11 @@ class Learnt:
     def rows(self) -> tuple[IndexedTuple, ...]:
         return self.practice + self.improvements
 
+    def practice_with(self, reaches: Mapping[str, float]) -> list[IndexedTuple]:
+        """Return the practice with a reach for each kind of batch, 0 where none is given."""
+        kinds = {batch.id: batch.kind for batch in self.batches}
+        return [replace(row, reach=reaches.get(kinds[row.batch], 0.0)) for row in self.practice]
+
 
 def learn(
     factory: ExplorationFactory,
@@ -39,10 +45,12 @@ def learn(
     *,
     practice: bool,
     solved: bool = True,
+    revise: Callable[[Sequence[Trajectory]], Iterable[Revision]] = lambda _: (),
 ) -> Learnt:
     """Return what the goals came to: solved episodes as batches, and improvements.
 
-    solved: whether the ground process's successes are practice, too (self-imitation).
+    solved: whether the ground process's successes are practice, too (self-imitation). revise:
+    looks at new solutions in hindsight.
 
     Goals of which the memory holds a full-score episode already give no practice.
     """
@@ -77,8 +85,9 @@ def learn(
         ]
     finally:
         setup.env.close()
+    rows = tuple(row for batch in formed for row in batch.rows)
     return Learnt(
-        tuple(row for batch in formed for row in batch.rows),
+        revised(rows, revise(new)),
         tuple(batch.index for batch in formed),
         tuple(improvements.values()),
     )

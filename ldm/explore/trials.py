@@ -1,6 +1,7 @@
 """Trials of the gate: goals played with and without parts of what a refinement learnt.
 
-Key steps are checked by the same worker, with the memory as it is (`ldm.explore.confirmation`).
+Key steps are checked by the same worker, with the memory as it is (`ldm.explore.confirmation`), and
+solved episodes revised (`ldm.explore.hindsight`).
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from ldm import records
 from ldm.errors import RunStopped
 from ldm.explore.confirmation import Check, Checked, corresponding_step
+from ldm.explore.hindsight import Revision, Solved, revise
 from ldm.explore.learnt import Learnt
 from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import ExplorationFactory, ExplorationSetup
@@ -33,14 +36,14 @@ class Trial:
     """A goal to be played with some of the candidates.
 
     shown: the trajectories among the candidates that it may recall, but for its own. reach: of
-    improvements. practice_reach: of practice.
+    improvements. practice_reaches: (kind, reach) of practice of that kind, 0 for others.
     """
 
     index: int
     task: Task
     shown: tuple[str, ...]
     reach: float
-    practice_reach: float = 0.0
+    practice_reaches: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,11 @@ class Stages:
         """Return what came of the checks, in their order, now or as recorded in file `name`."""
         return self._done(name, checks, Checked)
 
-    def _done(self, name: str, items: Sequence[Trial | Check], kind: type[R]) -> list[R]:
+    def revise(self, name: str, solved: Sequence[Solved]) -> list[Revision]:
+        """Return what hindsight says of episodes, in their order, now or as recorded in `name`."""
+        return self._done(name, solved, Revision)
+
+    def _done(self, name: str, items: Sequence[Trial | Check | Solved], kind: type[R]) -> list[R]:
         if not items:
             return []
         path = self.run.directory / name
@@ -148,19 +155,30 @@ class _Player:
         known = setup.memory.rows.columns.pairs("source", "trajectory_id")
         for source, trajectory in sources.union(known):
             self._own.setdefault(source, set()).add(trajectory)
-        self._memories: dict[tuple[float, float], Memory] = {}
+        self._memories: dict[tuple[float, tuple[tuple[str, float], ...]], Memory] = {}
 
-    def __call__(self, item: Trial | Check) -> Any:
-        """Play a trial or check a key step; a failure is data, as in an evaluation."""
+    def __call__(self, item: Trial | Check | Solved) -> Any:
+        """Play a trial, check a key step or revise; a failure is data, as in an evaluation."""
         try:
-            return self._play(item) if isinstance(item, Trial) else self._check(item)
+            match item:
+                case Trial():
+                    return self._play(item)
+                case Check():
+                    return self._check(item)
+                case Solved():
+                    with closing(Positions(self._setup.env, item.task)) as positions:
+                        return revise(positions, item)
         except RunStopped:
             raise
         except Exception:  # one failed episode must not lose the others
             error = traceback.format_exc()
-        if isinstance(item, Trial):
-            return Played(item.index, item.task.id, 0.0, 0, error=error)
-        return Checked(item.index, item.task.id, item.key.trajectory_id, error=error)
+        match item:
+            case Trial():
+                return Played(item.index, item.task.id, 0.0, 0, error=error)
+            case Check():
+                return Checked(item.index, item.task.id, item.key.trajectory_id, error=error)
+            case Solved():
+                return Revision(item.index, item.task.id, item.way.id, error=error)
 
     def close(self) -> None:
         self._setup.env.close()
@@ -260,10 +278,10 @@ class _Player:
         learnt, own = self._learnt, self._own.get(trial.task.leak_key, set())
         if not trial.shown:
             return self._setup.memory.without(trajectories=own)
-        reaches = trial.reach, trial.practice_reach
+        reaches = trial.reach, trial.practice_reaches
         if reaches not in self._memories:
             improvements = [replace(row, reach=trial.reach) for row in learnt.improvements]
-            practice = [replace(row, reach=trial.practice_reach) for row in learnt.practice]
+            practice = learnt.practice_with(dict(trial.practice_reaches))
             self._memories[reaches] = self._setup.memory.with_rows(
                 [*practice, *improvements], learnt.batches
             )

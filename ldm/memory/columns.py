@@ -149,7 +149,7 @@ class Columns:
 
     def _first_digest(self, base: Generation) -> str:
         """Return the digest of version 0.1: of ids, histories' words, cells and outcomes."""
-        usual = {"", records.dumps(FULL_OUTCOME)}
+        usual = {"", outcome_text(FULL_OUTCOME)}
         names = ("batch", "goal_type", "observation_type", "assessment", "summary", "outcome")
         columns = [self["id"].tolist(), *(self[name].tolist() for name in names)]
         digested = []
@@ -523,6 +523,11 @@ class ColumnsBuilder:
 
 
 @lru_cache(maxsize=10_000)
+def outcome_text(outcome: Outcome) -> str:
+    """Return an outcome as it is stored and digested: as before there was hindsight, without it."""
+    return records.dumps(outcome).replace(',"saved":0}', "}")
+
+
 def _outcome(text: str) -> Outcome | None:
     return records.loads(text, Outcome) if text else None
 
@@ -543,7 +548,7 @@ def texts_of(row: IndexedTuple) -> dict[str, str]:
         "trajectory_id": t.trajectory_id,
         "origin": t.origin,
         "batch": row.batch,
-        "outcome": "" if t.outcome is None else records.dumps(t.outcome),
+        "outcome": "" if t.outcome is None else outcome_text(t.outcome),
     }
 
 

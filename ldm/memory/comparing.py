@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ldm import records
-from ldm.memory.columns import NO_PAST, TEXTS, Columns, Contents
+from ldm.memory.columns import NO_PAST, TEXTS, Columns, Contents, outcome_text
 from ldm.memory.index import Generation, IndexedTuple
 from ldm.types import FULL_OUTCOME, stable_hash
 
@@ -21,7 +20,7 @@ from ldm.types import FULL_OUTCOME, stable_hash
 Key = tuple[str, int, int]
 
 _CONTENT = tuple(name for name in TEXTS if name not in ("batch", "trajectory_id"))
-_USUAL = records.dumps(FULL_OUTCOME)
+_USUAL = outcome_text(FULL_OUTCOME)
 
 
 @dataclass(frozen=True)

@@ -538,7 +538,7 @@ class TestAVerdict:
     def test_of_an_open_gate_is_all_that_was_learnt(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
-        verdict = judged(run, place, explored, gate="open")
+        verdict = judged(run, place, explored, gate="open", hindsight=False)
         learnt = learn(Builder(str(place)), explored, FORMATION, practice=True)
         assert (verdict.rows, verdict.batches) == (learnt.rows, learnt.batches)
         assert not list(run.directory.glob("gate_*"))
