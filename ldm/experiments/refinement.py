@@ -381,8 +381,9 @@ def _gate_settings(spec: RefinementSpec, verdict: Verdict) -> dict[str, str]:
 
 
 def _practised(one: Comparison) -> str:
-    """Return a kind whose practice is remembered, with its reach where it has one."""
-    return f"{one.kind} (reach {one.reach:g})" if one.reach else one.kind
+    """Return a kind whose practice is remembered, and how where that is not the usual way."""
+    how = ["as it was"] * one.plain + [f"reach {one.reach:g}"] * bool(one.reach)
+    return f"{one.kind} ({', '.join(how)})" if how else one.kind
 
 
 def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:

@@ -5,8 +5,9 @@ exploration came to them, are remembered whole, in batch memories of their own. 
 tuples that exploration adds to present batches where it earned more, but not everything (LDM²
 §3.3).
 
-Practice is tried by task kind; where it does not help, it may still be recalled for goals that are
-hardly any but the same, unless that does harm. Each improvement, unless the same way is practice
+Practice is tried by task kind, with hindsight (`ldm.explore.hindsight`); where that does not help,
+as it was; where it does not help either, it may still be recalled for goals that are hardly any but
+the same, unless that does harm. Each improvement, unless the same way is practice
 that is kept, has its key step confirmed (`ldm.explore.confirmation`) and is then tried
 alone, on the goals most like its own; those that do no harm are tried together on all goals, once
 for each `reach` (how near a goal must be to recall them). No goal judges tuples of its own: it is
@@ -26,7 +27,7 @@ from typing import ClassVar, Literal
 from ldm.explore.confirmation import SIBLINGS, Check, Confirmation, likeness
 from ldm.explore.hindsight import Revision, Solved
 from ldm.explore.judgements import TOLERANCE, Comparison, Judgement, Verdict
-from ldm.explore.learnt import Improvement, Learnt, improvements, learn
+from ldm.explore.learnt import Improvement, Learnt, Remembered, improvements, learn
 from ldm.explore.refine import ExplorationFactory, ExploredGoal
 from ldm.explore.trials import Played, Stages, Trial
 from ldm.memory import FormationOptions, IndexedTuple
@@ -36,6 +37,7 @@ from ldm.types import Task, Trajectory
 
 HINDSIGHT = "hindsight.jsonl"
 PRACTICE = "gate_practice.jsonl"
+PLAIN = "gate_plain.jsonl"
 NEARBY_TRIALS = "gate_nearby.jsonl"
 CONFIRMED = "gate_confirmed.jsonl"
 ALONE = "gate_alone.jsonl"
@@ -155,18 +157,14 @@ class _Gate:
             trials += self._trials(_all(self._practice), 0.0, count)
         played = self._stages.play(PRACTICE, trials)
         base, practised = played[:count], played[count:] or played[:count]
-        tested = self._practice_by_kind(base, practised)
-        nearby, tested = self._practice_nearby(base, tested)
-        reaches = {one.kind: one.reach for one in tested if one.chosen}
-        now = [
-            base[i] if task.kind not in reaches else nearby.get(i, practised[i])
-            for i, task in enumerate(self._tasks)
-        ]
+        ends, tested = self._tested_practice(base, practised)
+        kept = _kept_practice(tested)
+        now = [ends[i] if task.kind in kept else base[i] for i, task in enumerate(self._tasks)]
         judgements = self._judged_practice(tested)
-        kept = {one.task: one.trajectories for one in judgements if not one.refused}
-        left = self._unpractised(kept)
+        practice = [t for one in judgements if not one.refused for t in one.trajectories]
+        left = self._unpractised(practice)
         alone = self._judged_alone(base, left)
-        improved, compared = self._together(alone, now, _all(kept), reaches)
+        improved, compared = self._together(alone, now, practice, kept)
         judgements += improved
         comparisons = (*tested, *compared)
         rows, end = self._kept_rows(judgements, comparisons, base, now), base
@@ -188,22 +186,14 @@ class _Gate:
             tuple(one.score for one in end),
         )
 
-    def _unpractised(self, kept: Mapping[str, Sequence[str]]) -> list[Improvement]:
+    def _unpractised(self, practice: Sequence[str]) -> list[Improvement]:
         """Return the improvements to judge: those whose way is not remembered whole already.
 
         Trials to come are played with these and the kept practice alone. A way that is both would
         otherwise be recalled whole, as its tuples are the same.
         """
-        practised = set(_all(kept))
-        left = [one for one in self._improvements if one.trajectory not in practised]
-        learnt = self._learnt
-        practice = tuple(r for r in learnt.practice if r.tuple.trajectory_id in practised)
-        batches = {row.batch for row in practice}
-        self._learnt = Learnt(
-            practice,
-            tuple(batch for batch in learnt.batches if batch.id in batches),
-            tuple(row for one in left for row in one.rows),
-        )
+        left = [one for one in self._improvements if one.trajectory not in practice]
+        self._learnt = self._learnt.only(frozenset(practice), left)
         self._stages = replace(self._stages, learnt=self._learnt)
         return left
 
@@ -220,58 +210,59 @@ class _Gate:
         """
         refused = any(one.refused for one in judgements if one.learnt == "practice")
         improved = any(not one.refused for one in judgements if one.learnt == "improvement")
-        reaches = {one.kind: one.reach for one in comparisons if one.is_kept_practice}
-        if not (refused or improved or any(reaches.values())):
+        kept = _kept_practice(comparisons)
+        if not (refused or improved or any(how != Remembered() for how in kept.values())):
             return practised
         shown = tuple(t for one in judgements if not one.refused for t in one.trajectories)
         reach = next((c.reach for c in comparisons if c.chosen and c.learnt == "improvement"), 0.0)
         trials = [
-            Trial(number, task, shown, reach, _pairs(reaches))
+            Trial(number, task, shown, reach, tuple(kept.items()))
             for number, task in enumerate(self._tasks)
         ]
         return self._stages.play(WHOLE, trials)
 
-    def _practice_by_kind(
+    def _tested_practice(
         self, base: Sequence[Played], practised: Sequence[Played]
-    ) -> list[Comparison]:
-        """Compare the goals of each kind with and without all practice.
+    ) -> tuple[dict[int, Played], list[Comparison]]:
+        """Try the practice of each kind until a way to remember it helps, the widest first.
 
         Practice is in batches of one kind, and a goal is played with the batches of its kind: what
         one kind's practice does, another's does not change.
+        Return what came of the goals at last, by number, and all comparisons.
         """
+        ends = dict(enumerate(practised))
+        kinds = list(dict.fromkeys(self._kinds[task] for task in self._practice))
+        tested = self._compared(kinds, Remembered(), base, ends)
+        plain, narrow = bool(self._learnt.plain), self._options.reaches[-1]
+        others = [(PLAIN, Remembered(plain=True))] * plain
+        others += [(NEARBY_TRIALS, Remembered(narrow, plain))] * bool(narrow)
+        for name, how in others:
+            kept = _kept_practice(tested)
+            left = [kind for kind in kinds if kind not in kept]
+            places = [i for i, task in enumerate(self._tasks) if task.kind in left]
+            practice = tuple({**kept, **dict.fromkeys(left, how)}.items())
+            shown = _all(self._practice)
+            trials = [Trial(n, self._tasks[i], shown, 0.0, practice) for n, i in enumerate(places)]
+            ends |= dict(zip(places, self._stages.play(name, trials), strict=True))
+            tested += self._compared(left, how, base, ends)
+        return ends, tested
+
+    def _compared(
+        self,
+        kinds: Iterable[str],
+        how: Remembered,
+        base: Sequence[Played],
+        ends: Mapping[int, Played],
+    ) -> list[Comparison]:
+        """Compare the goals of each kind without practice and with what it came to."""
         comparisons = []
-        for kind in dict.fromkeys(self._kinds[task] for task in self._practice):
-            of_kind = [i for i, task in enumerate(self._tasks) if task.kind == kind]
-            pair = [base[i] for i in of_kind], [practised[i] for i in of_kind]
-            one = Comparison.of("practice", kind, 0.0, *pair)
-            comparisons.append(replace(one, chosen=one.holds))
-        return comparisons
-
-    def _practice_nearby(
-        self, base: Sequence[Played], tested: Sequence[Comparison]
-    ) -> tuple[dict[int, Played], list[Comparison]]:
-        """Try the practice of kinds that it does not help with the narrowest reach.
-
-        Return what came of their goals, by number, and all comparisons.
-        """
-        reach = self._options.reaches[-1]
-        kinds = [one.kind for one in tested if not one.chosen]
-        places = [i for i, task in enumerate(self._tasks) if task.kind in kinds]
-        if not places or not reach:
-            return {}, list(tested)
-        shown = _all(self._practice)
-        reaches = {one.kind: reach for one in tested if not one.chosen}
-        trials = [
-            Trial(n, self._tasks[i], shown, 0.0, _pairs(reaches)) for n, i in enumerate(places)
-        ]
-        played = dict(zip(places, self._stages.play(NEARBY_TRIALS, trials), strict=True))
-        compared = list(tested)
         for kind in kinds:
-            of_kind = [i for i in places if self._tasks[i].kind == kind]
-            pair = [base[i] for i in of_kind], [played[i] for i in of_kind]
-            one = Comparison.of("practice", kind, reach, *pair)
-            compared.append(replace(one, chosen=one.holds))
-        return played, compared
+            places = [i for i, task in enumerate(self._tasks) if task.kind == kind]
+            pair = [base[i] for i in places], [ends[i] for i in places]
+            comparisons.append(Comparison.of("practice", kind, how, *pair))
+        if how.reach:
+            return [replace(one, chosen=one.holds) for one in comparisons]
+        return [replace(one, chosen=one.holds_among(comparisons)) for one in comparisons]
 
     def _judged_practice(self, tested: Sequence[Comparison]) -> list[Judgement]:
         chosen = {one.kind for one in tested if one.chosen}
@@ -293,13 +284,13 @@ class _Gate:
         alone: Sequence[Judgement],
         base: Sequence[Played],
         practice: Sequence[str],
-        practice_reaches: Mapping[str, float],
+        kept: Mapping[str, Remembered],
     ) -> tuple[list[Judgement], list[Comparison]]:
         """Try the improvements that passed alone together, at each reach.
 
         Goals of kinds without any are not played: nothing changes for them.
         base: what came of the goals without them. practice: the trajectories of kept practice.
-        practice_reaches: of each kind whose practice is kept.
+        kept: how the practice of each kind is remembered.
         Return the judgements and the comparisons.
         """
         passed = [one for one in alone if not one.refused]
@@ -313,7 +304,7 @@ class _Gate:
         played = self._stages.play(
             TOGETHER,
             [
-                Trial(n, task, shown, reach, _pairs(practice_reaches))
+                Trial(n, task, shown, reach, tuple(kept.items()))
                 for n, (task, reach) in enumerate(trials)
             ],
         )
@@ -321,7 +312,7 @@ class _Gate:
         parts = [played[n * count : (n + 1) * count] for n in range(len(reaches))]
         without = [base[i] for i in places]
         compared = [
-            Comparison.of("improvement", "", reach, without, part)
+            Comparison.of("improvement", "", Remembered(reach), without, part)
             for reach, part in zip(reaches, parts, strict=True)
         ]
         best = max(compared, key=lambda c: (round(c.difference, 9), -round(c.steps, 9), c.reach))
@@ -435,7 +426,7 @@ class _Gate:
 
         Practice is confirmed by each goal that gained by it and followed it on the way.
         """
-        reaches = {one.kind: one.reach for one in comparisons if one.is_kept_practice}
+        remembered = _kept_practice(comparisons)
         kinds = {one.id: one.kind for one in self._learnt.batches}
         confirmed = Counter[str]()
         for before, after in zip(base, practised, strict=True):
@@ -443,8 +434,8 @@ class _Gate:
                 confirmed.update(dict(after.followed).keys())
         rows = [
             _confirmed(row, confirmed[row.tuple.trajectory_id])
-            for row in self._learnt.practice_with(reaches)
-            if kinds[row.batch] in reaches
+            for row in self._learnt.practice_as(remembered)
+            if kinds[row.batch] in remembered
         ]
         kept = {
             trajectory: one.confirmed
@@ -477,8 +468,9 @@ def _by_task(rows: Iterable[IndexedTuple]) -> dict[str, tuple[str, ...]]:
     return {task: tuple(trajectories) for task, trajectories in by_task.items()}
 
 
-def _pairs(reaches: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted((kind, reach) for kind, reach in reaches.items() if reach))
+def _kept_practice(comparisons: Iterable[Comparison]) -> dict[str, Remembered]:
+    """Return how the practice of each kind that joins the memory is remembered."""
+    return {one.kind: one.remembered for one in comparisons if one.is_kept_practice}
 
 
 def _all(by_task: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal
 
+from ldm.explore.learnt import Remembered
 from ldm.explore.trials import Played
 from ldm.memory import BatchIndex, IndexedTuple
 from ldm.reasoner.voting import NEARBY
 
 #: Differences of scores below this are none.
 TOLERANCE = 1e-9
+#: By how many standard errors all goals have to gain for a kind to be taken for one that does.
+SURE = 2.0
 
 Part = Literal["practice", "improvement"]
 
@@ -42,7 +45,8 @@ class Comparison:
     """The scores of some goals with a part of what was learnt, and without it.
 
     learnt: which part. kind: of the goals, "" for all kinds. reach: of that part. before, after:
-    a score a goal. steps: the mean number, with it. chosen: whether it joins the memory.
+    a score a goal. steps: the mean number, with it. chosen: whether it joins the memory. plain:
+    practice without hindsight.
     """
 
     learnt: Part
@@ -52,19 +56,26 @@ class Comparison:
     after: tuple[float, ...]
     steps: float
     chosen: bool = False
+    plain: bool = False
 
     @classmethod
     def of(
         cls,
         learnt: Part,
         kind: str,
-        reach: float,
+        how: Remembered,
         before: Sequence[Played],
         after: Sequence[Played],
     ) -> Comparison:
         """Compare what came of the same goals."""
         without, with_it = (tuple(one.score for one in played) for played in (before, after))
-        return cls(learnt, kind, reach, without, with_it, fmean(one.steps for one in after))
+        steps = fmean(one.steps for one in after)
+        return cls(learnt, kind, how.reach, without, with_it, steps, plain=how.plain)
+
+    @property
+    def remembered(self) -> Remembered:
+        """How that part is remembered."""
+        return Remembered(self.reach, self.plain)
 
     @property
     def gains(self) -> tuple[float, ...]:
@@ -91,6 +102,19 @@ class Comparison:
         """
         least = -TOLERANCE if self.reach >= NEARBY else TOLERANCE
         return self.difference >= max(least, self.error - TOLERANCE)
+
+    def holds_among(self, others: Sequence[Comparison]) -> bool:
+        """Return whether the goals gain, or may do so as others of the same kind of learning do.
+
+        A few goals say little by themselves. Where all of them together gain at least SURE standard
+        errors, it takes more than one standard error of a loss to tell that these do not.
+
+        others: the comparisons of all kinds of goals, this one included.
+        """
+        gains = [gain for one in others for gain in one.gains]
+        error = stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
+        sure = fmean(gains) >= max(TOLERANCE, SURE * error)
+        return self.holds or (sure and self.difference >= -self.error - TOLERANCE)
 
     @property
     def unproven(self) -> str:

@@ -6,8 +6,9 @@ is an *improvement*: it is remembered from its key step on, in present cells (LD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.hindsight import Revision, revised
@@ -17,25 +18,51 @@ from ldm.types import Outcome, StateActionTuple, Task, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """How practice is remembered. reach: see `IndexedTuple`. plain: without hindsight."""
+
+    reach: float = 0.0
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Learnt:
     """What a refinement may add.
 
     practice, batches: the tuples of solved episodes, in batches of their own. improvements: tuples
-    in cells of batches that exist.
+    in cells of batches that exist. plain: the practice without hindsight, row by row; empty where
+    that is the same.
     """
 
     practice: tuple[IndexedTuple, ...]
     batches: tuple[BatchIndex, ...]
     improvements: tuple[IndexedTuple, ...]
+    plain: tuple[IndexedTuple, ...] = ()
 
     @property
     def rows(self) -> tuple[IndexedTuple, ...]:
         return self.practice + self.improvements
 
-    def practice_with(self, reaches: Mapping[str, float]) -> list[IndexedTuple]:
-        """Return the practice with a reach for each kind of batch, 0 where none is given."""
-        kinds = {batch.id: batch.kind for batch in self.batches}
-        return [replace(row, reach=reaches.get(kinds[row.batch], 0.0)) for row in self.practice]
+    def practice_as(self, kinds: Mapping[str, Remembered]) -> list[IndexedTuple]:
+        """Return the practice as that of each kind is remembered; by default with hindsight."""
+        of_batch = {batch.id: kinds.get(batch.kind, Remembered()) for batch in self.batches}
+        rows = []
+        for row, plain in zip(self.practice, self.plain or self.practice, strict=True):
+            how = of_batch[row.batch]
+            rows.append(replace(plain if how.plain else row, reach=how.reach))
+        return rows
+
+    def only(self, practised: Collection[str], ways: Iterable[Improvement]) -> Learnt:
+        """Return the practice of these trajectories, and these improvements."""
+        chosen = [row.tuple.trajectory_id in practised for row in self.practice]
+        practice = tuple(compress(self.practice, chosen))
+        batches = {row.batch for row in practice}
+        return Learnt(
+            practice,
+            tuple(batch for batch in self.batches if batch.id in batches),
+            tuple(row for way in ways for row in way.rows),
+            tuple(compress(self.plain, chosen)),
+        )
 
 
 def learn(
@@ -85,11 +112,13 @@ def learn(
         ]
     finally:
         setup.env.close()
-    rows = tuple(row for batch in formed for row in batch.rows)
+    plain = tuple(row for batch in formed for row in batch.rows)
+    rows = revised(plain, revise(new))
     return Learnt(
-        revised(rows, revise(new)),
+        rows,
         tuple(batch.index for batch in formed),
         tuple(improvements.values()),
+        plain if rows != plain else (),
     )
 
 

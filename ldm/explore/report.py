@@ -114,7 +114,7 @@ def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[tuple[str
     """
     return [
         (
-            one.learnt,
+            one.learnt + ", as it was" * one.plain,
             one.kind or "all",
             f"{one.reach:g}",
             str(len(one.before)),
@@ -180,6 +180,7 @@ def gate_data(
                 "learnt": one.learnt,
                 "kind": one.kind,
                 "reach": one.reach,
+                "plain": one.plain,
                 "goals": len(one.before),
                 "difference": interval,
                 "chosen": one.chosen,

@@ -17,7 +17,7 @@ from ldm import records
 from ldm.errors import RunStopped
 from ldm.explore.confirmation import Check, Checked, corresponding_step
 from ldm.explore.hindsight import Revision, Solved, revise
-from ldm.explore.learnt import Learnt
+from ldm.explore.learnt import Learnt, Remembered
 from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import ExplorationFactory, ExplorationSetup
 from ldm.memory import Memory
@@ -36,14 +36,14 @@ class Trial:
     """A goal to be played with some of the candidates.
 
     shown: the trajectories among the candidates that it may recall, but for its own. reach: of
-    improvements. practice_reaches: (kind, reach) of practice of that kind, 0 for others.
+    improvements. practice: of some kinds, how their practice is remembered in it.
     """
 
     index: int
     task: Task
     shown: tuple[str, ...]
     reach: float
-    practice_reaches: tuple[tuple[str, float], ...] = ()
+    practice: tuple[tuple[str, Remembered], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +148,15 @@ class _Player:
     def __init__(self, setup: ExplorationSetup, learnt: Learnt) -> None:
         self._setup = setup
         self._learnt = learnt
-        self._by_tuple = {row.tuple.id: row.tuple.trajectory_id for row in learnt.rows}
+        rows = learnt.rows + learnt.plain
+        self._by_tuple = {row.tuple.id: row.tuple.trajectory_id for row in rows}
         self._candidates = frozenset(self._by_tuple.values())
         self._own: dict[str, set[str]] = {}
         sources = {(row.tuple.source, row.tuple.trajectory_id) for row in learnt.rows}
         known = setup.memory.rows.columns.pairs("source", "trajectory_id")
         for source, trajectory in sources.union(known):
             self._own.setdefault(source, set()).add(trajectory)
-        self._memories: dict[tuple[float, tuple[tuple[str, float], ...]], Memory] = {}
+        self._memories: dict[tuple[object, ...], Memory] = {}
 
     def __call__(self, item: Trial | Check | Solved) -> Any:
         """Play a trial, check a key step or revise; a failure is data, as in an evaluation."""
@@ -278,15 +279,15 @@ class _Player:
         learnt, own = self._learnt, self._own.get(trial.task.leak_key, set())
         if not trial.shown:
             return self._setup.memory.without(trajectories=own)
-        reaches = trial.reach, trial.practice_reaches
-        if reaches not in self._memories:
+        how = trial.reach, trial.practice
+        if how not in self._memories:
             improvements = [replace(row, reach=trial.reach) for row in learnt.improvements]
-            practice = learnt.practice_with(dict(trial.practice_reaches))
-            self._memories[reaches] = self._setup.memory.with_rows(
+            practice = learnt.practice_as(dict(trial.practice))
+            self._memories[how] = self._setup.memory.with_rows(
                 [*practice, *improvements], learnt.batches
             )
         hidden = (self._candidates - set(trial.shown)) | own
-        return self._memories[reaches].without(trajectories=hidden)
+        return self._memories[how].without(trajectories=hidden)
 
 
 def _score(position: Position) -> float:

@@ -576,3 +576,30 @@ def test_no_change_is_enough_where_hardly_any_other_goal_recalls_it() -> None:
     scores = (0.5, 0.5)
     assert Comparison("practice", "", 0.9, scores, scores, 1.0).holds
     assert not Comparison("practice", "", 0.8, scores, scores, 1.0).holds
+
+
+def compared(kind: str, *gains: float) -> Comparison:
+    before = (0.5,) * len(gains)
+    after = tuple(b + g for b, g in zip(before, gains, strict=True))
+    return Comparison("practice", kind, 0.0, before, after, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("gains", "carried"),
+    [
+        ((0.0,) * 10, True),
+        ((1.0, 0.0, -1.0) + (0.0,) * 7, True),
+        ((-1.0,) + (0.0,) * 9, True),  # one loss alone is one standard error
+        ((-1.0,) * 3 + (0.0,) * 7, False),
+    ],
+)
+def test_a_kind_is_carried_by_the_others_unless_it_loses(
+    gains: tuple[float, ...], carried: bool
+) -> None:
+    winning, small = compared("heat", *(1.0,) * 16, *(0.0,) * 4), compared("pick", *gains)
+    assert not small.holds
+    assert small.holds_among([winning, small]) is carried
+    assert winning.holds_among([winning, small])
+    losing = compared("cool", *(-0.5,) * 16, *(0.5,) * 4)
+    assert not small.holds_among([losing, small])
+    assert not small.holds_among([small])

@@ -19,15 +19,15 @@ from ldm.explore.hindsight import Revision, Shortcut, Solved, revise, revised
 from ldm.explore.learnt import Learnt, learn
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.trials import Stages
-from ldm.memory import Memory, extend, generations, inspect
+from ldm.memory import IndexedTuple, Memory, extend, generations, inspect
 from ldm.memory.columns import outcome_text
 from ldm.runs import Manifest, Run, create
 from ldm.types import FULL_OUTCOME, Outcome, Task, TimeStep, Trajectory
 from tests.embedder import BagOfWords
-from tests.explore.test_gate import FORMATION, SHED, Builder, place
+from tests.explore.test_gate import FORMATION, SHED, Builder, explored, place
 from tests.toy import EchoEnv, ToyEnv, expert, record
 
-__all__ = ["place"]
+__all__ = ["explored", "place"]
 
 #: Where the fruit of the first task of its kind is.
 ENV = ToyEnv(SHED)
@@ -209,6 +209,37 @@ class TestInARefinement:
         plain = learn(Builder(str(place)), wandered, FORMATION, practice=True)
         assert verdict.rows == plain.practice
         assert not (run.directory / HINDSIGHT).exists()
+
+    def test_where_it_misleads_practice_is_remembered_as_it_was(
+        self,
+        run: Run,
+        place: Path,
+        explored: list[ExploredGoal],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Where the advice is to look at shelf 1 for ever, the gate takes what was done."""
+
+        def misled(rows: Sequence[IndexedTuple], _: object) -> tuple[IndexedTuple, ...]:
+            return tuple(
+                replace(
+                    row, tuple=replace(row.tuple, action=f"go to shelf {1 + row.tuple.step % 2}")
+                )
+                for row in rows
+            )
+
+        monkeypatch.setattr("ldm.explore.learnt.revised", misled)
+        verdict = learnt_by(run, place, explored)
+        practice = [one for one in verdict.comparisons if one.learnt == "practice"]
+        kept = [one for one in practice if one.chosen]
+        assert kept
+        assert all(one.plain for one in kept)
+        assert all(not one.chosen for one in practice if not one.plain)
+        plain = learn(Builder(str(place)), explored, FORMATION, practice=True).plain
+        kinds = {one.kind for one in kept}
+        added = {
+            row.tuple.id for row in verdict.rows if row.batch in {b.id for b in verdict.batches}
+        }
+        assert added == {row.tuple.id for row in plain if row.tuple.kind in kinds}
 
     def test_one_that_was_judged_by_an_earlier_version_ends_without_it(
         self, run: Run, place: Path, wandered: list[ExploredGoal]
