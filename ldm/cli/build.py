@@ -48,7 +48,7 @@ class Forming:
     memory: MemoryAt = DEFAULT_MEMORY
     env: Annotated[str, typer.Option(help="Only trajectories of this environment.")] = ""
     batch_size: Annotated[
-        int, typer.Option(min=0, help="Trajectories a batch; 0: the paper's 50, WebShop 100.")
+        int, typer.Option(min=0, help="Trajectories a batch; 0: as published for the environment.")
     ] = 0
     batching: Annotated[
         Literal["kind", "mixed"], typer.Option(help="Within each kind, or over all.")
@@ -164,7 +164,7 @@ class Selection:
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many, kinds evenly.")] = None
     data: Annotated[
         Path | None,
-        typer.Option(help="WebShop's product files, to rebuild pages; default: $WEBSHOP_DATA."),
+        typer.Option(help="The environment's data, to rebuild what was seen; else its variable."),
     ] = None
     strict: Strict = False
 
@@ -188,8 +188,8 @@ class Assumptions:
 def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson = False) -> None:
     """Turn trajectories of other formats into our own JSONL, or ours into others.
 
-    A bad record is reported as file:line:field and does not lose the others. Logs of people in
-    WebShop say which pages they opened: what stood on them is rebuilt where the products are known.
+    A bad record is reported as file:line:field and does not lose the others. Where logs say only
+    what was opened, what stood there is rebuilt from the environment's data.
 
     ATIF, chat messages and Parquet are read and written. What ldm writes comes back equal. In
     recordings of others, --env says where they were made, and --score what they were worth.

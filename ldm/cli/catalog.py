@@ -45,12 +45,16 @@ def envs(as_json: AsJson = False) -> None:
     Each option stands with its default and with what it does.
     """
     from ldm.envs import ENVS, GROUP, load_env
+    from ldm.envs.metadata import metadata_of
 
     def describe(env: Any) -> dict[str, Any]:
+        data = metadata_of(env).data
         return {
             "paper": getattr(env, "paper", ""),
             "needs": getattr(env, "needs", ""),
             "default_split": env.default_split,
+            "data": data.place if data else "",
+            "data_sizes": dict(data.sizes) if data else {},
         }
 
     _print(_entries(ENVS, GROUP, load_env, describe), as_json)

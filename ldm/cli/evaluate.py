@@ -61,14 +61,14 @@ class Subject:
     split: Annotated[str | None, typer.Option(help="Split; each environment has a default.")] = None
     agent: Annotated[
         str | None,
-        typer.Option(help="Agent: a name or package.module:Class; several: react,ldm."),
+        typer.Option(help="Agent: a name or package.module:Class; several: A,B."),
     ] = None
     limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None
     kinds: Kinds = None
     tasks: Annotated[
         str | None,
         typer.Option(
-            help="Only these task ids: a,b or a file. TextCraft: a published list, JSONL."
+            help="Only these task ids: a,b or a file; or a published list of tasks, JSONL."
         ),
     ] = None
     workers: Annotated[
@@ -117,11 +117,10 @@ class Variations:
     decisions: Decisions = field(default_factory=Decisions)
     data: Annotated[
         Path | None,
-        typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
+        typer.Option(help="The environment's data; default: the folder that its variable names."),
     ] = None
     engine: Annotated[
-        Literal["fast", "official"] | None,
-        typer.Option(help="ALFWorld's engine; official needs ldm-memory[alfworld]. Default: fast."),
+        str | None, typer.Option(help="The environment's engine, if it has several: `ldm envs`.")
     ] = None
 
 

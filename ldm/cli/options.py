@@ -140,8 +140,8 @@ class Decisions:
         bool | None,
         typer.Option(
             "--show-admissible/--hide-admissible",
-            help="Whether the environment lists the possible actions. standard, react and the like "
-            "show them with --set admissible=true only.",
+            help="Whether the environment lists the possible actions. Agents with an option "
+            "admissible show them with --set admissible=true only.",
         ),
     ] = None
 

@@ -58,14 +58,15 @@ class DataSource:
     variable: environment variable for the folder, which becomes the environment's option `data`;
     "" if no folder is needed, in which case `check` also accepts None.
     holds: the contents of the folder, for messages. remedy: what to do if the folder is not set.
-    sizes: the values that `fetch` accepts for `size`, the default first.
+    sizes: the values that `fetch` accepts for `size`, each with what it downloads, the default
+    first.
     """
 
     module: str
     variable: str = ""
     holds: str = "the data"
     remedy: str = ""
-    sizes: tuple[str, ...] = ()
+    sizes: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, path: Path | None) -> DataReport:
         """Read all data at `path`; raise LdmError if they are missing."""
@@ -100,6 +101,11 @@ class DataSource:
             destination, size=chosen, url=url, sha256=sha256, progress=progress
         )
         return downloads
+
+    @property
+    def place(self) -> str:
+        """What `ldm` reads, and which variable names its folder."""
+        return f"${self.variable} with {self.holds}" if self.variable else self.holds
 
     @property
     def _module(self) -> Any:

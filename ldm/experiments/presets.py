@@ -163,7 +163,7 @@ class Preset:
         if "memory" in needed:
             words.append("a memory")
         if known.data is not None and known.data.variable:
-            words.append(f"${known.data.variable} with {known.data.holds}")
+            words.append(known.data.place)
         return [*words, *(f"{option}: {what}" for option, what in own.needs.items())]
 
     def check(self, *, trust: bool = False) -> None:
