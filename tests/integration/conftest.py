@@ -1,5 +1,5 @@
 """The command line as in tests/cli."""
 
-from tests.cli.conftest import run
+from tests.cli.conftest import run, serve, server
 
-__all__ = ["run"]
+__all__ = ["run", "serve", "server"]
