@@ -292,8 +292,8 @@ def _of_presets(
     name: str, request: Request, models: ModelOptions, runtime: Runtime
 ) -> list[Evaluation]:
     """Start the evaluations of the presets that a name stands for, of the environment asked for."""
+    from ldm.eval.presets import list_presets
     from ldm.experiments.lifecycle import discard
-    from ldm.experiments.presets import list_presets
     from ldm.experiments.reproducing import plan, prepare_preset
 
     env = request.subject.env

@@ -6,6 +6,7 @@ command line is a thin layer above.
 
 from __future__ import annotations
 
+from ldm.eval.presets import Preset, list_presets, preset
 from ldm.experiments.building import (
     BuildOptions,
     build_memory,
@@ -30,7 +31,6 @@ from ldm.experiments.planning import (
     optimize_plan,
     optimize_plans,
 )
-from ldm.experiments.presets import Preset, list_presets, preset
 from ldm.experiments.refinement import Goals, Refined, refine
 from ldm.experiments.reproducing import Reproduction, evaluate_preset
 from ldm.experiments.resuming import resume

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
+from ldm.eval.presets import Formed, Preset, Row, preset, written
 from ldm.eval.published import PresetRecord, beside, remarks
 from ldm.experiments.builders import agent_of, agent_options, option_names
 from ldm.experiments.evaluation import (
@@ -23,7 +24,6 @@ from ldm.experiments.evaluation import (
     with_digests,
 )
 from ldm.experiments.grid import Grid, fitting, label, with_options
-from ldm.experiments.presets import Formed, Preset, Row, preset, written
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec
 from ldm.llm.models import ModelOptions
