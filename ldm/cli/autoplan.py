@@ -33,7 +33,7 @@ from ldm.experiments.specs import PlanSpec
 from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
-    from ldm.experiments.plan_scores import PlanEvaluation, PlanScores
+    from ldm.eval.plan_scores import PlanEvaluation, PlanScores
     from ldm.experiments.planning import Optimisation, OptimisedPlan, OptimisedPlans
     from ldm.experiments.runtime import Runtime
     from ldm.llm.models import ModelOptions
@@ -117,7 +117,7 @@ class Repetition:
 
     def evaluation(self) -> PlanEvaluation | None:
         """Return on what plans are evaluated. Raises LdmError where options do not fit."""
-        from ldm.experiments.plan_scores import PlanEvaluation
+        from ldm.eval.plan_scores import PlanEvaluation
 
         if self.evaluate is None:
             if self.curve or self.limit is not None:

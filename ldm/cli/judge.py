@@ -13,7 +13,7 @@ from ldm.cli.options import AsJson, Calls, LlmName, RunsAt, Trust, expanded
 from ldm.experiments.runtime import DEFAULT_RUNS
 
 if TYPE_CHECKING:
-    from ldm.experiments.judging import JudgedRun
+    from ldm.eval.judged import JudgedRun
 
 
 @dataclass(frozen=True)

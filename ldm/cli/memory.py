@@ -117,7 +117,8 @@ def credit(
       ldm memory credit runs/RUN runs/OTHER --limit 5 --json
       ldm memory credit runs/RUN --utilities
     """
-    from ldm.experiments.crediting import COLUMNS, credit_tuples, learn_utilities
+    from ldm.eval.credit import COLUMNS
+    from ldm.experiments.crediting import credit_tuples, learn_utilities
 
     credited = credit_tuples(names, folder=where.runs, trust=where.trust)
     if utilities:
@@ -159,8 +160,8 @@ def prune(
       ldm memory prune runs/RUN --dry-run
       ldm memory prune runs/RUN runs/OTHER --min-followed 5 --max-score 0.3
     """
-    from ldm.eval.credit import PruneOptions
-    from ldm.experiments.crediting import COLUMNS, prune_memory
+    from ldm.eval.credit import COLUMNS, PruneOptions
+    from ldm.experiments.crediting import prune_memory
 
     options = PruneOptions(min_followed, max_score)
     pruned = prune_memory(names, options, folder=where.runs, trust=where.trust, dry_run=dry_run)

@@ -6,6 +6,8 @@ command line is a thin layer above.
 
 from __future__ import annotations
 
+from ldm.eval.judged import JudgedRun
+from ldm.eval.plan_scores import PlanEvaluation, PlanScores
 from ldm.eval.presets import Preset, list_presets, preset
 from ldm.experiments.building import (
     BuildOptions,
@@ -22,8 +24,7 @@ from ldm.experiments.crediting import (
 )
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
-from ldm.experiments.judging import JudgedRun, judge_run
-from ldm.experiments.plan_scores import PlanEvaluation, PlanScores
+from ldm.experiments.judging import judge_run
 from ldm.experiments.planning import (
     OptimisedPlan,
     OptimisedPlans,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldm.errors import LdmError
+from ldm.eval.plan_scores import PlanEvaluation, PlanScores
 from ldm.experiments.builders import OptimiserBuilder, build_environment, opener
 from ldm.experiments.data import training_split, with_data
 from ldm.experiments.grid import say_limits, sweep_values
@@ -25,9 +26,8 @@ from ldm.experiments.lifecycle import (
     start,
 )
 from ldm.experiments.plan_scores import (
-    PlanEvaluation,
-    PlanScores,
     check,
+    episodes,
     evaluate_plans,
     recorded_evaluation,
 )
@@ -182,11 +182,11 @@ class Optimisation:
         yield from cost_lines(usages, attempts, self.members[0].models, "attempts")
         yield "They were made without a plan, which later prompts hold; rewriting it is included."
         if self.evaluation is not None:
-            episodes = self.evaluation.episodes([member.spec for member in self.members])
+            count = episodes(self.evaluation, [member.spec for member in self.members])
             tokens = sum(one.prompt_tokens + one.completion_tokens for one in playing)
             yield (
-                f"The evaluation comes on top: {episodes} episodes, like these attempts without "
-                f"their reflections about {episodes * tokens / max(1, len(playing)):,.0f} tokens."
+                f"The evaluation comes on top: {count} episodes, like these attempts without "
+                f"their reflections about {count * tokens / max(1, len(playing)):,.0f} tokens."
             )
         yield f"Go on with `{self.resume_command}`; nothing is paid twice."
 
