@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import (
@@ -21,6 +21,7 @@ from ldm.experiments.data import evaluation_split, with_data
 from ldm.experiments.grid import Grid, label, labelled, labels, say_limits
 from ldm.experiments.lifecycle import (
     Checked,
+    Group,
     Recorded,
     check_method,
     discard,
@@ -29,10 +30,11 @@ from ldm.experiments.lifecycle import (
     plain,
     recorded_spec,
     reopen,
+    reopen_all,
     revision,
     shared,
     short,
-    start,
+    start_all,
 )
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec, full_location
@@ -128,12 +130,8 @@ def compare(
     return Comparison(tuple(named), tuple(gains(named)))
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Group[EvaluationSpec]):
     """Recorded evaluations on the same tasks, to be played one after the other."""
-
-    members: tuple[Recorded[EvaluationSpec], ...]
-    runtime: Runtime
 
     @property
     def presets(self) -> tuple[PresetRecord, ...]:
@@ -147,11 +145,6 @@ class Evaluation:
             if "preset" in member.run.manifest.arguments
         )
 
-    @property
-    def resume_command(self) -> str:
-        """The command that goes on with all of them: the first run names the others."""
-        return self.members[0].run.resume_command
-
     def play(self, *, retry_errors: bool = False) -> tuple[Report, ...]:
         """Play all tasks that are not recorded yet; the reports, under labels of their own.
 
@@ -161,13 +154,8 @@ class Evaluation:
         """
         reports = []
         for member in self.members:
-            try:
-                with discarding(self.members):
-                    reports.append(self._played(member, retry_errors=retry_errors))
-            except LdmError as error:
-                own = member.run.resume_command
-                error.remedy = error.remedy.replace(own, self.resume_command)
-                raise
+            with self.carrying_out(member):
+                reports.append(self._played(member, retry_errors=retry_errors))
         return labelled([member.spec for member in self.members], reports)
 
     def estimate(self) -> Iterator[str]:
@@ -213,10 +201,9 @@ class Evaluation:
             advance(f"success {100 * sum(successes) / len(successes):.1f} %")
 
         name = f"{short(label(spec))} on {short(spec.env)}"
-        player = PlayerBuilder(spec, runtime.cache, runtime.embeddings)
         with (
             runtime.progress(name, len(member.tasks)) as advance,
-            shared(member, player, runtime) as builder,
+            shared(member, PlayerBuilder, runtime) as builder,
         ):
             results = play(
                 member.run,
@@ -235,8 +222,7 @@ class Evaluation:
 
         tasks = select(member.tasks, limit=min(SAMPLE, len(member.tasks)))
         runtime = self.runtime
-        player = PlayerBuilder(member.spec, runtime.cache, runtime.embeddings)
-        with shared(member, player, runtime) as build:
+        with shared(member, PlayerBuilder, runtime) as build:
             results = sample(
                 member.run,
                 build,
@@ -289,17 +275,20 @@ def started(
 ) -> Evaluation:
     """Write the runs of what was checked. presets: what each remembers of the preset it is from."""
     say_limits([one.spec for one in checked], models, runtime)
-    members: list[Recorded[EvaluationSpec]] = []
-    more: dict[str, Any] = {"companion": ""}
-    for place, one in reversed(list(enumerate(checked))):
-        if presets:
-            more["preset"] = plain(presets[place])
-        subject = (short(one.spec.env), one.spec.split, short(label(one.spec)))
-        members.insert(
-            0, start(one, subject, models, runtime, **more, **revision(agent_of(one.spec)))
-        )
-        more["companion"] = members[0].run.manifest.id
-    return Evaluation(tuple(members), runtime)
+    more = [
+        {
+            "companion": "",
+            **({"preset": plain(presets[place])} if presets else {}),
+            **revision(agent_of(one.spec)),
+        }
+        for place, one in enumerate(checked)
+    ]
+    return Evaluation(start_all(checked, _subject, models, runtime, more), runtime)
+
+
+def _subject(spec: EvaluationSpec) -> tuple[str, ...]:
+    """Return what the id of a run begins with."""
+    return short(spec.env), spec.split, short(label(spec))
 
 
 def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> Evaluation:
@@ -308,19 +297,15 @@ def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtim
     models: changes to the recorded model options. Raises LdmError as `lifecycle.reopen`, and where
     an agent's name has come to stand for another method since.
     """
-    members = []
-    while True:
+
+    def reopened(run: Run, spec: EvaluationSpec) -> Recorded[EvaluationSpec]:
         check_method(run, agent_of(spec))
-        member = reopen(run, spec, lambda spec: check(spec, runtime), models)
-        members.append(member)
-        companion = run.manifest.arguments.get("companion", "")
-        if not companion:
-            break
-        name = str(run.directory.parent / str(companion))
-        run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
+        return reopen(run, spec, lambda spec: check(spec, runtime), models)
+
+    members = reopen_all(run, spec, reopened, runtime)
     for agent in {member.spec.agent: member for member in members}.values():
         check_models(agent.spec, agent.models, runtime)
-    return Evaluation(tuple(members), runtime)
+    return Evaluation(members, runtime)
 
 
 def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:

@@ -226,13 +226,7 @@ def _learnt(
     """Explore the goals, and judge what that came to."""
     from ldm.eval.report import describe_replies
 
-    spec = recorded.spec
-    with (
-        discarding([recorded]),
-        shared(
-            recorded, ExplorerBuilder(spec, runtime.cache, runtime.embeddings), runtime
-        ) as builder,
-    ):
+    with discarding([recorded]), shared(recorded, ExplorerBuilder, runtime) as builder:
         try:
             explored = _explored(recorded, builder, runtime)
             return explored, _judged(recorded, builder, explored, runtime)
