@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -40,15 +40,21 @@ def say(line: str, *, error: bool = True) -> None:
     print(_shown(line), file=sys.stderr if error else sys.stdout, flush=True)
 
 
+def say_all(lines: Iterable[str], *, error: bool = False) -> None:
+    """Print the lines of a result; to standard error where something else is the result."""
+    for line in lines:
+        say(line, error=error)
+
+
 def print_json(value: Any, indent: int | None = None) -> None:
     """Print one JSON value on standard output, on one line unless it is indented."""
     print(redacted_json(printable_json(value, indent)), flush=True)
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, error: bool = False
+    title: str, columns: Sequence[str], rows: Iterable[Iterable[object]], *, error: bool = False
 ) -> None:
-    """Print a table: words to the left, numbers to the right."""
+    """Print a table: words to the left, numbers to the right; None and "" are empty cells."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -56,12 +62,13 @@ def print_table(
     table = Table(
         title=Text(_shown(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
+    cells = [["" if value is None else str(value) for value in row] for row in rows]
     for number, column in enumerate(columns):
-        worded = any(cell[:1].isalpha() for cell in (row[number] for row in rows))
+        worded = any(row[number][:1].isalpha() for row in cells)
         table.add_column(
             Text(_shown(column)), justify="left" if worded else "right", overflow="fold"
         )
-    for row in rows:
+    for row in cells:
         table.add_row(*(Text(_shown(cell)) for cell in row))
     _console(error=error).print(table)
 
