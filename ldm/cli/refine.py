@@ -211,9 +211,12 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     policy_options, env_options = option_settings(base.assign, base.data, base.decisions)
     if execution.resume is not None:
         refuse_with_resume(
-            **{**asdict(exploration), "options": None, "gate": None},
-            **asdict(exploration.options),
-            **asdict(exploration.gate),
+            **{
+                **asdict(exploration),
+                "options": None,
+                **asdict(exploration.options),
+                **asdict(exploration.gate),
+            },
             memory=base.memory,
             generation=base.generation,
             embedder=base.embedder,

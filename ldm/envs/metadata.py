@@ -203,3 +203,26 @@ def registered() -> tuple[dict[str, EnvironmentClass], dict[str, LdmError]]:
         except LdmError as error:
             broken[name] = error
     return usable, broken
+
+
+def published_list(env: str, tasks: str | None, split: str | None) -> tuple[str, str] | None:
+    """Return (file, split) where --tasks names a published list, JSONL; else None.
+
+    Raises LdmError where `env` plays no such list, or where `split` is no split of it.
+    """
+    if tasks is None or not tasks.endswith(".jsonl"):
+        return None
+    splits = {name: metadata_of(one).stored_split for name, one in registered()[0].items()}
+    playing = {name: stored for name, stored in splits.items() if stored}
+    if env not in playing:
+        raise LdmError(
+            f"{tasks} is a published list of tasks, which {env or 'no environment named'} plays.",
+            f"Use --env {' or '.join(playing)}; or name task ids: a,b or a text file.",
+        )
+    stored = playing[env]
+    if split is not None and not split.startswith(stored):
+        raise LdmError(
+            f"{tasks} is a published list of tasks, but --split {split} is not played from it.",
+            f"Leave --split out, or give {stored} or a split of {env} that begins so.",
+        )
+    return str(Path(tasks).expanduser().absolute()), stored

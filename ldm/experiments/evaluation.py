@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.experiments.builders import (
@@ -232,6 +232,74 @@ class Evaluation(Group[EvaluationSpec]):
                 threads=True,
             )
         return [result.usage for result in results]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a user names beside a preset, or beside a recorded evaluation.
+
+    env: None where it is not named. changes: environment → fields of `EvaluationSpec`.
+    """
+
+    env: str | None
+    changes: Callable[[str], Mapping[str, Any]]
+    grid: Grid
+
+    def load(self) -> None:
+        """Import the modules that are named: a recorded run may then name them, too."""
+        from ldm.agents import load_agent
+        from ldm.envs import load_env
+
+        if self.env and ":" in self.env:
+            load_env(self.env)
+        for agent in self.grid.agents:
+            if ":" in agent:
+                load_agent(agent)
+
+
+def prepare_each(
+    values: Mapping[str, Any], grid: Grid, models: ModelOptions, runtime: Runtime
+) -> list[Evaluation]:
+    """Start an evaluation in the environment asked for, or in every one that has a memory.
+
+    values: fields of `EvaluationSpec`. Raises LdmError as `evaluate`.
+    """
+    from ldm.envs import load_env
+
+    names = [values["env"]] if "env" in values else None
+    evaluations = []
+    for env in names or _playable(remembered(values["memory"]), runtime):
+        load_env(env)
+        spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
+        evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
+    return evaluations
+
+
+def _playable(names: Sequence[str], runtime: Runtime) -> list[str]:
+    """Return the environments that can be loaded; say which of a memory's cannot.
+
+    Raises LdmError where none can.
+    """
+    from ldm.envs import load_env
+
+    playable = []
+    for name in names:
+        try:
+            load_env(name, recorded=True)
+        except LdmError as error:
+            if len(names) == 1:
+                raise
+            runtime.message(
+                f"The memory of {name} is skipped. {error.message} Name its class with --env."
+            )
+        else:
+            playable.append(name)
+    if not playable:
+        raise LdmError(
+            f"None of the memory's environments is known: {', '.join(names)}.",
+            "Name the class of one with --env module:Class.",
+        )
+    return playable
 
 
 def remembered(memory: str) -> tuple[str, ...]:

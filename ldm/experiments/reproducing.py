@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
-from ldm.eval.presets import Formed, Preset, Row, preset, written
+from ldm.eval.presets import Formed, Preset, Row, list_presets, preset, written
 from ldm.eval.published import PresetRecord, beside, remarks
 from ldm.experiments.builders import agent_of, agent_options, option_names
 from ldm.experiments.evaluation import (
     Evaluation,
+    Named,
     check,
     check_models,
     resolve,
@@ -24,6 +25,7 @@ from ldm.experiments.evaluation import (
     with_digests,
 )
 from ldm.experiments.grid import Grid, fitting, label, with_options
+from ldm.experiments.lifecycle import discard
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec
 from ldm.llm.models import ModelOptions
@@ -118,6 +120,31 @@ def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtim
     distinct = tuple(dict.fromkeys(grid.multiplied(list(names))))
     counterparts = tuple(tuple(names.get(spec, ())) for spec in distinct)
     return Planned(chosen, distinct, counterparts, tuple(request.overridden()))
+
+
+def prepare_presets(
+    name: str, named: Named, models: ModelOptions, runtime: Runtime
+) -> list[Evaluation]:
+    """Start the evaluations of the presets that a name stands for, of the environment asked for.
+
+    Raises LdmError as `evaluate_preset`; nothing is written then.
+    """
+    named.load()
+    presets = list_presets(name)
+    chosen = [one for one in presets if named.env in (None, one.env)]
+    planned = [
+        plan(one, named.changes(one.env), named.grid, runtime)
+        for one in (chosen if len(presets) > 1 and chosen else presets)
+    ]
+    evaluations: list[Evaluation] = []
+    try:
+        for each in planned:
+            evaluations.append(prepare_preset(each, models, runtime))  # noqa: PERF401
+    except LdmError:
+        for evaluation in evaluations:
+            discard(evaluation.members)
+        raise
+    return evaluations
 
 
 def prepare_preset(planned: Planned, models: ModelOptions, runtime: Runtime) -> Evaluation:
