@@ -10,7 +10,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, Trust
 
 if TYPE_CHECKING:
-    from ldm.eval.presets import Preset, Row
+    from ldm.eval.presets import Preset
 
 presets_app = typer.Typer(help="Tables of papers that `ldm eval --preset NAME` evaluates.")
 
@@ -26,23 +26,16 @@ def list_presets(as_json: AsJson = False) -> None:
     """
     from ldm.eval.presets import list_presets
 
-    entries = [_entry(preset) for preset in list_presets()]
+    entries = [preset.as_json() for preset in list_presets()]
     if as_json:
         output.print_json(entries)
         return
     columns = ("preset", "table", "environment", "split", "tasks", "agents", "needs")
-    rows = [
-        (
-            entry["name"],
-            f"{entry['paper'].partition(',')[0]}, {entry['table']}",
-            entry["env"],
-            entry["split"],
-            str(entry["tasks"] or "–"),
-            ", ".join(entry["agents"]),
-            ", ".join(entry["needs"]),
-        )
-        for entry in entries
-    ]
+    rows = []
+    for one in entries:
+        table = f"{one['paper'].partition(',')[0]}, {one['table']}"
+        lists = (", ".join(one[name]) for name in ("agents", "needs"))
+        rows.append((one["name"], table, one["env"], one["split"], one["tasks"] or "–", *lists))
     output.print_table("Presets", columns, rows)
 
 
@@ -65,57 +58,15 @@ def show_preset(
     for preset in chosen:
         preset.check(trust=trust)
     if as_json:
-        entries = [_entry(preset) for preset in chosen]
+        entries = [preset.as_json() for preset in chosen]
         output.print_json(entries[0] if len(entries) == 1 else {"presets": entries})
         return
     for preset in chosen:
         _print(preset)
 
 
-def _entry(preset: Preset) -> dict[str, Any]:
-    """Return what there is to say of a preset, as JSON values."""
-    own = preset.content
-    shared = own.evaluation
-    return {
-        "name": preset.name,
-        "title": own.title,
-        "paper": own.paper,
-        "table": own.table,
-        "model": own.model,
-        "tasks": own.tasks,
-        "second_hand": own.second_hand,
-        "env": shared.env,
-        "split": shared.split,
-        "kinds": list(shared.kinds),
-        "limit": shared.limit,
-        "chosen_tasks": len(shared.tasks),
-        "env_options": dict(shared.env_options),
-        "agent_options": dict(shared.agent_options),
-        "agents": list(preset.agents),
-        "needs": preset.needs(),
-        "prepare": list(own.prepare),
-        "rows": [_row(row) for row in own.rows],
-        "notes": list(own.notes),
-        "file": str(preset.file),
-        "digest": preset.digest,
-    }
-
-
-def _row(row: Row) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "agent": row.agent or None,
-        "agent_options": dict(row.agent_options),
-        "generation": row.generation,
-        "success_percent": row.published.all,
-        "score_percent": row.published.score,
-        "by_kind_percent": dict(row.published.kinds),
-        "note": row.note,
-    }
-
-
 def _print(preset: Preset) -> None:
-    entry = _entry(preset)
+    entry = preset.as_json()
     output.say(f"{preset.name}: {preset}", error=False)
     measured = ", ".join(
         filter(None, (entry["model"], f"{entry['tasks']} tasks" if entry["tasks"] else ""))

@@ -27,7 +27,6 @@ from ldm.experiments.lifecycle import (
     discard,
     discarding,
     method_then,
-    plain,
     recorded_spec,
     reopen,
     reopen_all,
@@ -342,11 +341,13 @@ def started(
     presets: Sequence[PresetRecord] = (),
 ) -> Evaluation:
     """Write the runs of what was checked. presets: what each remembers of the preset it is from."""
+    from ldm import records
+
     say_limits([one.spec for one in checked], models, runtime)
     more = [
         {
             "companion": "",
-            **({"preset": plain(presets[place])} if presets else {}),
+            **({"preset": records.plain(presets[place])} if presets else {}),
             **revision(agent_of(one.spec)),
         }
         for place, one in enumerate(checked)

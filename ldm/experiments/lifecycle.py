@@ -77,13 +77,13 @@ def start(
 
     Raises LdmError where it cannot be written, or where a model that is called is not named.
     """
-    from ldm import prompts
+    from ldm import prompts, records
     from ldm.runs import Manifest, create
 
     spec = checked.spec
     called = spec.roles(models)
     names = {"embedder": spec.embedder} if spec.embedder else {}
-    values: dict[str, Any] = {"plan": plain(spec), **arguments}
+    values: dict[str, Any] = {"plan": records.plain(spec), **arguments}
     digests: dict[str, str] = {}
     if called:
         names |= models.of(called)
@@ -251,13 +251,6 @@ def shared(
         experiment.models, runtime.connection, directory, runtime.message, where
     ) as models:
         yield Shared(builder, models)
-
-
-def plain(record: object) -> Any:
-    """Return a record as JSON values."""
-    from ldm import records
-
-    return json.loads(records.dumps(record))
 
 
 def short(name: str) -> str:
