@@ -52,6 +52,6 @@ def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
     """Print a table of the reports, and the paired difference of each two."""
     from ldm.eval.report import comparison, gains
 
-    columns, table = comparison(reports)
+    columns, table, remark = comparison(reports)
     output.print_table("Side by side", columns, table, error=error)
-    output.say_all(gains(reports), error=error)
+    output.say_all([*filter(None, [remark]), *gains(reports)], error=error)

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FORKED = "forked"
 #: Not polars, whose threads a fork would lack.
 IMPORTED = (
-    *("chromadb", "scipy.stats", "sklearn.cluster", "sklearn.feature_extraction.text"),
+    *("chromadb.api.rust", "scipy.stats", "sklearn.cluster", "sklearn.feature_extraction.text"),
     *("sklearn.linear_model", "ldm.cli.app", "ldm.experiments.refinement", "ldm.memory.rewriting"),
     *("ldm.reasoner.offline", "tests.integration.quick", "tests.toy"),
 )
