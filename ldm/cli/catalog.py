@@ -42,11 +42,11 @@ def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
                 output.say(f"  {key.replace('_', ' ')}: {_worded(value)}", error=False)
 
 
-def _print_options(defaults: Mapping[str, Any], said: Mapping[str, str]) -> None:
+def _print_options(defaults: Mapping[str, Any], meanings: Mapping[str, str]) -> None:
     """Print a line an option: its default and what it does."""
     output.say("  options:", error=False)
     for name, value in defaults.items():
-        meaning = f": {said[name]}" if name in said else ""
+        meaning = f": {meanings[name]}" if name in meanings else ""
         output.say(f"    {name}={value}{meaning}", error=False)
 
 

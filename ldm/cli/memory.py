@@ -137,15 +137,15 @@ def credit(
     if utilities:
         learnt = learn_utilities(names, folder=where.runs, trust=where.trust)
         output.say(f"Generation {learnt.number} knows {len(learnt.utilities)} utilities.")
-    shown = credited.tuples[:limit]
+    listed = credited.tuples[:limit]
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
     if as_json:
-        entries = [one.as_data() for one in shown]
+        entries = [one.as_data() for one in listed]
         output.print_json({"attempts": credited.attempts, "tuples": entries})
         return
-    output.print_table(title, COLUMNS, [one.as_row() for one in shown])
-    if len(shown) < len(credited.tuples):
-        output.say(f"… and {len(credited.tuples) - len(shown)} more (--limit).", error=False)
+    output.print_table(title, COLUMNS, [one.as_row() for one in listed])
+    if len(listed) < len(credited.tuples):
+        output.say(f"… and {len(credited.tuples) - len(listed)} more (--limit).", error=False)
 
 
 @memory_app.command("prune")

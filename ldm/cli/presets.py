@@ -114,8 +114,8 @@ def _options(options: dict[str, Any]) -> str:
 
 def _row_options(row: dict[str, Any]) -> str:
     generation = row["generation"]
-    shown = row["agent_options"] | ({} if generation is None else {"generation": generation})
-    return _options(shown) or "–"
+    options = row["agent_options"] | ({} if generation is None else {"generation": generation})
+    return _options(options) or "–"
 
 
 def _figure(value: float | None) -> str:

@@ -81,8 +81,9 @@ class CreditedTuple:
         counts = (one.recalled, one.recalled_in, one.followed, one.followed_in)
         texts = (" ".join(text.split())[:SHOWN] for text in (source.goal, source.observation))
         own = source.outcome.score if source.outcome else None
-        shown = ("–" if v is None else f"{v:.2f}" for v in (one.score, one.without, one.harm, own))
-        return (one.tuple_id, *map(str, counts), *shown, *texts, source.action)
+        values = (one.score, one.without, one.harm, own)
+        figures = ("–" if value is None else f"{value:.2f}" for value in values)
+        return (one.tuple_id, *map(str, counts), *figures, *texts, source.action)
 
 
 @dataclass(frozen=True, slots=True)

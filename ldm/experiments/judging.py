@@ -63,9 +63,9 @@ def judge_run(name: str, *, models: ModelOptions, runtime: Runtime | None = None
             with serving(
                 models, runtime.connection, directory, runtime.message, " for judging"
             ) as open_models:
-                asked = open_models.get("llm") if any(map(_to_ask, pairs)) else None
+                llm = open_models.get("llm") if any(map(_to_ask, pairs)) else None
                 verdicts = map_concurrently(
-                    lambda pair: _judged(*pair, asked, model), pairs, models.in_flight
+                    lambda pair: _judged(*pair, llm, model), pairs, models.in_flight
                 )
         except RunStopped as error:
             message = f"{error.message} What was answered is recorded in {directory}."

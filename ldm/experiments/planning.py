@@ -370,13 +370,13 @@ def _pool(
             f"{spec.split} has {len(free)} {what} to learn from, fewer than a batch.",
             "Use a smaller --batch, or another --split.",
         )
-    wanted = settings.pool or len(free)
-    if len(free) < wanted:
+    size = settings.pool or len(free)
+    if len(free) < size:
         more = "" if all_kinds else f" of {spec.kind}"
         remarks.append(f"The pool has {len(free)} tasks: {spec.split} has no more{more}.")
-    if wanted >= len(free):
+    if size >= len(free):
         return tuple(free), remarks
-    chosen = even([(task.id, "") for task in free], wanted, spec.seed)
+    chosen = even([(task.id, "") for task in free], size, spec.seed)
     return tuple(free[place] for place in chosen), remarks
 
 

@@ -212,9 +212,9 @@ class _Request:
 
         Agents that the preset does not have follow as rows of their own.
         """
-        known, asked = self.preset.agents, self.grid.agents or self.preset.agents
-        rows = [row for row in self.preset.content.rows if row.agent and row.agent in asked]
-        return [*rows, *(Row("", agent) for agent in asked if agent not in known)]
+        known, agents = self.preset.agents, self.grid.agents or self.preset.agents
+        rows = [row for row in self.preset.content.rows if row.agent and row.agent in agents]
+        return [*rows, *(Row("", agent) for agent in agents if agent not in known)]
 
     def of_row(self, common: EvaluationSpec, row: Row) -> EvaluationSpec:
         """Return the evaluation of a row, before agent options are changed."""

@@ -146,10 +146,10 @@ class _Gate:
             for i, task in enumerate(self._tasks)
         ]
         judgements = self._judged_practice(tested)
-        kept = {one.task: one.trajectories for one in judgements if not one.refused}
-        left = self._unpractised(kept)
+        accepted = {one.task: one.trajectories for one in judgements if not one.refused}
+        left = self._unpractised(accepted)
         alone = self._judged_alone(base, left)
-        improved, compared = self._together(alone, now, _all(kept), reaches)
+        improved, compared = self._together(alone, now, _all(accepted), reaches)
         judgements += improved
         comparisons = (*tested, *compared)
         rows, end = self._kept_rows(judgements, comparisons, base, now), base
@@ -171,13 +171,13 @@ class _Gate:
             tuple(one.score for one in end),
         )
 
-    def _unpractised(self, kept: Mapping[str, Sequence[str]]) -> list[Improvement]:
+    def _unpractised(self, trajectories: Mapping[str, Sequence[str]]) -> list[Improvement]:
         """Return the improvements to judge: those whose way is not remembered whole already.
 
         Trials to come are played with these and the kept practice alone. A way that is both would
         otherwise be recalled whole, as its tuples are the same.
         """
-        practised = set(_all(kept))
+        practised = set(_all(trajectories))
         left = [one for one in self._improvements if one.trajectory not in practised]
         learnt = self._learnt
         practice = tuple(r for r in learnt.practice if r.tuple.trajectory_id in practised)
@@ -206,10 +206,10 @@ class _Gate:
         reaches = {one.kind: one.reach for one in comparisons if one.is_kept_practice}
         if not (refused or improved or any(reaches.values())):
             return practised
-        shown = tuple(t for one in judgements if not one.refused for t in one.trajectories)
+        recallable = tuple(t for one in judgements if not one.refused for t in one.trajectories)
         reach = next((c.reach for c in comparisons if c.chosen and c.learnt == "improvement"), 0.0)
         trials = [
-            Trial(number, task, shown, reach, reaches.get(task.kind, 0.0))
+            Trial(number, task, recallable, reach, reaches.get(task.kind, 0.0))
             for number, task in enumerate(self._tasks)
         ]
         return self._stages.play(WHOLE, trials)
@@ -242,8 +242,8 @@ class _Gate:
         places = [i for i, task in enumerate(self._tasks) if task.kind in kinds]
         if not places or not reach:
             return {}, list(tested)
-        shown = _all(self._practice)
-        trials = [Trial(n, self._tasks[i], shown, 0.0, reach) for n, i in enumerate(places)]
+        recallable = _all(self._practice)
+        trials = [Trial(n, self._tasks[i], recallable, 0.0, reach) for n, i in enumerate(places)]
         played = dict(zip(places, self._stages.play(NEARBY_TRIALS, trials), strict=True))
         compared = list(tested)
         for kind in kinds:
@@ -287,13 +287,13 @@ class _Gate:
         places = [i for i, task in enumerate(self._tasks) if task.kind in kinds]
         if not places:
             return list(alone), []
-        shown = (*practice, *(t for one in passed for t in one.trajectories))
+        recallable = (*practice, *(t for one in passed for t in one.trajectories))
         reaches = self._options.reaches
         trials = [(self._tasks[i], reach) for reach in reaches for i in places]
         played = self._stages.play(
             TOGETHER,
             [
-                Trial(n, task, shown, reach, practice_reaches.get(task.kind, 0.0))
+                Trial(n, task, recallable, reach, practice_reaches.get(task.kind, 0.0))
                 for n, (task, reach) in enumerate(trials)
             ],
         )
@@ -314,8 +314,8 @@ class _Gate:
         compared = [replace(one, chosen=one is best) for one in compared]
         return _without_frequent(alone, end, self._options.share), compared
 
-    def _trials(self, shown: Iterable[str], reach: float, first: int = 0) -> list[Trial]:
-        trajectories = tuple(shown)
+    def _trials(self, recallable: Iterable[str], reach: float, first: int = 0) -> list[Trial]:
+        trajectories = tuple(recallable)
         return [Trial(first + i, task, trajectories, reach) for i, task in enumerate(self._tasks)]
 
     def _judged_alone(self, base: Sequence[Played], ways: Sequence[Improvement]) -> list[Judgement]:
@@ -371,7 +371,7 @@ class _Gate:
         reach = self._options.reaches[0]
         played = iter(
             self._stages.play(
-                ALONE, [Trial(i, near, shown, reach) for i, (near, shown) in enumerate(trials)]
+                ALONE, [Trial(i, near, known, reach) for i, (near, known) in enumerate(trials)]
             )
         )
         scores = {one.task: one.score for one in base}
@@ -428,7 +428,7 @@ class _Gate:
             for row in self._learnt.practice
             if kinds[row.batch] in reaches
         ]
-        kept = {
+        verdicts = {
             trajectory: one.confirmed
             for one in judgements
             if one.learnt == "improvement" and not one.refused
@@ -436,9 +436,9 @@ class _Gate:
         }
         reach = next((c.reach for c in comparisons if c.chosen and c.learnt == "improvement"), 0.0)
         rows += [
-            replace(_confirmed(row, kept[row.tuple.trajectory_id]), reach=reach)
+            replace(_confirmed(row, verdicts[row.tuple.trajectory_id]), reach=reach)
             for row in self._learnt.improvements
-            if row.tuple.trajectory_id in kept
+            if row.tuple.trajectory_id in verdicts
         ]
         return tuple(rows)
 

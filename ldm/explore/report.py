@@ -138,8 +138,8 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
         if not judged:
             continue
         refused = sum(bool(one.refused) for one in judged)
-        kept = len(judged) - refused
-        lines.append(f"{learnt.capitalize()}: of {kept} goals kept, of {refused} refused.")
+        accepted = len(judged) - refused
+        lines.append(f"{learnt.capitalize()}: of {accepted} goals kept, of {refused} refused.")
         by_reason = goals_by_reason(judged)
         for reason in sorted(by_reason, key=lambda reason: (bool(reason), -len(by_reason[reason]))):
             goals = by_reason[reason]
@@ -173,13 +173,13 @@ def gate_settings(verdict: Verdict, gain: Interval | None) -> dict[str, str]:
         if one.learnt == "practice"
     ]
     reasons = goals_by_reason(verdict.judgements)
-    kept = reasons.pop("", [])
+    accepted = reasons.pop("", [])
     settings = {
         "practice": ",".join(practice) or "none",
-        "kept": str(len(kept)),
-        "refused": str(len(verdict.judgements) - len(kept)),
+        "kept": str(len(accepted)),
+        "refused": str(len(verdict.judgements) - len(accepted)),
         "gain": "{:+.3f} ({:+.3f} to {:+.3f})".format(*gain),
-        "kept_goals": " ".join(kept),
+        "kept_goals": " ".join(accepted),
         "refused_goals": "; ".join(f"{why}: {' '.join(goals)}" for why, goals in reasons.items()),
     }
     for one in chosen:
