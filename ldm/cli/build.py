@@ -36,16 +36,9 @@ FormatName = Annotated[
 
 
 @dataclass(frozen=True)
-class Forming:
-    """What becomes a memory, and how."""
+class Options:
+    """Which trajectories become a memory, and how: fields of `ldm.BuildOptions`."""
 
-    data: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="DATA", help="Folders or files; default: the shipped expert episodes."
-        ),
-    ] = None
-    memory: MemoryAt = DEFAULT_MEMORY
     env: Annotated[str, typer.Option(help="Only trajectories of this environment.")] = ""
     batch_size: Annotated[
         int, typer.Option(min=0, help="Trajectories a batch; 0: as published for the environment.")
@@ -72,6 +65,20 @@ class Forming:
         Literal["trajectory", "paper"],
         typer.Option(help="Model calls for histories: one every 8 steps, or two a step (paper)."),
     ] = "trajectory"
+
+
+@dataclass(frozen=True)
+class Forming:
+    """What becomes a memory, and how."""
+
+    data: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DATA", help="Folders or files; default: the shipped expert episodes."
+        ),
+    ] = None
+    memory: MemoryAt = DEFAULT_MEMORY
+    options: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True)
@@ -120,19 +127,7 @@ def build_memory(
     from ldm.experiments.building import build_each
 
     options = BuildOptions(
-        env=forming.env,
-        batch_size=forming.batch_size,
-        batching=forming.batching,
-        seed=forming.seed,
-        per_kind=forming.per_kind,
-        min_reward=forming.min_reward,
-        failures=forming.failures,
-        embedder=forming.embedder,
-        rebuild=forming.rebuild,
-        formation=forming.formation,
-        record=models.record,
-        format=format_name,
-        strict=strict,
+        **asdict(forming.options), record=models.record, format=format_name, strict=strict
     )
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     reports = []
@@ -287,8 +282,8 @@ def _report(built: BuildResult) -> dict[str, Any]:
 
 def _why(forming: Forming) -> str:
     """Return why trajectories were left out, and how to keep them."""
-    if forming.min_reward:
-        return f"reward below {forming.min_reward:g} (--min-reward)"
+    if forming.options.min_reward:
+        return f"reward below {forming.options.min_reward:g} (--min-reward)"
     return "they scored 0 (--failures keep takes them, --failures contrast as warnings)"
 
 
