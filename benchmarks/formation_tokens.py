@@ -24,7 +24,7 @@ from ldm import records
 from ldm.cli.environment import connection
 from ldm.embed import load_embedder
 from ldm.experiments.builders import card_of
-from ldm.llm import GREEDY, Completion, Message, Sampling
+from ldm.llm import Completion, Message
 from ldm.llm.models import ModelOptions, Models
 from ldm.llm.recording import read_calls
 from ldm.reasoner.offline import OfflineReasoner
@@ -48,16 +48,8 @@ class RequestRecorder:
     def __init__(self) -> None:
         self.requests: list[Request] = []
 
-    def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: type[Any] | None = None,
-        sampling: Sampling = GREEDY,
-        max_tokens: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> Completion:
-        self.requests.append((messages, schema, max_tokens))
+    def complete(self, messages: Sequence[Message], **options: Any) -> Completion:
+        self.requests.append((messages, options.get("schema"), options.get("max_tokens")))
         return Completion("", Usage(), malformed=True)
 
 

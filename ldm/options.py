@@ -59,13 +59,13 @@ def sentences(options: type[Any]) -> dict[str, str]:
     known = [field.name for field in fields(options)]
     one = "|".join(map(re.escape, known)) or "(?!)"
     start = re.compile(rf"(?:^|(?<=[.!?] ))((?:{one})(?:, (?:{one}))*): ")
-    said: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for owner in reversed(options.__mro__):
         text = " ".join((vars(owner).get("__doc__") or "").split())
         _, *parts = start.split(text)
         for names, sentence in zip(parts[::2], parts[1::2], strict=True):
-            said |= dict.fromkeys(names.split(", "), sentence.strip())
-    return {name: said[name] for name in known if name in said}
+            meanings |= dict.fromkeys(names.split(", "), sentence.strip())
+    return {name: meanings[name] for name in known if name in meanings}
 
 
 def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:

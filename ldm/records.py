@@ -10,6 +10,7 @@ import fcntl
 import glob
 import gzip
 import io
+import json
 import os
 import secrets
 import shutil
@@ -90,6 +91,11 @@ def dumps(record: object) -> str:
     Equal records give the same bytes.
     """
     return secrecy.redacted_json(_adapter(type(record)).dump_json(record).decode())
+
+
+def plain(record: object) -> Any:
+    """Return a record as JSON values."""
+    return json.loads(dumps(record))
 
 
 def loads(text: str | bytes, record_type: type[T], *, file: str = "<text>", line: int = 1) -> T:

@@ -79,8 +79,8 @@ class Task:
     split: "train", "valid_seen", …
     goal: the instruction in words.
     kind: the task type, e.g. "heat"; memories are batched within a kind.
-    source: what a memory and an evaluation must not share: the game in ALFWorld, the product in
-        WebShop. Empty means the id itself.
+    source: what a memory and an evaluation must not share, such as a game or a product; empty means
+        the id itself.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD

@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ldm import secrecy
 from ldm.embed import minilm, sentence
@@ -20,6 +22,8 @@ from tests.memory.servers import Servers
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
+#: How texts are embedded.
+ENCODE = minilm.MiniLM.encode
 Golden = Callable[[Path, Sequence[Message]], None]
 
 
@@ -76,6 +80,30 @@ def models_are_read_once() -> Iterator[None]:
     patch.setattr(sentence, "load", cache(sentence.load))
     yield
     patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def texts_are_embedded_once() -> Iterator[None]:
+    """Let all tests share the vectors of texts, of which most build the same few memories.
+
+    A vector depends on nothing but its text; the tests of that use `embedding_anew`.
+    """
+    vectors: dict[str, NDArray[np.float32]] = {}
+
+    def encode(self: minilm.MiniLM, texts: Sequence[str]) -> NDArray[np.float32]:
+        new = [text for text in dict.fromkeys(texts) if text not in vectors]
+        vectors.update(zip(new, ENCODE(self, new) if new else (), strict=True))
+        return np.array([vectors[text] for text in texts])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minilm.MiniLM, "encode", encode)
+        yield
+
+
+@pytest.fixture
+def embedding_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Embed every text, as users do."""
+    monkeypatch.setattr(minilm.MiniLM, "encode", ENCODE)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,8 @@ from ldm.embed.minilm import GROUP, MiniLM
 from ldm.embed.sentence import SentenceTransformer
 from ldm.errors import LdmError
 
+pytestmark = pytest.mark.usefixtures("embedding_anew")
+
 TEXTS = [
     "heat some egg and put it in fridge.",
     "You arrive at fridge 1. The fridge 1 is closed.",

@@ -18,6 +18,8 @@ from ldm.embed.caching import CachingEmbedder, Encoder
 from ldm.embed.disk import BETWEEN_CHECKS, FILE, VectorFile
 from tests.embedder import BagOfWords, Counting
 
+pytestmark = pytest.mark.usefixtures("embedding_anew")
+
 TEXTS = [f"You see a drawer {number}. It is closed." for number in range(40)]
 
 

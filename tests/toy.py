@@ -93,7 +93,8 @@ class ToyEnv:
         return self._answer(f"You are in a shed. You see: {places}, and a basket.")
 
     def step(self, action: str) -> TimeStep:
-        time.sleep(self.options.delay)
+        if self.options.delay:  # time.sleep(0) lets any other process have the processor
+            time.sleep(self.options.delay)
         if self._task is None or self._done:
             raise RuntimeError("the environment needs a reset")
         if self._task.id == self.options.broken:
@@ -123,8 +124,8 @@ class ToyEnv:
         return text
 
     def fork(self) -> ToyEnv:
-        twin = ToyEnv(self.options)
-        twin.__dict__.update(copy.deepcopy(self.__dict__))
+        twin = copy.copy(self)
+        twin._layout = {place: list(fruits) for place, fruits in self._layout.items()}
         twin.closed = 0
         return twin
 

@@ -143,7 +143,7 @@ class CotAgent:
         """Return what every sample answers."""
         options = self.options
         known = demonstrations.load(episode.env_name, options.demonstrations)
-        shown = [
+        examples = [
             text
             for one in demonstrations.chosen(known, episode.kind, options.shots)
             if (text := example(one, episode.card, thinking=options.thought))
@@ -153,12 +153,12 @@ class CotAgent:
             return render(
                 "agents/cot",
                 thinking=options.thought,
-                examples=shown[: view.demonstrations],
+                examples=examples[: view.demonstrations],
                 task=episode.goal,
             )
 
         sampling = GREEDY if options.samples == 1 else Sampling(options.temperature)
-        view, drawn = View(len(shown), 0), []
+        view, drawn = View(len(examples), 0), []
         for _ in range(options.samples):
             completion, view = ask(
                 llm, prompt, view, 0, sampling=sampling, max_tokens=options.reply
@@ -189,8 +189,8 @@ def read(text: str, card: Card, *, thinking: bool) -> Answer:
     if reply.action and reply.form != "malformed":
         form: Form = "asked" if bool(reply.thought) == thinking else "loose"
         return Answer(reply.thought, unwrapped(reply.action, card), form)
-    if said := _SAID.findall(text[: replies.LONGEST_REPLY]):
-        answer = said[-1].strip().rstrip(".").rstrip()[: replies.LONGEST_ACTION]
+    if answers := _SAID.findall(text[: replies.LONGEST_REPLY]):
+        answer = answers[-1].strip().rstrip(".").rstrip()[: replies.LONGEST_ACTION]
         return Answer(reply.thought, unwrapped(answer, card), "loose")
     return Answer(reply.thought, unwrapped(reply.action, card), "malformed")
 

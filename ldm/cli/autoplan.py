@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import (
-    AsJson,
     Calls,
     Data,
     EstimateFirst,
     LlmName,
     PlannerName,
-    Resume,
-    RunsAt,
+    Recorded,
     Seed,
-    Trust,
     as_given,
     expanded,
     listed_names,
@@ -28,17 +24,35 @@ from ldm.cli.options import (
     refuse_with_resume,
 )
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import PlanSpec
 from ldm.options import sorted_settings
 
 if TYPE_CHECKING:
-    from ldm.experiments.plan_scores import PlanEvaluation, PlanScores
+    from ldm.eval.plan_scores import PlanEvaluation, PlanScores
     from ldm.experiments.planning import Optimisation, OptimisedPlan, OptimisedPlans
     from ldm.experiments.runtime import Runtime
     from ldm.llm.models import ModelOptions
 
 DEFAULT_OUT = Path("plans")
+
+
+@dataclass(frozen=True)
+class Optimising:
+    """How plans are optimised: fields of `ldm.agents.autoplan.settings.AutoPlanSettings`."""
+
+    iterations: Annotated[int | None, typer.Option(help="I, batches. Default: 3.")] = None
+    batch: Annotated[int | None, typer.Option(help="B, tasks a batch. Default: 4.")] = None
+    pool: Annotated[
+        int | None,
+        typer.Option(help="Tasks that batches are drawn from. Default: as published, or 24."),
+    ] = None
+    reflection: Annotated[
+        Literal["summary", "full"] | None,
+        typer.Option(help="Summary only, or flaw and revision, too. Default: full."),
+    ] = None
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of an attempt. Default: as published, or 35.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -56,19 +70,7 @@ class Subject:
         ),
     ] = None
     split: Annotated[str | None, typer.Option(help="A training split.")] = None
-    iterations: Annotated[int | None, typer.Option(help="I, batches. Default: 3.")] = None
-    batch: Annotated[int | None, typer.Option(help="B, tasks a batch. Default: 4.")] = None
-    pool: Annotated[
-        int | None,
-        typer.Option(help="Tasks that batches are drawn from. Default: as published, or 24."),
-    ] = None
-    reflection: Annotated[
-        Literal["summary", "full"] | None,
-        typer.Option(help="Summary only, or flaw and revision, too. Default: full."),
-    ] = None
-    steps: Annotated[
-        int | None, typer.Option(help="Steps of an attempt. Default: as published, or 35.")
-    ] = None
+    options: Optimising = field(default_factory=Optimising)
     seed: Seed = None
     out: Annotated[
         Path | None, typer.Option(help=f"Folder for the plan files; default {DEFAULT_OUT}.")
@@ -80,16 +82,6 @@ class Subject:
         ),
     ] = None
     data: Data = None
-
-    def options(self) -> dict[str, str]:
-        """Return the options of AutoPlanSettings that have an option of their own, as given."""
-        return as_given(
-            iterations=self.iterations,
-            batch=self.batch,
-            pool=self.pool,
-            reflection=self.reflection,
-            steps=self.steps,
-        )
 
 
 @dataclass(frozen=True)
@@ -117,7 +109,7 @@ class Repetition:
 
     def evaluation(self) -> PlanEvaluation | None:
         """Return on what plans are evaluated. Raises LdmError where options do not fit."""
-        from ldm.experiments.plan_scores import PlanEvaluation
+        from ldm.eval.plan_scores import PlanEvaluation
 
         if self.evaluate is None:
             if self.curve or self.limit is not None:
@@ -127,22 +119,14 @@ class Repetition:
 
 
 @dataclass(frozen=True)
-class Execution:
-    """How the optimisation runs, and what it prints."""
+class Execution(Recorded):
+    """How the optimisation runs, and the models that agents call."""
 
     workers: Annotated[int | None, typer.Option(min=1, help="Attempts at a time.")] = None
-    as_json: AsJson = False
-    runs: RunsAt = DEFAULT_RUNS
-    resume: Resume = None
-    trust: Trust = False
     llm: LlmName = None
     planner_llm: PlannerName = None
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
-
-    def models(self) -> ModelOptions:
-        """Return which models are called, and within which limits."""
-        return self.calls.options(llm=self.llm, planner_llm=self.planner_llm)
 
 
 @expanded
@@ -164,15 +148,14 @@ def autoplan(subject: Subject, repetition: Repetition, execution: Execution) -> 
       ldm autoplan --env hotpotqa --kind all --split train_hard --estimate --llm MODEL
       ldm autoplan --resume runs/autoplan-alfworld-heat-20261121-101530-ab12
     """
-    runtime = command_runtime(execution.runs, execution.workers, trust=execution.trust)
-    models = execution.models()
+    runtime = execution.runtime(execution.workers)
+    models = execution.calls.options(llm=execution.llm, planner_llm=execution.planner_llm)
     if execution.resume is not None:
         optimisation = _resumed(execution.resume, subject, repetition, models, runtime)
     else:
         optimisation = _prepared(subject, repetition, models, runtime)
     if execution.estimate:
-        for line in optimisation.estimate():
-            output.say(line, error=False)
+        output.say_all(optimisation.estimate())
         return
     _show(optimisation.play(), as_json=execution.as_json)
 
@@ -192,7 +175,7 @@ def _prepared(
         kind=kinds[0],
         out=str(subject.out or DEFAULT_OUT),
         env_options=env_options,
-        options=sorted_settings({**dict(more), **subject.options()}),
+        options=sorted_settings({**dict(more), **as_given(**asdict(subject.options))}),
         seed=subject.seed or 0,
     )
     grid = PlanGrid(kinds, repetition.repeats or 1, repetition.sweep)
@@ -213,7 +196,7 @@ def _resumed(
         split=subject.split,
         out=subject.out,
         seed=subject.seed,
-        **{**dict(more), **subject.options(), **dict(env_options)},
+        **{**dict(more), **as_given(**asdict(subject.options)), **dict(env_options)},
         repeats=repetition.repeats,
         sweep=repetition.sweep,
         eval=repetition.evaluate,
@@ -246,22 +229,21 @@ def _show_plan(result: OptimisedPlan, *, error: bool) -> None:
     plan = result.plan
     rows = [
         (
-            str(number),
-            str(len(one.experiences)),
+            number,
+            len(one.experiences),
             f"{100 * one.success:.0f} %",
             f"{sum(e.result.env_steps for e in one.experiences) / len(one.experiences):.1f}",
-            str(sum(e.result.invalid for e in one.experiences)),
-            str(sum(bool(e.result.error) for e in one.experiences)),
+            sum(e.result.invalid for e in one.experiences),
+            sum(bool(e.result.error) for e in one.experiences),
             "kept" if one.kept else "rewritten",
         )
         for number, one in enumerate(plan.iterations, 1)
     ]
     columns = ("iteration", "attempts", "success", "steps", "invalid", "errors", "plan")
     output.print_table(f"A plan for {plan.kind} in {plan.env}", columns, rows, error=error)
-    for line in plan.plan.splitlines() or ["(empty)"]:
-        output.say(f"  {line}", error=error)
-    output.say(f"Plan: {result.path}", error=error)
-    output.say(f"Files: {result.run.directory}", error=error)
+    lines = (f"  {line}" for line in plan.plan.splitlines() or ["(empty)"])
+    places = (f"Plan: {result.path}", f"Files: {result.run.directory}")
+    output.say_all((*lines, *places), error=error)
 
 
 def _show_plans(plans: tuple[OptimisedPlan, ...], *, error: bool) -> None:
@@ -270,17 +252,16 @@ def _show_plans(plans: tuple[OptimisedPlan, ...], *, error: bool) -> None:
         (
             one.plan.kind,
             one.spec.variant or "–",
-            str(one.spec.repeat),
+            one.spec.repeat,
             ", ".join(f"{100 * iteration.success:.0f} %" for iteration in one.plan.iterations),
-            str(sum(bool(e.result.error) for i in one.plan.iterations for e in i.experiences)),
-            str(one.path),
+            sum(bool(e.result.error) for i in one.plan.iterations for e in i.experiences),
+            one.path,
         )
         for one in plans
     ]
     columns = ("kind", "setting", "repeat", "success by iteration", "errors", "plan")
     output.print_table(f"Plans in {plans[0].plan.env}", columns, rows, error=error)
-    for one in plans:
-        output.say(f"Files: {one.run.directory}", error=error)
+    output.say_all((f"Files: {one.run.directory}" for one in plans), error=error)
 
 
 def _show_scores(scores: PlanScores, *, error: bool) -> None:
@@ -290,8 +271,7 @@ def _show_scores(scores: PlanScores, *, error: bool) -> None:
     if len(scores.iterations) > 1:
         output.print_table("Success by iteration", *scores.rows(), error=error)
     output.print_table("Success of the last plans", *scores.rows_by_kind(), error=error)
-    for line in scores.lines():
-        output.say(line, error=error)
+    output.say_all(scores.lines(), error=error)
 
 
 def _as_json(result: OptimisedPlan, *, alone: bool) -> dict[str, Any]:

@@ -36,19 +36,12 @@ FormatName = Annotated[
 
 
 @dataclass(frozen=True)
-class Forming:
-    """What becomes a memory, and how."""
+class Options:
+    """Which trajectories become a memory, and how: fields of `ldm.BuildOptions`."""
 
-    data: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="DATA", help="Folders or files; default: the shipped expert episodes."
-        ),
-    ] = None
-    memory: MemoryAt = DEFAULT_MEMORY
     env: Annotated[str, typer.Option(help="Only trajectories of this environment.")] = ""
     batch_size: Annotated[
-        int, typer.Option(min=0, help="Trajectories a batch; 0: the paper's 50, WebShop 100.")
+        int, typer.Option(min=0, help="Trajectories a batch; 0: as published for the environment.")
     ] = 0
     batching: Annotated[
         Literal["kind", "mixed"], typer.Option(help="Within each kind, or over all.")
@@ -72,6 +65,20 @@ class Forming:
         Literal["trajectory", "paper"],
         typer.Option(help="Model calls for histories: one every 8 steps, or two a step (paper)."),
     ] = "trajectory"
+
+
+@dataclass(frozen=True)
+class Forming:
+    """What becomes a memory, and how."""
+
+    data: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DATA", help="Folders or files; default: the shipped expert episodes."
+        ),
+    ] = None
+    memory: MemoryAt = DEFAULT_MEMORY
+    options: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True)
@@ -120,19 +127,7 @@ def build_memory(
     from ldm.experiments.building import build_each
 
     options = BuildOptions(
-        env=forming.env,
-        batch_size=forming.batch_size,
-        batching=forming.batching,
-        seed=forming.seed,
-        per_kind=forming.per_kind,
-        min_reward=forming.min_reward,
-        failures=forming.failures,
-        embedder=forming.embedder,
-        rebuild=forming.rebuild,
-        formation=forming.formation,
-        record=models.record,
-        format=format_name,
-        strict=strict,
+        **asdict(forming.options), record=models.record, format=format_name, strict=strict
     )
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     reports = []
@@ -164,7 +159,7 @@ class Selection:
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many, kinds evenly.")] = None
     data: Annotated[
         Path | None,
-        typer.Option(help="WebShop's product files, to rebuild pages; default: $WEBSHOP_DATA."),
+        typer.Option(help="The environment's data, to rebuild what was seen; else its variable."),
     ] = None
     strict: Strict = False
 
@@ -188,8 +183,8 @@ class Assumptions:
 def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson = False) -> None:
     """Turn trajectories of other formats into our own JSONL, or ours into others.
 
-    A bad record is reported as file:line:field and does not lose the others. Logs of people in
-    WebShop say which pages they opened: what stood on them is rebuilt where the products are known.
+    A bad record is reported as file:line:field and does not lose the others. Where logs say only
+    what was opened, what stood there is rebuilt from the environment's data.
 
     ATIF, chat messages and Parquet are read and written. What ldm writes comes back equal. In
     recordings of others, --env says where they were made, and --score what they were worth.
@@ -287,8 +282,8 @@ def _report(built: BuildResult) -> dict[str, Any]:
 
 def _why(forming: Forming) -> str:
     """Return why trajectories were left out, and how to keep them."""
-    if forming.min_reward:
-        return f"reward below {forming.min_reward:g} (--min-reward)"
+    if forming.options.min_reward:
+        return f"reward below {forming.options.min_reward:g} (--min-reward)"
     return "they scored 0 (--failures keep takes them, --failures contrast as warnings)"
 
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from ldm import registry
+from ldm import catalogue
 from ldm.cli import output
 from ldm.cli.options import AsJson
-from ldm.errors import LdmError
-from ldm.options import sentences
-
-if TYPE_CHECKING:
-    from ldm.types import Card
 
 
 def agents(as_json: AsJson = False) -> None:
@@ -22,21 +16,7 @@ def agents(as_json: AsJson = False) -> None:
     Each option stands with its default and with what it does. A published value is what a paper
     gives for the environment: what None stands for there.
     """
-    from ldm.agents import AGENTS, GROUP, load_agent
-    from ldm.envs.metadata import card_of, registered
-
-    environments, _ = registered()
-    cards = {name: card for name, env in environments.items() if (card := card_of(env))}
-
-    def describe(agent: Any) -> dict[str, Any]:
-        return {
-            "paper": agent.paper,
-            "needs": list(agent.needs),
-            "sees_reward": agent.sees_reward,
-            **_published(agent, cards),
-        }
-
-    _print(_entries(AGENTS, GROUP, load_agent, describe), as_json)
+    _print(catalogue.agents(), as_json)
 
 
 def envs(as_json: AsJson = False) -> None:
@@ -44,64 +24,7 @@ def envs(as_json: AsJson = False) -> None:
 
     Each option stands with its default and with what it does.
     """
-    from ldm.envs import ENVS, GROUP, load_env
-
-    def describe(env: Any) -> dict[str, Any]:
-        return {
-            "paper": getattr(env, "paper", ""),
-            "needs": getattr(env, "needs", ""),
-            "default_split": env.default_split,
-        }
-
-    _print(_entries(ENVS, GROUP, load_env, describe), as_json)
-
-
-def _entries(
-    builtin: Mapping[str, str],
-    group: str,
-    load: Callable[[str], Any],
-    describe: Callable[[Any], dict[str, Any]],
-) -> dict[str, dict[str, Any]]:
-    """Return name → description; a class that cannot be loaded says why and hides no other."""
-    entries: dict[str, dict[str, Any]] = {}
-    for name, target in registry.names(builtin, group).items():
-        try:
-            loaded = load(name)
-            entries[name] = {
-                "is": (loaded.__doc__ or "").strip().partition("\n")[0],
-                **describe(loaded),
-                "options": _defaults(loaded.Options),
-                "descriptions": sentences(loaded.Options),
-                "class": target,
-            }
-        except (LdmError, AttributeError) as error:
-            entries[name] = {"unusable": str(error), "class": target}
-    return entries
-
-
-def _published(agent: Any, cards: Mapping[str, Card]) -> dict[str, dict[str, Any]]:
-    """Return what options that are None stand for, as it differs between environments."""
-    options = [option.name for option in fields(agent.Options)]
-    values = {
-        option: {
-            name: card.published[agent.name][option]
-            for name, card in cards.items()
-            if option in card.published.get(agent.name, {})
-        }
-        for option in options
-    }
-    return {f"published {option}": by_env for option, by_env in values.items() if by_env}
-
-
-def _defaults(options: type[Any]) -> dict[str, Any]:
-    """Return option → default as a JSON value; as text where JSON has no such value."""
-    defaults = {}
-    for field in fields(options):
-        value = field.default
-        if field.default_factory is not MISSING:
-            value = field.default_factory()
-        defaults[field.name] = value if isinstance(value, str | int | float | None) else str(value)
-    return defaults
+    _print(catalogue.envs(), as_json)
 
 
 def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
@@ -119,11 +42,11 @@ def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
                 output.say(f"  {key.replace('_', ' ')}: {_worded(value)}", error=False)
 
 
-def _print_options(defaults: Mapping[str, Any], said: Mapping[str, str]) -> None:
+def _print_options(defaults: Mapping[str, Any], meanings: Mapping[str, str]) -> None:
     """Print a line an option: its default and what it does."""
     output.say("  options:", error=False)
     for name, value in defaults.items():
-        meaning = f": {said[name]}" if name in said else ""
+        meaning = f": {meanings[name]}" if name in meanings else ""
         output.say(f"    {name}={value}{meaning}", error=False)
 
 

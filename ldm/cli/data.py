@@ -33,7 +33,7 @@ Env = Annotated[
     str,
     typer.Argument(
         metavar="ENV",
-        help="alfworld, hotpotqa, textcraft, webshop, or another environment with data.",
+        help="An environment with data: `ldm envs` lists them.",
         autocompletion=_names,
     ),
 ]
@@ -46,8 +46,7 @@ def check(
         Path | None,
         typer.Argument(
             metavar="[PATH]",
-            help="The data folder; default: that of the environment's variable, such as "
-            "$ALFWORLD_DATA. For textcraft a published list of tasks, JSONL.",
+            help="The data folder, or file; default: what the environment's variable names.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -83,18 +82,17 @@ def get(
     size: Annotated[
         str,
         typer.Option(
-            help="How much, where there is a choice. WebShop: small, 1,000 products, or all 1.18 "
-            "million (5 GB). HotpotQA: dev, all (with training questions), or abstracts."
+            help="How much, where there is a choice; `ldm envs` says what there is to choose."
         ),
     ] = "",
     url: Annotated[
-        str, typer.Option(help="Another archive, or for webshop a folder with the files.")
+        str, typer.Option(help="Another archive, or for several files a folder with them.")
     ] = "",
     sha256: Annotated[
-        str, typer.Option(help="Refuse another checksum; for webshop one a file, with commas.")
+        str, typer.Option(help="Refuse another checksum; for several files one each, with commas.")
     ] = "",
 ) -> None:
-    """Download the official data (ALFWorld: 36 MB) and check them; interrupted, it resumes.
+    """Download the official data of an environment and check them; interrupted, it resumes.
 
     Where no checksum is published, the one of what came is printed, for you to compare, and what
     can be counted is verified.
@@ -107,7 +105,8 @@ def get(
     """
     source = _source(env)
     if size and size not in source.sizes:
-        remedy = f"choose from {', '.join(source.sizes)}" if source.sizes else "leave it out"
+        choice = ", ".join(f"{name} ({holds})" for name, holds in source.sizes.items())
+        remedy = f"choose from {choice}" if choice else "leave it out"
         raise typer.BadParameter(f"{env} has no size {size!r}: {remedy}.", param_hint="--size")
     named = os.environ.get(source.variable)
     destination = to or (Path(named) if named else Path.home() / ".cache" / short(env))

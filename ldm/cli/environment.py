@@ -23,14 +23,14 @@ def runtime(
 ) -> Runtime:
     """Return the runtime of a command: variables, and progress on standard error."""
     cache = cache_folder()
-    kept = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
+    cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
     return Runtime(
         runs=runs,
         workers=workers,
         server=connection,
         data=data_folder,
         cache=cache,
-        embeddings=cache / EMBEDDINGS if kept else None,
+        embeddings=cache / EMBEDDINGS if cached else None,
         trust=trust,
         message=output.say,
         progress=output.progress,

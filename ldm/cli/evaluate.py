@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import (
     AsJson,
     Assignments,
@@ -23,7 +21,7 @@ from ldm.cli.options import (
     MemoryDefault,
     PlannerName,
     ReasonerName,
-    Resume,
+    Recorded,
     RunsAt,
     Seed,
     Trust,
@@ -36,12 +34,11 @@ from ldm.cli.options import (
 from ldm.cli.results import show_reports, show_side_by_side
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
-from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, EvaluationSpec, full_location
+from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, full_location
 
 if TYPE_CHECKING:
     from ldm.experiments.evaluation import Evaluation
     from ldm.experiments.grid import Grid
-    from ldm.experiments.runtime import Runtime
     from ldm.llm.models import ModelOptions
 
 
@@ -61,14 +58,14 @@ class Subject:
     split: Annotated[str | None, typer.Option(help="Split; each environment has a default.")] = None
     agent: Annotated[
         str | None,
-        typer.Option(help="Agent: a name or package.module:Class; several: react,ldm."),
+        typer.Option(help="Agent: a name or package.module:Class; several: A,B."),
     ] = None
     limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None
     kinds: Kinds = None
     tasks: Annotated[
         str | None,
         typer.Option(
-            help="Only these task ids: a,b or a file. TextCraft: a published list, JSONL."
+            help="Only these task ids: a,b or a file; or a published list of tasks, JSONL."
         ),
     ] = None
     workers: Annotated[
@@ -117,26 +114,21 @@ class Variations:
     decisions: Decisions = field(default_factory=Decisions)
     data: Annotated[
         Path | None,
-        typer.Option(help="The environment's data; default: $ALFWORLD_DATA, $WEBSHOP_DATA."),
+        typer.Option(help="The environment's data; default: the folder that its variable names."),
     ] = None
     engine: Annotated[
-        Literal["fast", "official"] | None,
-        typer.Option(help="ALFWorld's engine; official needs ldm-memory[alfworld]. Default: fast."),
+        str | None, typer.Option(help="The environment's engine, if it has several: `ldm envs`.")
     ] = None
 
 
 @dataclass(frozen=True)
-class Execution:
-    """How the evaluation runs, the models that agents call, and what is printed."""
+class Execution(Recorded):
+    """How the evaluation runs, and the models that agents call."""
 
-    as_json: AsJson = False
-    runs: RunsAt = DEFAULT_RUNS
-    resume: Resume = None
     retry_errors: Annotated[
         bool,
         typer.Option("--retry-errors", help="With --resume: play again what ended in an error."),
     ] = False
-    trust: Trust = False
     llm: LlmName = None
     planner_llm: PlannerName = None
     reasoner_llm: ReasonerName = None
@@ -162,9 +154,11 @@ class Request:
 
         env: where --env is left out. fixed: whether the split stands elsewhere already.
         """
+        from ldm.envs.metadata import published_list
+
         subject, more = self.subject, self.variations
         tasks, split = subject.tasks, subject.split
-        published = _published_list(subject.env or env, tasks, split)
+        published = published_list(subject.env or env, tasks, split)
         if published:
             tasks, split = None, split or (None if fixed else published[1])
         agent_options, env_options = option_settings(
@@ -190,6 +184,10 @@ class Request:
             "env_options": env_options or None,
         }
         return {name: value for name, value in values.items() if value is not None}
+
+    def fixed_values(self, env: str) -> dict[str, Any]:
+        """Return what was given, where a recorded run or a preset has the environment `env`."""
+        return self.values(env, fixed=True)
 
     def generations(self) -> list[int | None]:
         """Return the memory generations, the last one named first; None is the newest."""
@@ -249,184 +247,38 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
-    request = Request(subject, variations)
-    runtime, models = (
-        command_runtime(execution.runs, subject.workers, trust=execution.trust),
-        execution.models(),
-    )
     if execution.retry_errors and execution.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
-    if execution.resume is not None:
-        evaluations = [_resumed(execution.resume, request, models, runtime)]
-    elif subject.preset is not None:
-        evaluations = _of_presets(subject.preset, request, models, runtime)
-    else:
-        evaluations = _prepared(request, models, runtime)
+    evaluations = _evaluations(Request(subject, variations), execution)
     if execution.estimate:
-        for line in (line for evaluation in evaluations for line in evaluation.estimate()):
-            output.say(line, error=False)
+        output.say_all(line for one in evaluations for line in one.estimate())
         return
-    again = execution.retry_errors
-    finished = [evaluation.play(retry_errors=again) for evaluation in evaluations]
+    finished = [one.play(retry_errors=execution.retry_errors) for one in evaluations]
     show_reports(finished, [one.presets for one in evaluations], execution.as_json)
-    for line in (line for evaluation in evaluations for line in evaluation.refined_lines()):
-        output.say(line, error=execution.as_json)
+    refined = (line for one in evaluations for line in one.refined_lines())
+    output.say_all(refined, error=execution.as_json)
 
 
-def _prepared(request: Request, models: ModelOptions, runtime: Runtime) -> list[Evaluation]:
-    """Start an evaluation in the environment asked for, or in every one that has a memory."""
-    from ldm.envs import load_env
-    from ldm.experiments.evaluation import prepare, remembered, resolve
+def _evaluations(request: Request, execution: Execution) -> list[Evaluation]:
+    """Return what is to be played: a run to go on with, rows of presets, or new evaluations."""
+    from ldm.experiments.evaluation import Named, prepare_each
+    from ldm.experiments.reproducing import prepare_presets
+    from ldm.experiments.resuming import resume_as_named
 
-    values, grid = request.values(), request.grid()
-    values.setdefault("memory", full_location(DEFAULT_MEMORY))
-    evaluations = []
-    names = [values["env"]] if "env" in values else _playable(remembered(values["memory"]))
-    for env in names:
-        load_env(env)
-        spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
-        evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
-    return evaluations
-
-
-def _of_presets(
-    name: str, request: Request, models: ModelOptions, runtime: Runtime
-) -> list[Evaluation]:
-    """Start the evaluations of the presets that a name stands for, of the environment asked for."""
-    from ldm.experiments.lifecycle import discard
-    from ldm.experiments.presets import list_presets
-    from ldm.experiments.reproducing import plan, prepare_preset
-
-    env = request.subject.env
-    _import_named(env, listed_names(request.subject.agent or ""))
-    chosen = list_presets(name)
-    if len(chosen) > 1:
-        chosen = tuple(one for one in chosen if env in (None, one.env)) or chosen
-    planned = []
-    for one in chosen:
-        changes = {**request.values(one.env, fixed=True), **request.generation()}
-        planned.append(plan(one, changes, request.grid(agent=""), runtime))
-    evaluations: list[Evaluation] = []
-    try:
-        for each in planned:
-            evaluations.append(prepare_preset(each, models, runtime))  # noqa: PERF401
-    except LdmError:
-        for evaluation in evaluations:
-            discard(evaluation.members)
-        raise
-    return evaluations
-
-
-def _playable(names: Sequence[str]) -> list[str]:
-    """Return the environments that can be loaded; say which of a memory's cannot.
-
-    Raises LdmError where none can.
-    """
-    from ldm.envs import load_env
-
-    playable = []
-    for name in names:
-        try:
-            load_env(name, recorded=True)
-        except LdmError as error:
-            if len(names) == 1:
-                raise
-            output.say(
-                f"The memory of {name} is skipped. {error.message} Name its class with --env."
-            )
-        else:
-            playable.append(name)
-    if not playable:
-        raise LdmError(
-            f"None of the memory's environments is known: {', '.join(names)}.",
-            "Name the class of one with --env module:Class.",
+    subject, models = request.subject, execution.models()
+    runtime = execution.runtime(subject.workers)
+    if execution.resume is not None:
+        named = Named(subject.env, request.fixed_values, request.grid(agent=""))
+        return [resume_as_named(execution.resume, named, subject.preset, models, runtime)]
+    if subject.preset is not None:
+        named = Named(
+            subject.env,
+            lambda env: {**request.fixed_values(env), **request.generation()},
+            request.grid(agent=""),
         )
-    return playable
-
-
-def _resumed(name: str, request: Request, models: ModelOptions, runtime: Runtime) -> Evaluation:
-    """Go on with a recorded evaluation. Raises LdmError where an option contradicts it."""
-    from ldm.experiments.evaluation import resume, with_digests
-    from ldm.experiments.grid import fitting
-    from ldm.experiments.lifecycle import recorded_spec
-    from ldm.experiments.reproducing import check_resumed
-
-    if request.variations.sweep is not None:
-        raise LdmError(
-            "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
-        )
-    agents = listed_names(request.subject.agent or "")
-    _import_named(request.subject.env, agents)
-    run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
-    values = request.values(spec.env, fixed=True)
-    if "agent_options" in values:
-        options = values["agent_options"]
-        named = replace(spec, agent_options=fitting(options, spec) if len(agents) > 1 else options)
-        values["agent_options"] = with_digests(named).agent_options
-    _agree(spec, values, str(run.directory))
-    evaluation = resume(run, spec, models, runtime)
-    if request.subject.preset is not None:
-        check_resumed(evaluation, request.subject.preset)
-    if request.subject.control is not None and len(evaluation.members) == 1:
-        raise LdmError(f"{run.directory} has no control.", "Leave out --control.")
-    known = list(dict.fromkeys(member.spec.agent for member in evaluation.members))
-    if set(agents) - set(known) or (len(agents) == 1 and agents[0] != spec.agent):
-        raise LdmError(
-            f"{run.directory} was started with agent {','.join(known)!r}, not "
-            f"{','.join(agents)!r}.",
-            "Leave the option out, or start a new run.",
-        )
-    return evaluation
-
-
-def _import_named(env: str | None, agents: Sequence[str]) -> None:
-    """Import the modules that the user names: a recorded run may then name them, too."""
-    from ldm.agents import load_agent
-    from ldm.envs import load_env
-
-    if env and ":" in env:
-        load_env(env)
-    for agent in agents:
-        if ":" in agent:
-            load_agent(agent)
-
-
-def _agree(spec: EvaluationSpec, values: dict[str, Any], run: str) -> None:
-    """Raise LdmError where an option of the command line contradicts the recorded spec."""
-    for option, value in values.items():
-        recorded = getattr(spec, option)
-        if option.endswith("_options"):  # those that are not named stay as they are
-            recorded = tuple(pair for pair in recorded if pair[0] in dict(value))
-        if recorded != value:
-            raise LdmError(
-                f"{run} was started with {option.replace('_', ' ')} {recorded!r}, not {value!r}.",
-                "Leave the option out, or start a new run.",
-            )
-
-
-def _published_list(env: str, tasks: str | None, split: str | None) -> tuple[str, str] | None:
-    """Return (file, split) where --tasks names a published list, JSONL; else None.
-
-    Raises LdmError where `env` plays no such list, or where `split` is no split of it.
-    """
-    if tasks is None or not tasks.endswith(".jsonl"):
-        return None
-    from ldm.envs.metadata import metadata_of, registered
-
-    splits = {name: metadata_of(one).stored_split for name, one in registered()[0].items()}
-    playing = {name: stored for name, stored in splits.items() if stored}
-    if env not in playing:
-        raise LdmError(
-            f"{tasks} is a published list of tasks, which {env or 'no environment named'} plays.",
-            f"Use --env {' or '.join(playing)}; or name task ids: a,b or a text file.",
-        )
-    stored = playing[env]
-    if split is not None and not split.startswith(stored):
-        raise LdmError(
-            f"{tasks} is a published list of tasks, but --split {split} is not played from it.",
-            f"Leave --split out, or give {stored} or a split of {env} that begins so.",
-        )
-    return str(Path(tasks).expanduser().absolute()), stored
+        return prepare_presets(subject.preset, named, models, runtime)
+    values = {"memory": full_location(DEFAULT_MEMORY), **request.values()}
+    return prepare_each(values, request.grid(), models, runtime)
 
 
 def compare(

@@ -13,7 +13,7 @@ from ldm.cli.options import AsJson, Calls, LlmName, RunsAt, Trust, expanded
 from ldm.experiments.runtime import DEFAULT_RUNS
 
 if TYPE_CHECKING:
-    from ldm.experiments.judging import JudgedRun
+    from ldm.eval.judged import JudgedRun
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ def judge(judging: Judging) -> None:
     runtime = command_runtime(judging.runs, trust=judging.trust)
     models = judging.calls.options(llm=judging.llm)
     if judging.estimate:
-        for line in experiment.estimate(judging.name, models=models, runtime=runtime):
-            output.say(line, error=False)
+        output.say_all(experiment.estimate(judging.name, models=models, runtime=runtime))
         return
     _show(experiment.judge_run(judging.name, models=models, runtime=runtime), judging.as_json)
 
@@ -67,7 +66,6 @@ def _show(judged: JudgedRun, as_json: bool) -> None:
     ]
     columns = ("measure", "rate", "95 % interval")
     output.print_table(f"{len(judged.verdicts)} episodes", columns, rows, error=as_json)
-    for line in judged.lines():
-        output.say(line, error=as_json)
+    output.say_all(judged.lines(), error=as_json)
     if as_json:
         output.print_json(judged.as_json())

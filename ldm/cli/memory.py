@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,6 @@ import typer
 from ldm.cli import output
 from ldm.cli.environment import runtime
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, RunsFrom, expanded
-from ldm.experiments.lifecycle import plain
 from ldm.experiments.refinement import only_environment
 from ldm.experiments.specs import DEFAULT_MEMORY
 
@@ -24,6 +24,22 @@ RunNames = Annotated[
     list[str], typer.Argument(metavar="RUN...", help="Finished evaluations: directories or ids.")
 ]
 Number = Annotated[int | None, typer.Option("--generation", help="Default: the newest.")]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A memory, and which of the environments that it holds is meant."""
+
+    memory: MemoryAt = DEFAULT_MEMORY
+    env: Env = ""
+
+    @property
+    def name(self) -> str:
+        """The environment that is named, or the only one that the memory holds."""
+        return self.env or only_environment(self.memory)
+
+
+HELD = Held()
 
 
 @memory_app.command("show")
@@ -40,6 +56,7 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     """
     from ldm.memory import environments, generations, inspect, outcome_counts
     from ldm.memory.rewriting import is_outdated
+    from ldm.records import plain
 
     listed = []
     for env in environments(memory):
@@ -54,10 +71,7 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
         output.print_json([{**plain(g), "outcomes": earned} for g, earned in listed])
         return
     columns = ["environment", "generation", "origin", "tuples", "embedder", "settings"]
-    rows = [
-        [g.env, str(g.number), g.origin, str(g.recallable), g.embedder, _settings(g)]
-        for g, _ in listed
-    ]
+    rows = [[g.env, g.number, g.origin, g.recallable, g.embedder, _settings(g)] for g, _ in listed]
     if any(set(earned) - {"full", "unknown"} for _, earned in listed):
         columns.append("outcomes")
         for row, (_, earned) in zip(rows, listed, strict=True):
@@ -66,7 +80,8 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
 
 
 @memory_app.command("log")
-def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = False) -> None:
+@expanded
+def log(held: Held = HELD, as_json: AsJson = False) -> None:
     """List the generations of a memory: what each added, and how it was made.
 
     \b
@@ -75,22 +90,20 @@ def log(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = Fals
       ldm memory log --env alfworld --json
     """
     from ldm.memory import generations
+    from ldm.records import plain
 
-    history = generations(memory, env or only_environment(memory))
+    history = generations(held.memory, held.name)
     if as_json:
         output.print_json([plain(g) for g in history])
         return
-    before = 0
+    sizes = [0, *(g.recallable for g in history)]
     rows = []
-    for g in history:
-        goals = str(len(g.tasks)) if g.origin == "refined" else ""
-        added = f"{g.recallable - before:+}"
-        rows.append((str(g.number), g.origin, goals, added, str(g.recallable)))
-        before = g.recallable
+    for g, before in zip(history, sizes, strict=False):
+        goals = len(g.tasks) if g.origin == "refined" else None
+        rows.append((g.number, g.origin, goals, f"{g.recallable - before:+}", g.recallable))
     columns = ("generation", "origin", "goals explored", "added", "tuples")
-    output.print_table(f"Memory at {memory}", columns, rows)
-    for g in history:
-        output.say(f"{g.number}: {_settings(g)}", error=False)
+    output.print_table(f"Memory at {held.memory}", columns, rows)
+    output.say_all(f"{g.number}: {_settings(g)}" for g in history)
 
 
 @memory_app.command("credit")
@@ -117,21 +130,22 @@ def credit(
       ldm memory credit runs/RUN runs/OTHER --limit 5 --json
       ldm memory credit runs/RUN --utilities
     """
-    from ldm.experiments.crediting import COLUMNS, credit_tuples, learn_utilities
+    from ldm.eval.credit import COLUMNS
+    from ldm.experiments.crediting import credit_tuples, learn_utilities
 
     credited = credit_tuples(names, folder=where.runs, trust=where.trust)
     if utilities:
         learnt = learn_utilities(names, folder=where.runs, trust=where.trust)
         output.say(f"Generation {learnt.number} knows {len(learnt.utilities)} utilities.")
-    shown = credited.tuples[:limit]
+    listed = credited.tuples[:limit]
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
     if as_json:
-        entries = [one.as_data() for one in shown]
+        entries = [one.as_data() for one in listed]
         output.print_json({"attempts": credited.attempts, "tuples": entries})
         return
-    output.print_table(title, COLUMNS, [one.as_row() for one in shown])
-    if len(shown) < len(credited.tuples):
-        output.say(f"… and {len(credited.tuples) - len(shown)} more (--limit).", error=False)
+    output.print_table(title, COLUMNS, [one.as_row() for one in listed])
+    if len(listed) < len(credited.tuples):
+        output.say(f"… and {len(credited.tuples) - len(listed)} more (--limit).", error=False)
 
 
 @memory_app.command("prune")
@@ -159,8 +173,8 @@ def prune(
       ldm memory prune runs/RUN --dry-run
       ldm memory prune runs/RUN runs/OTHER --min-followed 5 --max-score 0.3
     """
-    from ldm.eval.credit import PruneOptions
-    from ldm.experiments.crediting import COLUMNS, prune_memory
+    from ldm.eval.credit import COLUMNS, PruneOptions
+    from ldm.experiments.crediting import prune_memory
 
     options = PruneOptions(min_followed, max_score)
     pruned = prune_memory(names, options, folder=where.runs, trust=where.trust, dry_run=dry_run)
@@ -184,10 +198,10 @@ def prune(
 
 
 @memory_app.command("rollback")
+@expanded
 def rollback(
     generation: Annotated[int, typer.Argument(metavar="G", help="The one to go back to.")],
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Env = "",
+    held: Held = HELD,
 ) -> None:
     """Go back to an earlier generation; what later ones added is removed for good.
 
@@ -198,8 +212,8 @@ def rollback(
     """
     from ldm.memory import rollback as go_back
 
-    name = env or only_environment(memory)
-    gone = go_back(memory, name, generation)
+    name = held.name
+    gone = go_back(held.memory, name, generation)
     if not gone:
         output.say(f"Generation {generation} of {name} is the newest already.", error=False)
         return
@@ -208,12 +222,8 @@ def rollback(
 
 
 @memory_app.command("types")
-def types(
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Env = "",
-    generation: Number = None,
-    as_json: AsJson = False,
-) -> None:
+@expanded
+def types(held: Held = HELD, generation: Number = None, as_json: AsJson = False) -> None:
     """Show the goal types of every batch and the observation types below them, with sizes.
 
     \b
@@ -223,7 +233,7 @@ def types(
     """
     from ldm.memory import inspect, type_sizes
 
-    contents = inspect(memory, env or only_environment(memory), generation)
+    contents = inspect(held.memory, held.name, generation)
     listed = [
         (batch.id, goal_type, size, below)
         for batch in contents.batches
@@ -236,18 +246,18 @@ def types(
         return
     table = []
     for batch, goal_type, size, below in listed:
-        table.append((batch, goal_type, "", str(size)))
-        table.extend(("", "", name, str(count)) for name, count in below)
+        table.append((batch, goal_type, "", size))
+        table.extend(("", "", name, count) for name, count in below)
     columns = ("batch", "goal type", "observation type", "tuples")
-    output.print_table(f"Types in {memory}", columns, table)
+    output.print_table(f"Types in {held.memory}", columns, table)
 
 
 @memory_app.command("search")
+@expanded
 def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     goal: Annotated[str, typer.Argument(help="A goal, in words.")],
     observation: Annotated[str, typer.Argument(help="What is seen.")],
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Env = "",
+    held: Held = HELD,
     k: Annotated[int, typer.Option("--k", min=1, help="How many tuples.")] = 5,
     generation: Number = None,
     embedder: EmbedderName = None,
@@ -266,11 +276,10 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     """
     from ldm.embed import load_embedder
     from ldm.memory import Memory
+    from ldm.records import plain
 
     model = load_embedder(embedder)
-    opened = Memory.open(
-        memory, env or only_environment(memory), embedder=model, generation=generation
-    )
+    opened = Memory.open(held.memory, held.name, embedder=model, generation=generation)
     recalls = opened.retrieve(goal, observation, k)
     if as_json:
         output.print_json([plain(recall) for recall in recalls])
@@ -295,12 +304,12 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @memory_app.command("export")
+@expanded
 def export(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="FILE.ldmpack, or JSONL (.gz packs it).")
     ],
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Env = "",
+    held: Held = HELD,
     generation: Number = None,
     licence: Annotated[str, typer.Option("--licence", help="Of what a pack holds.")] = "",
     description: Annotated[str, typer.Option("--description", help="Of a pack.")] = "",
@@ -319,12 +328,11 @@ def export(
     from ldm.memory.packs import SUFFIX, export_pack
     from ldm.records import is_stream
 
-    name = env or only_environment(memory)
     if file.suffix == SUFFIX:
         words = {"licence": licence, "description": description}
-        count = export_pack(memory, name, file, generation, **words)
+        count = export_pack(held.memory, held.name, file, generation, **words)
     else:
-        count = write(memory, name, file, generation)
+        count = write(held.memory, held.name, file, generation)
     output.say(f"{count} tuples → {file}", error=is_stream(file))
 
 

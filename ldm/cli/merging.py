@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.memory import Env
-from ldm.cli.options import AsJson, MemoryAt
+from ldm.cli.memory import HELD, Env, Held
+from ldm.cli.options import AsJson, MemoryAt, expanded
 from ldm.errors import LdmError
-from ldm.experiments.lifecycle import plain
-from ldm.experiments.refinement import only_environment
 from ldm.experiments.specs import DEFAULT_MEMORY
 
 if TYPE_CHECKING:
     from ldm.memory import IndexedTuple
-    from ldm.memory.comparing import Difference
-    from ldm.memory.sources import Source
 
 NEWEST = "newest"
 
@@ -66,11 +61,11 @@ def merge(
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
 
 
+@expanded
 def diff(  # noqa: PLR0913, PLR0917 - one parameter an option
     first: Annotated[str, typer.Argument(metavar="A", help="A generation, or a memory.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Env = "",
+    held: Held = HELD,
     generation: Annotated[
         str, typer.Option("--generation", help="Of two memories, such as 0,newest.")
     ] = f"{NEWEST},{NEWEST}",
@@ -92,24 +87,25 @@ def diff(  # noqa: PLR0913, PLR0917 - one parameter an option
       ldm memory diff mine http://localhost:8000 --generation 0,newest --list --json
     """
     if first.isdecimal() and second.isdecimal():
-        name = env or only_environment(memory)
-        _diff_generations(memory, name, int(first), int(second), limit, as_json=as_json)
+        _diff_generations(held, int(first), int(second), limit, as_json=as_json)
         return
+    from ldm.memory.comparing import difference_of
     from ldm.memory.sources import Source
 
     sides = Source(first), Source(second)
     numbers = _generations(generation)
-    names = [env] if env else sorted({*sides[0].environments, *sides[1].environments})
-    differences = {name: _difference(name, sides, numbers) for name in names}
+    every = sorted({*sides[0].environments, *sides[1].environments})
+    names = [held.env] if held.env else every
+    differences = {name: difference_of(name, sides, numbers) for name in names}
     if as_json:
-        output.print_json({n: _as_data(one, listed=listed) for n, one in differences.items()})
+        data = {name: one.as_json(listed=listed) for name, one in differences.items()}
+        output.print_json(data)
         return
-    table = [row for name, one in differences.items() for row in _counted(name, one)]
+    table = [(name, *row) for name, one in differences.items() for row in one.counts()]
     columns = ("environment", "kind", "of", "only A", "only B", "changed", "same")
     output.print_table(f"{first} (A) and {second} (B)", columns, table)
     if listed:
-        signs = [pair for one in differences.values() for pair in _signed(one)]
-        _list_tuples(signs, limit)
+        _list_tuples([pair for one in differences.values() for pair in one.signed()], limit)
 
 
 def _generations(text: str) -> tuple[int | None, ...]:
@@ -123,64 +119,13 @@ def _generations(text: str) -> tuple[int | None, ...]:
     return tuple(None if name == NEWEST else int(name) for name in names)
 
 
-def _difference(
-    env: str, sides: tuple[Source, Source], numbers: tuple[int | None, ...]
-) -> Difference:
-    from ldm.memory.comparing import difference
-
-    if not any(env in side.environments for side in sides):
-        places = " nor ".join(side.place for side in sides)
-        raise LdmError(
-            f"Neither {places} holds a memory of {env}.", "`ldm memory show` lists them."
-        )
-    contents = [
-        side.read(env, number).contents if env in side.environments else None
-        for side, number in zip(sides, numbers, strict=True)
-    ]
-    return difference(contents[0], contents[1])
-
-
-def _counted(env: str, one: Difference) -> list[tuple[str, ...]]:
-    return [
-        (env, kind or "mixed", noun, *(str(number) for number in asdict(counts).values()))
-        for kind in one.tuples
-        for noun, counts in (("trajectories", one.trajectories[kind]), ("tuples", one.tuples[kind]))
-    ]
-
-
-def _signed(one: Difference) -> list[tuple[str, IndexedTuple]]:
-    changed = [("~", later) for _, later in one.changed]
-    return [
-        *(("-", row) for row in one.only_first),
-        *(("+", row) for row in one.only_second),
-        *changed,
-    ]
-
-
-def _as_data(one: Difference, *, listed: bool) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        side: None if record is None else {"generation": record.number, "digest": record.digest}
-        for side, record in (("first", one.first), ("second", one.second))
-    }
-    for noun, counts in (("trajectories", one.trajectories), ("tuples", one.tuples)):
-        data[noun] = {kind: asdict(of_kind) for kind, of_kind in counts.items()}
-    if listed:
-        data["only_first"] = [plain(row) for row in one.only_first]
-        data["only_second"] = [plain(row) for row in one.only_second]
-        data["changed"] = [[plain(row) for row in pair] for pair in one.changed]
-    return data
-
-
-def _diff_generations(
-    memory: str, env: str, first: int, second: int, limit: int, *, as_json: bool
-) -> None:
+def _diff_generations(held: Held, first: int, second: int, limit: int, *, as_json: bool) -> None:
     from ldm.memory import inspect
+    from ldm.memory.comparing import changes
+    from ldm.records import plain
 
-    low, high = sorted((first, second))
-    earlier, later = (inspect(memory, env, number) for number in (low, high))
-    before, after = earlier.recallable(), later.recallable()
-    added = later.rows.with_ids(after - before)
-    gone = earlier.rows.with_ids(before - after)
+    numbers = sorted((first, second))
+    added, gone = changes(*(inspect(held.memory, held.name, number) for number in numbers))
     if as_json:
         output.print_json([plain(row) for row in (*added, *gone)])
         return

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import typer
 
 from ldm import untrusted
+from ldm.cli.environment import runtime
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
 from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import CONCURRENCY, ModelOptions
 from ldm.options import ENV_PREFIX, Settings, settings, sorted_settings
@@ -140,8 +141,8 @@ class Decisions:
         bool | None,
         typer.Option(
             "--show-admissible/--hide-admissible",
-            help="Whether the environment lists the possible actions. standard, react and the like "
-            "show them with --set admissible=true only.",
+            help="Whether the environment lists the possible actions. Agents with an option "
+            "admissible show them with --set admissible=true only.",
         ),
     ] = None
 
@@ -168,6 +169,20 @@ class RunsFrom:
 
     runs: RunsAt = DEFAULT_RUNS
     trust: Trust = False
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How an experiment is recorded, and what is printed of it."""
+
+    as_json: AsJson = False
+    runs: RunsAt = DEFAULT_RUNS
+    resume: Resume = None
+    trust: Trust = False
+
+    def runtime(self, workers: int | None = None) -> Runtime:
+        """Return the runtime of the command."""
+        return runtime(self.runs, workers, trust=self.trust)
 
 
 PricesAt = Annotated[

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 #: Wide enough for every table where the output is no terminal: nothing is cut off in a file.
 FILE_WIDTH = 160
+#: A column of words may be as narrow as this.
+LEAST = 16
+#: What a table adds to its columns, and between two of them.
+BETWEEN_EDGES, BETWEEN_COLUMNS = 2, 3
 #: Seconds between two lines of progress where the output is no terminal.
 BETWEEN = 30.0
 
@@ -40,30 +44,66 @@ def say(line: str, *, error: bool = True) -> None:
     print(_shown(line), file=sys.stderr if error else sys.stdout, flush=True)
 
 
+def say_all(lines: Iterable[str], *, error: bool = False) -> None:
+    """Print the lines of a result; to standard error where something else is the result."""
+    for line in lines:
+        say(line, error=error)
+
+
 def print_json(value: Any, indent: int | None = None) -> None:
     """Print one JSON value on standard output, on one line unless it is indented."""
     print(redacted_json(printable_json(value, indent)), flush=True)
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, error: bool = False
+    title: str, columns: Sequence[str], rows: Iterable[Iterable[object]], *, error: bool = False
 ) -> None:
-    """Print a table: words to the left, numbers to the right."""
+    """Print a table: words to the left, numbers to the right; None and "" are empty cells."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(_shown(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
-    for number, column in enumerate(columns):
-        worded = any(cell[:1].isalpha() for cell in (row[number] for row in rows))
-        table.add_column(
-            Text(_shown(column)), justify="left" if worded else "right", overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*(Text(_shown(cell)) for cell in row))
-    _console(error=error).print(table)
+    cells = [[_shown("" if value is None else str(value)) for value in row] for row in rows]
+    worded = [any(row[i][:1].isalpha() for row in cells) for i in range(len(columns))]
+    console = _console(error=error)
+    heading = Text(_shown(title))
+    for block in _blocks([list(map(_shown, columns)), *cells], worded, console.width):
+        table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for i in block:
+            table.add_column(
+                Text(_shown(columns[i])),
+                justify="left" if worded[i] else "right",
+                overflow="fold",
+                no_wrap=not worded[i] or max((len(row[i]) for row in cells), default=0) <= LEAST,
+            )
+        for row in cells:
+            table.add_row(*(Text(row[i]) for i in block))
+        console.print(table)
+        heading = Text("")
+
+
+def _blocks(
+    rows: Sequence[Sequence[str]], worded: Sequence[bool], width: int
+) -> Iterator[list[int]]:
+    """Yield which columns stand together: those that fit, after the first, with numbers whole.
+
+    rows: the columns' names first.
+    """
+    first = BETWEEN_EDGES + _least(rows, 0, worded)
+    block, used = [0], first
+    for i in range(1, len(worded)):
+        needed = BETWEEN_COLUMNS + _least(rows, i, worded)
+        if len(block) > 1 and used + needed > width:
+            yield block
+            block, used = [0], first
+        block.append(i)
+        used += needed
+    yield block
+
+
+def _least(rows: Sequence[Sequence[str]], i: int, worded: Sequence[bool]) -> int:
+    """Return how narrow a column may be: words may be divided, numbers may not."""
+    return min(LEAST if worded[i] else FILE_WIDTH, max(len(row[i]) for row in rows))
 
 
 class _Lines:

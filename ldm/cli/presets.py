@@ -10,7 +10,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, Trust
 
 if TYPE_CHECKING:
-    from ldm.experiments.presets import Preset, Row
+    from ldm.eval.presets import Preset
 
 presets_app = typer.Typer(help="Tables of papers that `ldm eval --preset NAME` evaluates.")
 
@@ -24,25 +24,18 @@ def list_presets(as_json: AsJson = False) -> None:
       ldm presets list
       ldm eval --preset adapt-table2 --llm MODEL --estimate
     """
-    from ldm.experiments.presets import list_presets
+    from ldm.eval.presets import list_presets
 
-    entries = [_entry(preset) for preset in list_presets()]
+    entries = [preset.as_json() for preset in list_presets()]
     if as_json:
         output.print_json(entries)
         return
     columns = ("preset", "table", "environment", "split", "tasks", "agents", "needs")
-    rows = [
-        (
-            entry["name"],
-            f"{entry['paper'].partition(',')[0]}, {entry['table']}",
-            entry["env"],
-            entry["split"],
-            str(entry["tasks"] or "–"),
-            ", ".join(entry["agents"]),
-            ", ".join(entry["needs"]),
-        )
-        for entry in entries
-    ]
+    rows = []
+    for one in entries:
+        table = f"{one['paper'].partition(',')[0]}, {one['table']}"
+        lists = (", ".join(one[name]) for name in ("agents", "needs"))
+        rows.append((one["name"], table, one["env"], one["split"], one["tasks"] or "–", *lists))
     output.print_table("Presets", columns, rows)
 
 
@@ -59,63 +52,21 @@ def show_preset(
       ldm presets show adapt-table2
       ldm presets show my-table.toml --json
     """
-    from ldm.experiments.presets import list_presets
+    from ldm.eval.presets import list_presets
 
     chosen = list_presets(name)
     for preset in chosen:
         preset.check(trust=trust)
     if as_json:
-        entries = [_entry(preset) for preset in chosen]
+        entries = [preset.as_json() for preset in chosen]
         output.print_json(entries[0] if len(entries) == 1 else {"presets": entries})
         return
     for preset in chosen:
         _print(preset)
 
 
-def _entry(preset: Preset) -> dict[str, Any]:
-    """Return what there is to say of a preset, as JSON values."""
-    own = preset.content
-    shared = own.evaluation
-    return {
-        "name": preset.name,
-        "title": own.title,
-        "paper": own.paper,
-        "table": own.table,
-        "model": own.model,
-        "tasks": own.tasks,
-        "second_hand": own.second_hand,
-        "env": shared.env,
-        "split": shared.split,
-        "kinds": list(shared.kinds),
-        "limit": shared.limit,
-        "chosen_tasks": len(shared.tasks),
-        "env_options": dict(shared.env_options),
-        "agent_options": dict(shared.agent_options),
-        "agents": list(preset.agents),
-        "needs": preset.needs(),
-        "prepare": list(own.prepare),
-        "rows": [_row(row) for row in own.rows],
-        "notes": list(own.notes),
-        "file": str(preset.file),
-        "digest": preset.digest,
-    }
-
-
-def _row(row: Row) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "agent": row.agent or None,
-        "agent_options": dict(row.agent_options),
-        "generation": row.generation,
-        "success_percent": row.published.all,
-        "score_percent": row.published.score,
-        "by_kind_percent": dict(row.published.kinds),
-        "note": row.note,
-    }
-
-
 def _print(preset: Preset) -> None:
-    entry = _entry(preset)
+    entry = preset.as_json()
     output.say(f"{preset.name}: {preset}", error=False)
     measured = ", ".join(
         filter(None, (entry["model"], f"{entry['tasks']} tasks" if entry["tasks"] else ""))
@@ -163,8 +114,8 @@ def _options(options: dict[str, Any]) -> str:
 
 def _row_options(row: dict[str, Any]) -> str:
     generation = row["generation"]
-    shown = row["agent_options"] | ({} if generation is None else {"generation": generation})
-    return _options(shown) or "–"
+    options = row["agent_options"] | ({} if generation is None else {"generation": generation})
+    return _options(options) or "–"
 
 
 def _figure(value: float | None) -> str:

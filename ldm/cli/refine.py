@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import (
-    AsJson,
     BundledEmbedder,
     Calls,
     Data,
@@ -19,11 +17,8 @@ from ldm.cli.options import (
     LlmName,
     MemoryDefault,
     ReasonerName,
-    Resume,
-    RunsAt,
+    Recorded,
     Seed,
-    Trust,
-    as_given,
     expanded,
     listed_ids,
     listed_names,
@@ -32,38 +27,17 @@ from ldm.cli.options import (
 )
 from ldm.errors import LdmError
 from ldm.experiments.refinement import DEFAULT_GOALS, Goals
-from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_MEMORY, RefinementSpec
-from ldm.options import sorted_settings
+from ldm.options import settings
 
 if TYPE_CHECKING:
     from ldm.experiments.refinement import Refined
 
 
 @dataclass(frozen=True)
-class Exploration:
-    """Which goals are explored, and how (`ldm.explore.RefineOptions`)."""
+class Search:
+    """How goals are explored: fields of `ldm.explore.RefineOptions`."""
 
-    env: Annotated[
-        str | None, typer.Option(help="Environment; the memory's only one if left out.")
-    ] = None
-    split: Annotated[str | None, typer.Option(help="A training split.")] = None
-    tasks: Annotated[
-        str | None,
-        typer.Option(help=f"How many new goals, kinds evenly (default {DEFAULT_GOALS}); or ids."),
-    ] = None
-    kinds: Kinds = None
-    goals_by: Annotated[
-        Literal["even", "failed", "long"] | None,
-        typer.Option(
-            "--goals",
-            help="Which new goals: kinds evenly; of four times as many those that the memory fails "
-            "at, or takes long for. Default: even.",
-        ),
-    ] = None
-    reuse_goals: Annotated[
-        bool, typer.Option("--reuse-goals", help="Explore goals that the memory knows, too.")
-    ] = False
     decision: Annotated[
         Literal["pooled", "per-batch"] | None,
         typer.Option(help="One tree a goal, or one a batch memory. Default: pooled."),
@@ -101,6 +75,12 @@ class Exploration:
         Literal["key", "whole", "random"] | None,
         typer.Option(help="Remember from the key step on, all, or a random path. Default: key."),
     ] = None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """How the gate judges: fields of `ldm.explore.GateOptions`."""
+
     gate: Annotated[
         Literal["on", "off", "open"] | None,
         typer.Option(
@@ -131,6 +111,34 @@ class Exploration:
         int | None,
         typer.Option(help="Actions that a key step has to earn more than; 0: none. Default: 3."),
     ] = None
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """Which goals are explored, and how."""
+
+    env: Annotated[
+        str | None, typer.Option(help="Environment; the memory's only one if left out.")
+    ] = None
+    split: Annotated[str | None, typer.Option(help="A training split.")] = None
+    tasks: Annotated[
+        str | None,
+        typer.Option(help=f"How many new goals, kinds evenly (default {DEFAULT_GOALS}); or ids."),
+    ] = None
+    kinds: Kinds = None
+    goals_by: Annotated[
+        Literal["even", "failed", "long"] | None,
+        typer.Option(
+            "--goals",
+            help="Which new goals: kinds evenly; of four times as many those that the memory fails "
+            "at, or takes long for. Default: even.",
+        ),
+    ] = None
+    reuse_goals: Annotated[
+        bool, typer.Option("--reuse-goals", help="Explore goals that the memory knows, too.")
+    ] = False
+    options: Search = field(default_factory=Search)
+    gate: Gate = field(default_factory=Gate)
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Repeat with the memory just made. Default: 1.")
     ] = None
@@ -145,33 +153,6 @@ class Exploration:
             kinds=listed_names(self.kinds or ""),
             reuse=self.reuse_goals,
             by=self.goals_by or "even",
-        )
-
-    def options(self) -> dict[str, str]:
-        """Return the options of RefineOptions that were given."""
-        return as_given(
-            explorer=self.explorer,
-            budget=self.budget,
-            decision=self.decision,
-            width=self.width,
-            concentration=self.concentration,
-            proposals=self.proposals,
-            depth=self.depth,
-            add=self.add,
-            agreement=self.agreement,
-            merge=self.merge,
-            shorter=self.shorter,
-        )
-
-    def judging(self) -> dict[str, str]:
-        """Return the options of GateOptions that were given."""
-        return as_given(
-            gate=self.gate,
-            practice=self.practice,
-            solved=self.solved,
-            hindsight=self.hindsight,
-            reach=self.reach,
-            siblings=self.siblings,
         )
 
 
@@ -195,8 +176,8 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Execution:
-    """How the refinement runs, and what it prints."""
+class Execution(Recorded):
+    """How the refinement runs, and the models that decide."""
 
     workers: Annotated[
         int | None,
@@ -207,10 +188,6 @@ class Execution:
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Explore and report; --resume adds it later.")
     ] = False
-    as_json: AsJson = False
-    runs: RunsAt = DEFAULT_RUNS
-    resume: Resume = None
-    trust: Trust = False
     llm: LlmName = None
     reasoner_llm: ReasonerName = None
     calls: Calls = field(default_factory=Calls)
@@ -236,12 +213,17 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     from ldm.experiments import refinement
     from ldm.experiments.lifecycle import recorded_spec
 
-    runtime = command_runtime(execution.runs, execution.workers, trust=execution.trust)
+    runtime = execution.runtime(execution.workers)
     models = execution.calls.options(llm=execution.llm, reasoner_llm=execution.reasoner_llm)
     policy_options, env_options = option_settings(base.assign, base.data, base.decisions)
     if execution.resume is not None:
         refuse_with_resume(
-            **asdict(exploration),
+            **{
+                **asdict(exploration),
+                "options": None,
+                **asdict(exploration.options),
+                **asdict(exploration.gate),
+            },
             memory=base.memory,
             generation=base.generation,
             embedder=base.embedder,
@@ -261,8 +243,8 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             embedder=base.embedder,
             env_options=env_options,
             policy_options=policy_options,
-            options=sorted_settings(exploration.options()),
-            gate_options=sorted_settings(exploration.judging()),
+            options=settings(**asdict(exploration.options)),
+            gate_options=settings(**asdict(exploration.gate)),
             rounds=exploration.rounds or 1,
             seed=exploration.seed or 0,
         )
@@ -316,5 +298,4 @@ def _show_gate(result: Refined, *, as_json: bool) -> None:
         output.print_table(
             title, GATE_COLUMNS, gate_rows(verdict, result.intervals()), error=as_json
         )
-    for line in decisions(verdict, result.gain()):
-        output.say(line, error=as_json)
+    output.say_all(decisions(verdict, result.gain()), error=as_json)

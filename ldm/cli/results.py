@@ -29,16 +29,14 @@ def show_reports(
         for one in reports:
             title = f"{one.label} on {one.env}, {one.split}"
             output.print_table(title, COLUMNS, rows(one), error=as_json)
-            for line in lines(one):
-                output.say(line, error=as_json)
+            output.say_all(lines(one), error=as_json)
         if len(reports) > 1:
             show_side_by_side(reports, error=as_json)
         if records:
             columns, table = published.beside(reports, records)
             title = f"Beside {records[0].published.source}"
             output.print_table(title, columns, table, error=as_json)
-            for line in published.remarks(records[0]):
-                output.say(line, error=as_json)
+            output.say_all(published.remarks(records[0]), error=as_json)
     if as_json:
         objects = [
             as_json_group(reports)
@@ -54,7 +52,6 @@ def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
     """Print a table of the reports, and the paired difference of each two."""
     from ldm.eval.report import comparison, gains
 
-    columns, table = comparison(reports)
+    columns, table, remark = comparison(reports)
     output.print_table("Side by side", columns, table, error=error)
-    for line in gains(reports):
-        output.say(line, error=error)
+    output.say_all([*filter(None, [remark]), *gains(reports)], error=error)

@@ -11,10 +11,9 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.environment import EMBEDDINGS, cache_folder
-from ldm.cli.memory import Env
+from ldm.cli.memory import HELD, Held
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, expanded
 from ldm.errors import LdmError
-from ldm.experiments.refinement import only_environment
 from ldm.experiments.specs import DEFAULT_MEMORY
 
 if TYPE_CHECKING:
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from ldm.memory.rewriting import Rewritten
 
 
+@expanded
 def verify(
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Env = "",
+    held: Held = HELD,
     texts: Annotated[
         int, typer.Option("--texts", min=0, help="Texts to embed anew and compare; 0 for none.")
     ] = 200,
@@ -47,17 +46,14 @@ def verify(
     from ldm.memory.verifying import verify as problems_of
 
     loaded = load_embedder(embedder) if texts else None
-    names = [env] if env else environments(memory)
-    problems = {name: problems_of(memory, name, loaded, texts, seed) for name in names}
+    names = [held.env] if held.env else environments(held.memory)
+    problems = {name: problems_of(held.memory, name, loaded, texts, seed) for name in names}
     failed = any(problems.values())
     if as_json:
         output.print_json({"ok": not failed, "problems": problems})
     else:
         for name, listed in problems.items():
-            for problem in listed:
-                output.say(f"{name}: {problem}", error=False)
-            if not listed:
-                output.say(f"{name}: sound", error=False)
+            output.say_all(f"{name}: {problem}" for problem in listed or ("sound",))
     if failed:
         output.say(
             "`ldm memory compact` removes what is left over, and writes damaged snapshots anew; "
@@ -154,8 +150,7 @@ def forget(
     purge: Annotated[
         bool, typer.Option("--purge", help="Remove them from the disk and all generations.")
     ] = False,
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Env = "",
+    held: Held = HELD,
     as_json: AsJson = False,
 ) -> None:
     """Forget tuples: those that fit all of what is given are no longer recalled.
@@ -174,7 +169,7 @@ def forget(
     from ldm.memory import hide, inspect
     from ldm.memory.rewriting import purge as remove
 
-    name = env or only_environment(memory)
+    memory, name = held.memory, held.name
     contents = inspect(memory, name)
     columns, recalled = contents.rows.columns, contents.recallable()
     selection = forgotten.selection(columns)

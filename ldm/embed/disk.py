@@ -81,9 +81,9 @@ class VectorFile:
 
     def read(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Return the vectors of those texts that are in the file."""
-        kept: dict[str, NDArray[np.float32]] = {}
+        vectors: dict[str, NDArray[np.float32]] = {}
         if self._given_up:
-            return kept
+            return vectors
         text_of = {self._key(text): text for text in texts}
         keys = list(text_of)
         try:
@@ -95,10 +95,10 @@ class VectorFile:
                     if checksum == _sum(key, vector):
                         held = np.frombuffer(vector, np.float32)
                         if self._is_sound(held):
-                            kept[text_of[key]] = held
+                            vectors[text_of[key]] = held
         except (sqlite3.Error, OSError) as error:
             self._consider(error)
-        return kept
+        return vectors
 
     def _is_sound(self, vector: NDArray[np.float32]) -> bool:
         """Return whether a vector can be the encoder's; one that is damaged is computed anew."""

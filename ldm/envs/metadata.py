@@ -58,14 +58,15 @@ class DataSource:
     variable: environment variable for the folder, which becomes the environment's option `data`;
     "" if no folder is needed, in which case `check` also accepts None.
     holds: the contents of the folder, for messages. remedy: what to do if the folder is not set.
-    sizes: the values that `fetch` accepts for `size`, the default first.
+    sizes: the values that `fetch` accepts for `size`, each with what it downloads, the default
+    first.
     """
 
     module: str
     variable: str = ""
     holds: str = "the data"
     remedy: str = ""
-    sizes: tuple[str, ...] = ()
+    sizes: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, path: Path | None) -> DataReport:
         """Read all data at `path`; raise LdmError if they are missing."""
@@ -100,6 +101,11 @@ class DataSource:
             destination, size=chosen, url=url, sha256=sha256, progress=progress
         )
         return downloads
+
+    @property
+    def place(self) -> str:
+        """What `ldm` reads, and which variable names its folder."""
+        return f"${self.variable} with {self.holds}" if self.variable else self.holds
 
     @property
     def _module(self) -> Any:
@@ -197,3 +203,26 @@ def registered() -> tuple[dict[str, EnvironmentClass], dict[str, LdmError]]:
         except LdmError as error:
             broken[name] = error
     return usable, broken
+
+
+def published_list(env: str, tasks: str | None, split: str | None) -> tuple[str, str] | None:
+    """Return (file, split) where --tasks names a published list, JSONL; else None.
+
+    Raises LdmError where `env` plays no such list, or where `split` is no split of it.
+    """
+    if tasks is None or not tasks.endswith(".jsonl"):
+        return None
+    splits = {name: metadata_of(one).stored_split for name, one in registered()[0].items()}
+    playing = {name: stored for name, stored in splits.items() if stored}
+    if env not in playing:
+        raise LdmError(
+            f"{tasks} is a published list of tasks, which {env or 'no environment named'} plays.",
+            f"Use --env {' or '.join(playing)}; or name task ids: a,b or a text file.",
+        )
+    stored = playing[env]
+    if split is not None and not split.startswith(stored):
+        raise LdmError(
+            f"{tasks} is a published list of tasks, but --split {split} is not played from it.",
+            f"Leave --split out, or give {stored} or a split of {env} that begins so.",
+        )
+    return str(Path(tasks).expanduser().absolute()), stored

@@ -9,16 +9,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import fsum
+from typing import Any
 
 from ldm.errors import LdmError
+from ldm.memory import IndexedTuple
 from ldm.types import EpisodeResult, Trajectory
 
 #: Figures are rounded, so that the last bits of a sum decide no order.
 DECIMALS = 9
 #: Attempts without gain that every utility starts with, so that one lucky attempt says little.
 PRIOR = 2
+COLUMNS = (
+    *("tuple", "recalled", "in", "followed", "in", "score", "without", "harm", "own"),
+    *("goal", "observation", "action"),
+)
+#: Characters of goal and observation in a table.
+SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,37 @@ class Credit:
     without: float | None
     others: int
     harm: float
+
+
+@dataclass(frozen=True, slots=True)
+class CreditedTuple:
+    """A tuple in its cell, and what became of it."""
+
+    credit: Credit
+    row: IndexedTuple
+
+    def as_data(self) -> dict[str, Any]:
+        """Return JSON values; `outcome` is what the tuple's own trajectory earned."""
+        source = self.row.tuple
+        return {
+            **asdict(self.credit),
+            "outcome": asdict(source.outcome) if source.outcome else None,
+            "trajectory": source.trajectory_id,
+            "generation": source.generation,
+            "goal": source.goal,
+            "observation": source.observation,
+            "action": source.action,
+        }
+
+    def as_row(self) -> tuple[str, ...]:
+        """Return the cells of a table with COLUMNS."""
+        one, source = self.credit, self.row.tuple
+        counts = (one.recalled, one.recalled_in, one.followed, one.followed_in)
+        texts = (" ".join(text.split())[:SHOWN] for text in (source.goal, source.observation))
+        own = source.outcome.score if source.outcome else None
+        values = (one.score, one.without, one.harm, own)
+        figures = ("–" if value is None else f"{value:.2f}" for value in values)
+        return (one.tuple_id, *map(str, counts), *figures, *texts, source.action)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,29 +114,40 @@ def rows(report: Report) -> list[tuple[str, ...]]:
     return [*rows_by_kind, _row("all", report.summary.overall)]
 
 
-def comparison(reports: Sequence[Report]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return columns and rows of several reports side by side, success by kind included."""
+def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], str]:
+    """Return columns and rows of several reports side by side, success by kind included.
+
+    What each took is left out of them where it is the same for all, and said in the third value.
+    """
     kinds = sorted({kind for report in reports for kind in report.summary.by_kind})
-    measured = ("steps", "trials", "calls", "tokens", "s a task", "rewards")
-    columns = ("agent", "success", "95 % interval", *kinds, *measured)
     rows_by_agent = []
     for report in reports:
         overall, by_kind = report.summary.overall, report.summary.by_kind
         rows_by_agent.append(
-            (
-                report.label,
-                percent(overall.success_rate),
-                span(overall.interval),
-                *(percent(by_kind[k].success_rate) if k in by_kind else "–" for k in kinds),
-                number(overall.mean_steps),
-                number(overall.trials),
-                number(overall.calls),
-                "–" if overall.tokens is None else f"{overall.tokens:.0f}",
-                number(overall.seconds / max(1, overall.episodes)),
-                "seen" if report.sees_reward else "hidden",
-            )
+            {
+                "agent": report.label,
+                "success": percent(overall.success_rate),
+                "95 % interval": span(overall.interval),
+                **{k: percent(by_kind[k].success_rate) if k in by_kind else "–" for k in kinds},
+                "steps": number(overall.mean_steps),
+                "s a task": number(overall.seconds / max(1, overall.episodes)),
+                "trials": number(overall.trials),
+                "calls": number(overall.calls),
+                "tokens": "–" if overall.tokens is None else f"{overall.tokens:.0f}",
+                "rewards": "seen" if report.sees_reward else "hidden",
+            }
         )
-    return columns, rows_by_agent
+    equal = {
+        name: rows_by_agent[0][name]
+        for name in ("trials", "calls", "tokens", "rewards")
+        if len({row[name] for row in rows_by_agent}) == 1
+    }
+    columns = [name for name in rows_by_agent[0] if name not in equal]
+    known = [f"{name} {value}" for name, value in equal.items() if value not in ("–", "0", "0.0")]
+    silent = "calls" in equal and equal["calls"] in ("–", "0.0")
+    words = [*known, *(["no model is called"] if silent else [])]
+    remark = f"The same for all of them: {', '.join(words)}." if words else ""
+    return columns, [[row[name] for name in columns] for row in rows_by_agent], remark
 
 
 def lines(report: Report) -> list[str]:

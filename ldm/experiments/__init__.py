@@ -6,6 +6,9 @@ command line is a thin layer above.
 
 from __future__ import annotations
 
+from ldm.eval.judged import JudgedRun
+from ldm.eval.plan_scores import PlanEvaluation, PlanScores
+from ldm.eval.presets import Preset, list_presets, preset
 from ldm.experiments.building import (
     BuildOptions,
     build_memory,
@@ -21,8 +24,7 @@ from ldm.experiments.crediting import (
 )
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.grid import Grid
-from ldm.experiments.judging import JudgedRun, judge_run
-from ldm.experiments.plan_scores import PlanEvaluation, PlanScores
+from ldm.experiments.judging import judge_run
 from ldm.experiments.planning import (
     OptimisedPlan,
     OptimisedPlans,
@@ -30,7 +32,6 @@ from ldm.experiments.planning import (
     optimize_plan,
     optimize_plans,
 )
-from ldm.experiments.presets import Preset, list_presets, preset
 from ldm.experiments.refinement import Goals, Refined, refine
 from ldm.experiments.reproducing import Reproduction, evaluate_preset
 from ldm.experiments.resuming import resume

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm.errors import LdmError
-from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
+from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec, S
 from ldm.options import Settings, override
 
 if TYPE_CHECKING:
@@ -48,20 +48,50 @@ class Knowledge:
         return PromptedReasoner(llm, card, self.reasoner, self.embedder, options)
 
 
-class Builder(Hashable, Protocol[T_co]):
-    """Builds what works on one task at a time: a frozen, picklable value."""
+@dataclass(frozen=True)
+class Builder(Generic[S, T_co]):
+    """Builds what works on one task at a time: a frozen, picklable value.
+
+    cache, embeddings: see `Runtime`.
+    """
+
+    spec: S
+    cache: Path | None = None
+    embeddings: Path | None = None
 
     def __call__(self, models: Models | None = None, knowledge: Knowledge | None = None) -> T_co:
-        """Build it. models: of this process. knowledge: what `load` gave, where it is there."""
-        ...
+        """Build it. models: of this process. knowledge: what `load` returned, if it was called.
 
-    def load(self) -> Knowledge | None:
-        """Load what the threads of a process may share; None where nothing is needed."""
-        ...
+        Raises LdmError where a name, an option, data, model or the memory is wrong.
+        """
+        raise NotImplementedError
+
+    @property
+    def needs(self) -> Collection[str]:
+        """Which of "memory" and "reasoner" are needed."""
+        return ()
+
+    def environment(self) -> Environment:
+        """Build the environment."""
+        return build_environment(self.spec.env, self.spec.env_options, self.cache)
+
+    def load(self, env: str = "") -> Knowledge | None:
+        """Load what the threads of a process may share; None where nothing is needed.
+
+        env: the name that the memory has for the environment, where it is known.
+        """
+        spec, needs = self.spec, self.needs
+        if not needs:
+            return None
+        model = open_embedder(spec.embedder, self.embeddings)
+        name = env or environment_name(spec.env, spec.env_options, self.cache)
+        return load_knowledge(
+            model, spec.memory if "memory" in needs else None, name, spec.generation
+        )
 
     def prepare(self, built: Any) -> None:
         """Let the environment that was built load what it otherwise would at first use."""
-        ...
+        prepare(built[0] if isinstance(built, tuple) else built.env)
 
 
 class Shared(Generic[T_co]):
@@ -70,7 +100,7 @@ class Shared(Generic[T_co]):
     built: everything that it has built so far.
     """
 
-    def __init__(self, builder: Builder[T_co], models: Models) -> None:
+    def __init__(self, builder: Builder[Any, T_co], models: Models) -> None:
         self._builder = builder
         self._models = models
         self._knowledge: Knowledge | None = None
@@ -94,18 +124,12 @@ class Shared(Generic[T_co]):
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class PlayerBuilder:
+class PlayerBuilder(Builder[EvaluationSpec, "tuple[Environment, Agent]"]):
     """Builds the environment and the agent of an evaluation."""
-
-    spec: EvaluationSpec
-    cache: Path | None = None
-    embeddings: Path | None = None
 
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> tuple[Environment, Agent]:
-        """Build them. Raises LdmError where a name, an option, data, model or memory is wrong."""
         from ldm.agents import Resources
 
         spec = self.spec
@@ -115,54 +139,44 @@ class PlayerBuilder:
             if models is None:
                 raise no_model(spec)
             resources |= {"llm": models.get("llm"), "planner": models.get("planner")}
-        env = build_environment(spec.env, spec.env_options, self.cache)
-        if loaded := knowledge or self._load(env.card.name):
+        env = self.environment()
+        if loaded := knowledge or self.load(env.card.name):
             resources |= {"memory": loaded.memory, "reasoner": loaded.reasoner}
             if models is not None and "reasoner" in agent.needs:
                 resources |= {"reasoner_llm": models.get("reasoner"), "ask": loaded.ask}
         return env, agent(options, Resources(**resources))
 
-    def prepare(self, built: tuple[Environment, Agent]) -> None:
-        prepare(built[0])
+    @property
+    def needs(self) -> Collection[str]:
+        return {"memory", "reasoner"}.intersection(agent_of(self.spec).needs)
 
-    def load(self) -> Knowledge | None:
-        spec = self.spec
-        return self._load(environment_name(spec.env, spec.env_options, self.cache))
-
-    def _load(self, env: str) -> Knowledge | None:
-        needs = agent_of(self.spec).needs
-        if not {"memory", "reasoner"} & set(needs):
-            return None
-        spec = self.spec
-        memory = spec.memory if "memory" in needs else None
-        model = open_embedder(spec.embedder, self.embeddings)
-        loaded = load_knowledge(model, memory, env, spec.generation)
-        if loaded.memory is None or not (spec.without_tuples or spec.without_trajectories):
+    def load(self, env: str = "") -> Knowledge | None:
+        loaded, spec = super().load(env), self.spec
+        if loaded is None or loaded.memory is None:
+            return loaded
+        if not (spec.without_tuples or spec.without_trajectories):
             return loaded
         view = loaded.memory.without(spec.without_tuples, spec.without_trajectories)
         return replace(loaded, memory=view)
 
 
-@dataclass(frozen=True, slots=True)
-class ExplorerBuilder:
+class ExplorerBuilder(Builder[RefinementSpec, "ExplorationSetup"]):
     """Builds what the goals of a refinement are explored with."""
 
-    spec: RefinementSpec
-    cache: Path | None = None
-    embeddings: Path | None = None
+    needs = ("memory", "reasoner")
 
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> ExplorationSetup:
-        """Build it. Raises LdmError where a name, an option, data or the memory is wrong."""
         from ldm.explore import ExplorationSetup
         from ldm.policy import Policy, PolicyOptions
 
         spec = self.spec
         options: PolicyOptions = override(PolicyOptions, dict(spec.policy_options), "policy")
-        env = build_environment(spec.env, spec.env_options, self.cache)
-        loaded = knowledge or self._load(env.card.name)
-        assert loaded.memory is not None  # noqa: S101 - `_load` names a memory
+        env = self.environment()
+        loaded = knowledge or self.load(env.card.name)
+        assert loaded is not None  # noqa: S101 - it needs both
+        assert loaded.memory is not None  # noqa: S101
         reasoner: Reasoner = loaded.reasoner
         if models is not None:
             prompted = options.prompted(models.options.in_flight)
@@ -172,41 +186,17 @@ class ExplorerBuilder:
             env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed
         )
 
-    def prepare(self, built: ExplorationSetup) -> None:
-        prepare(built.env)
 
-    def load(self) -> Knowledge:
-        spec = self.spec
-        return self._load(environment_name(spec.env, spec.env_options, self.cache))
-
-    def _load(self, env: str) -> Knowledge:
-        spec = self.spec
-        model = open_embedder(spec.embedder, self.embeddings)
-        return load_knowledge(model, spec.memory, env, spec.generation)
-
-
-@dataclass(frozen=True, slots=True)
-class OptimiserBuilder:
+class OptimiserBuilder(Builder[PlanSpec, "AttemptSetup"]):
     """Builds what the attempts of a plan optimisation are made with."""
-
-    spec: PlanSpec
-    cache: Path | None = None
 
     def __call__(
         self, models: Models | None = None, knowledge: Knowledge | None = None
     ) -> AttemptSetup:
-        """Build it. Raises LdmError where a name, an option or data is wrong."""
         from ldm.agents.autoplan.optimiser import AttemptSetup
 
         assert models is not None  # noqa: S101 - its spec always calls models
-        env = build_environment(self.spec.env, self.spec.env_options, self.cache)
-        return AttemptSetup(env, models.get("llm"), models.get("planner"))
-
-    def prepare(self, built: AttemptSetup) -> None:
-        prepare(built.env)
-
-    def load(self) -> None:
-        return None
+        return AttemptSetup(self.environment(), models.get("llm"), models.get("planner"))
 
 
 def prepare(env: Environment) -> None:

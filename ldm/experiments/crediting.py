@@ -5,54 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ldm.errors import LdmError
 from ldm.experiments.lifecycle import recorded_spec
 from ldm.experiments.specs import EvaluationSpec
 
 if TYPE_CHECKING:
-    from ldm.eval.credit import Credit, PruneOptions
-    from ldm.memory import Generation, IndexedTuple
+    from ldm.eval.credit import CreditedTuple, PruneOptions
+    from ldm.memory import Generation
     from ldm.runs import Run
     from ldm.types import Trajectory
-
-COLUMNS = (
-    *("tuple", "recalled", "in", "followed", "in", "score", "without", "harm", "own"),
-    *("goal", "observation", "action"),
-)
-#: Characters of goal and observation in a table.
-SHOWN = 40
-
-
-@dataclass(frozen=True, slots=True)
-class CreditedTuple:
-    """A tuple in its cell, and what became of it."""
-
-    credit: Credit
-    row: IndexedTuple
-
-    def as_data(self) -> dict[str, Any]:
-        """Return JSON values; `outcome` is what the tuple's own trajectory earned."""
-        source = self.row.tuple
-        return {
-            **asdict(self.credit),
-            "outcome": asdict(source.outcome) if source.outcome else None,
-            "trajectory": source.trajectory_id,
-            "generation": source.generation,
-            "goal": source.goal,
-            "observation": source.observation,
-            "action": source.action,
-        }
-
-    def as_row(self) -> tuple[str, ...]:
-        """Return the cells of a table with COLUMNS."""
-        one, source = self.credit, self.row.tuple
-        counts = (one.recalled, one.recalled_in, one.followed, one.followed_in)
-        texts = (" ".join(text.split())[:SHOWN] for text in (source.goal, source.observation))
-        own = source.outcome.score if source.outcome else None
-        shown = ("–" if v is None else f"{v:.2f}" for v in (one.score, one.without, one.harm, own))
-        return (one.tuple_id, *map(str, counts), *shown, *texts, source.action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +53,7 @@ def credit_tuples(
     Raises LdmError where a run is no finished evaluation with a memory, was recorded before what is
     followed was, or has another memory than the first, or where that memory has changed.
     """
-    from ldm.eval.credit import tuple_credits
+    from ldm.eval.credit import CreditedTuple, tuple_credits
     from ldm.memory import inspect
 
     recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]

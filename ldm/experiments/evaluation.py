@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,18 +21,19 @@ from ldm.experiments.data import evaluation_split, with_data
 from ldm.experiments.grid import Grid, label, labelled, labels, say_limits
 from ldm.experiments.lifecycle import (
     Checked,
+    Group,
     Recorded,
     check_method,
     discard,
     discarding,
     method_then,
-    plain,
     recorded_spec,
     reopen,
+    reopen_all,
     revision,
     shared,
     short,
-    start,
+    start_all,
 )
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec, full_location
@@ -128,12 +129,8 @@ def compare(
     return Comparison(tuple(named), tuple(gains(named)))
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Group[EvaluationSpec]):
     """Recorded evaluations on the same tasks, to be played one after the other."""
-
-    members: tuple[Recorded[EvaluationSpec], ...]
-    runtime: Runtime
 
     @property
     def presets(self) -> tuple[PresetRecord, ...]:
@@ -147,11 +144,6 @@ class Evaluation:
             if "preset" in member.run.manifest.arguments
         )
 
-    @property
-    def resume_command(self) -> str:
-        """The command that goes on with all of them: the first run names the others."""
-        return self.members[0].run.resume_command
-
     def play(self, *, retry_errors: bool = False) -> tuple[Report, ...]:
         """Play all tasks that are not recorded yet; the reports, under labels of their own.
 
@@ -161,13 +153,8 @@ class Evaluation:
         """
         reports = []
         for member in self.members:
-            try:
-                with discarding(self.members):
-                    reports.append(self._played(member, retry_errors=retry_errors))
-            except LdmError as error:
-                own = member.run.resume_command
-                error.remedy = error.remedy.replace(own, self.resume_command)
-                raise
+            with self.carrying_out(member):
+                reports.append(self._played(member, retry_errors=retry_errors))
         return labelled([member.spec for member in self.members], reports)
 
     def estimate(self) -> Iterator[str]:
@@ -213,10 +200,9 @@ class Evaluation:
             advance(f"success {100 * sum(successes) / len(successes):.1f} %")
 
         name = f"{short(label(spec))} on {short(spec.env)}"
-        player = PlayerBuilder(spec, runtime.cache, runtime.embeddings)
         with (
             runtime.progress(name, len(member.tasks)) as advance,
-            shared(member, player, runtime) as builder,
+            shared(member, PlayerBuilder, runtime) as builder,
         ):
             results = play(
                 member.run,
@@ -235,8 +221,7 @@ class Evaluation:
 
         tasks = select(member.tasks, limit=min(SAMPLE, len(member.tasks)))
         runtime = self.runtime
-        player = PlayerBuilder(member.spec, runtime.cache, runtime.embeddings)
-        with shared(member, player, runtime) as build:
+        with shared(member, PlayerBuilder, runtime) as build:
             results = sample(
                 member.run,
                 build,
@@ -246,6 +231,74 @@ class Evaluation:
                 threads=True,
             )
         return [result.usage for result in results]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a user names beside a preset, or beside a recorded evaluation.
+
+    env: None where it is not named. changes: environment → fields of `EvaluationSpec`.
+    """
+
+    env: str | None
+    changes: Callable[[str], Mapping[str, Any]]
+    grid: Grid
+
+    def load(self) -> None:
+        """Import the modules that are named: a recorded run may then name them, too."""
+        from ldm.agents import load_agent
+        from ldm.envs import load_env
+
+        if self.env and ":" in self.env:
+            load_env(self.env)
+        for agent in self.grid.agents:
+            if ":" in agent:
+                load_agent(agent)
+
+
+def prepare_each(
+    values: Mapping[str, Any], grid: Grid, models: ModelOptions, runtime: Runtime
+) -> list[Evaluation]:
+    """Start an evaluation in the environment asked for, or in every one that has a memory.
+
+    values: fields of `EvaluationSpec`. Raises LdmError as `evaluate`.
+    """
+    from ldm.envs import load_env
+
+    names = [values["env"]] if "env" in values else None
+    evaluations = []
+    for env in names or _playable(remembered(values["memory"]), runtime):
+        load_env(env)
+        spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
+        evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
+    return evaluations
+
+
+def _playable(names: Sequence[str], runtime: Runtime) -> list[str]:
+    """Return the environments that can be loaded; say which of a memory's cannot.
+
+    Raises LdmError where none can.
+    """
+    from ldm.envs import load_env
+
+    playable = []
+    for name in names:
+        try:
+            load_env(name, recorded=True)
+        except LdmError as error:
+            if len(names) == 1:
+                raise
+            runtime.message(
+                f"The memory of {name} is skipped. {error.message} Name its class with --env."
+            )
+        else:
+            playable.append(name)
+    if not playable:
+        raise LdmError(
+            f"None of the memory's environments is known: {', '.join(names)}.",
+            "Name the class of one with --env module:Class.",
+        )
+    return playable
 
 
 def remembered(memory: str) -> tuple[str, ...]:
@@ -288,18 +341,23 @@ def started(
     presets: Sequence[PresetRecord] = (),
 ) -> Evaluation:
     """Write the runs of what was checked. presets: what each remembers of the preset it is from."""
+    from ldm import records
+
     say_limits([one.spec for one in checked], models, runtime)
-    members: list[Recorded[EvaluationSpec]] = []
-    more: dict[str, Any] = {"companion": ""}
-    for place, one in reversed(list(enumerate(checked))):
-        if presets:
-            more["preset"] = plain(presets[place])
-        subject = (short(one.spec.env), one.spec.split, short(label(one.spec)))
-        members.insert(
-            0, start(one, subject, models, runtime, **more, **revision(agent_of(one.spec)))
-        )
-        more["companion"] = members[0].run.manifest.id
-    return Evaluation(tuple(members), runtime)
+    more = [
+        {
+            "companion": "",
+            **({"preset": records.plain(presets[place])} if presets else {}),
+            **revision(agent_of(one.spec)),
+        }
+        for place, one in enumerate(checked)
+    ]
+    return Evaluation(start_all(checked, _subject, models, runtime, more), runtime)
+
+
+def _subject(spec: EvaluationSpec) -> tuple[str, ...]:
+    """Return what the id of a run begins with."""
+    return short(spec.env), spec.split, short(label(spec))
 
 
 def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> Evaluation:
@@ -308,19 +366,15 @@ def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtim
     models: changes to the recorded model options. Raises LdmError as `lifecycle.reopen`, and where
     an agent's name has come to stand for another method since.
     """
-    members = []
-    while True:
+
+    def reopened(run: Run, spec: EvaluationSpec) -> Recorded[EvaluationSpec]:
         check_method(run, agent_of(spec))
-        member = reopen(run, spec, lambda spec: check(spec, runtime), models)
-        members.append(member)
-        companion = run.manifest.arguments.get("companion", "")
-        if not companion:
-            break
-        name = str(run.directory.parent / str(companion))
-        run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
+        return reopen(run, spec, lambda spec: check(spec, runtime), models)
+
+    members = reopen_all(run, spec, reopened, runtime)
     for agent in {member.spec.agent: member for member in members}.values():
         check_models(agent.spec, agent.models, runtime)
-    return Evaluation(tuple(members), runtime)
+    return Evaluation(members, runtime)
 
 
 def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:

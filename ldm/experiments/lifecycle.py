@@ -77,13 +77,13 @@ def start(
 
     Raises LdmError where it cannot be written, or where a model that is called is not named.
     """
-    from ldm import prompts
+    from ldm import prompts, records
     from ldm.runs import Manifest, create
 
     spec = checked.spec
     called = spec.roles(models)
     names = {"embedder": spec.embedder} if spec.embedder else {}
-    values: dict[str, Any] = {"plan": plain(spec), **arguments}
+    values: dict[str, Any] = {"plan": records.plain(spec), **arguments}
     digests: dict[str, str] = {}
     if called:
         names |= models.of(called)
@@ -170,6 +170,66 @@ def discarding(experiments: Sequence[Recorded[Any]]) -> Iterator[None]:
         raise
 
 
+@dataclass(frozen=True, slots=True)
+class Group(Generic[S]):
+    """Recorded experiments, to be carried out one after the other: each names the next one."""
+
+    members: tuple[Recorded[S], ...]
+    runtime: Runtime
+
+    @property
+    def resume_command(self) -> str:
+        """The command that goes on with all of them: the first run names the others."""
+        return self.members[0].run.resume_command
+
+    @contextmanager
+    def carrying_out(self, member: Recorded[S]) -> Iterator[None]:
+        """Let an error of one of them say how to go on with all, see also `discarding`."""
+        try:
+            with discarding(self.members):
+                yield
+        except LdmError as error:
+            own = member.run.resume_command
+            error.remedy = error.remedy.replace(own, self.resume_command)
+            raise
+
+
+def start_all(
+    checked: Sequence[Checked[S]],
+    subject: Callable[[S], Sequence[str]],
+    models: ModelOptions,
+    runtime: Runtime,
+    more: Sequence[Mapping[str, Any]],
+) -> tuple[Recorded[S], ...]:
+    """Write new runs, each with the id of the next one as its companion.
+
+    subject, more: as the arguments of `start`, for each of them.
+    """
+    members: list[Recorded[S]] = []
+    for one, arguments in zip(reversed(checked), reversed(more), strict=True):
+        companion = {"companion": members[0].run.manifest.id} if members else {}
+        values = {**companion, **arguments, **companion}
+        members.insert(0, start(one, subject(one.spec), models, runtime, **values))
+    return tuple(members)
+
+
+def reopen_all(
+    run: Run,
+    spec: S,
+    reopened: Callable[[Run, S], Recorded[S]],
+    runtime: Runtime,
+) -> tuple[Recorded[S], ...]:
+    """Return a recorded experiment and those that it names, as `reopened` returns each."""
+    members = []
+    while True:
+        members.append(reopened(run, spec))
+        companion = run.manifest.arguments.get("companion", "")
+        if not companion:
+            return tuple(members)
+        name = str(run.directory.parent / str(companion))
+        run, spec = recorded_spec(name, type(spec), runtime.runs, trust=runtime.trust)
+
+
 def discard(experiments: Sequence[Recorded[Any]]) -> None:
     """Remove experiments that were started just now and are untouched: all of them or none."""
     if all(experiment.untouched for experiment in experiments):
@@ -179,25 +239,18 @@ def discard(experiments: Sequence[Recorded[Any]]) -> None:
 
 @contextmanager
 def shared(
-    experiment: Recorded[Any], builder: Builder[T], runtime: Runtime
-) -> Iterator[Builder[T] | Shared[T]]:
+    experiment: Recorded[S], kind: type[Builder[S, T]], runtime: Runtime
+) -> Iterator[Builder[S, T] | Shared[T]]:
     """Yield what builds workers: with models, one that shares them between threads."""
+    builder = kind(experiment.spec, runtime.cache, runtime.embeddings)
     if not experiment.calls_models:
         yield builder
         return
-    directory = experiment.run.directory
-    where = " in this run"
+    directory, where = experiment.run.directory, " in this run"
     with serving(
         experiment.models, runtime.connection, directory, runtime.message, where
     ) as models:
         yield Shared(builder, models)
-
-
-def plain(record: object) -> Any:
-    """Return a record as JSON values."""
-    from ldm import records
-
-    return json.loads(records.dumps(record))
 
 
 def short(name: str) -> str:
@@ -205,7 +258,7 @@ def short(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def revision(agent: AgentClass) -> dict[str, int]:
+def revision(agent: AgentClass) -> dict[str, Any]:
     """Return what run.json says of the method that the agent's name stands for; {} of the first."""
     from ldm.agents import formerly
 

@@ -6,28 +6,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ldm.errors import LdmError
+from ldm.eval.plan_scores import PlanEvaluation, PlanScores
 from ldm.experiments.builders import OptimiserBuilder, build_environment, opener
 from ldm.experiments.data import training_split, with_data
 from ldm.experiments.grid import say_limits, sweep_values
 from ldm.experiments.lifecycle import (
     Checked,
+    Group,
     Recorded,
     check_method,
-    discarding,
-    recorded_spec,
     reopen,
+    reopen_all,
     revision,
     shared,
     short,
-    start,
+    start_all,
 )
 from ldm.experiments.plan_scores import (
-    PlanEvaluation,
-    PlanScores,
     check,
+    episodes,
     evaluate_plans,
     recorded_evaluation,
 )
@@ -140,17 +140,10 @@ def optimize_plans(
 
 
 @dataclass(frozen=True, slots=True)
-class Optimisation:
+class Optimisation(Group[PlanSpec]):
     """Recorded optimisations, to be carried out one after the other, and how they are evaluated."""
 
-    members: tuple[Recorded[PlanSpec], ...]
     evaluation: PlanEvaluation | None
-    runtime: Runtime
-
-    @property
-    def resume_command(self) -> str:
-        """The command that goes on with all of it: the first run names the others."""
-        return self.members[0].run.resume_command
 
     def play(self) -> OptimisedPlans:
         """Make all plans that are not made yet, and evaluate them.
@@ -182,24 +175,19 @@ class Optimisation:
         yield from cost_lines(usages, attempts, self.members[0].models, "attempts")
         yield "They were made without a plan, which later prompts hold; rewriting it is included."
         if self.evaluation is not None:
-            episodes = self.evaluation.episodes([member.spec for member in self.members])
+            count = episodes(self.evaluation, [member.spec for member in self.members])
             tokens = sum(one.prompt_tokens + one.completion_tokens for one in playing)
             yield (
-                f"The evaluation comes on top: {episodes} episodes, like these attempts without "
-                f"their reflections about {episodes * tokens / max(1, len(playing)):,.0f} tokens."
+                f"The evaluation comes on top: {count} episodes, like these attempts without "
+                f"their reflections about {count * tokens / max(1, len(playing)):,.0f} tokens."
             )
         yield f"Go on with `{self.resume_command}`; nothing is paid twice."
 
     def _carried_out(
         self, member: Recorded[PlanSpec], work: Callable[[Recorded[PlanSpec], Runtime], T]
     ) -> T:
-        try:
-            with discarding(self.members):
-                return work(member, self.runtime)
-        except LdmError as error:
-            own = member.run.resume_command
-            error.remedy = error.remedy.replace(own, self.resume_command)
-            raise
+        with self.carrying_out(member):
+            return work(member, self.runtime)
 
 
 def prepare(
@@ -227,14 +215,11 @@ def prepare(
     if not models.replay:
         runtime.message(f"Models at {runtime.connection().shown}: {listed(called)}.")
     say_limits(specs, models, runtime)
-    members: list[Recorded[PlanSpec]] = []
-    for place, one in reversed(list(enumerate(checked))):
-        more: dict[str, Any] = {"companion": members[0].run.manifest.id} if members else {}
-        if place == 0 and evaluation is not None:
-            more["evaluation"] = asdict(evaluation)
-        more |= revision(load_agent(AutoPlanAgent.name))
-        members.insert(0, start(one, _subject(one.spec, grid), models, runtime, **more))
-    return Optimisation(tuple(members), evaluation, runtime)
+    more = [revision(load_agent(AutoPlanAgent.name)) for _ in checked]
+    if evaluation is not None:
+        more[0] = {"evaluation": asdict(evaluation), **more[0]}
+    members = start_all(checked, lambda spec: _subject(spec, grid), models, runtime, more)
+    return Optimisation(members, runtime, evaluation)
 
 
 def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Optimisation:
@@ -247,17 +232,12 @@ def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> 
     from ldm.agents.autoplan import AutoPlanAgent
     from ldm.agents.autoplan.optimiser import ITERATIONS
 
-    evaluation = recorded_evaluation(run)
-    members = []
-    while True:
+    def reopened(run: Run, spec: PlanSpec) -> Recorded[PlanSpec]:
         if not (run.directory / ITERATIONS).is_file():  # of a finished one nothing is played
             check_method(run, load_agent(AutoPlanAgent.name))
-        members.append(reopen(run, spec, lambda one: _check(one, runtime), models))
-        companion = run.manifest.arguments.get("companion", "")
-        if not companion:
-            return Optimisation(tuple(members), evaluation, runtime)
-        name = str(run.directory.parent / str(companion))
-        run, spec = recorded_spec(name, PlanSpec, runtime.runs, trust=runtime.trust)
+        return reopen(run, spec, lambda one: _check(one, runtime), models)
+
+    return Optimisation(reopen_all(run, spec, reopened, runtime), runtime, recorded_evaluation(run))
 
 
 def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPlan:
@@ -272,7 +252,7 @@ def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPl
         advance(f"success {sum(successes)} of {len(successes)}")
 
     with (
-        shared(recorded, OptimiserBuilder(spec, runtime.cache), runtime) as builder,
+        shared(recorded, OptimiserBuilder, runtime) as builder,
         runtime.progress(_label(spec), settings.attempts) as advance,
     ):
         text, iterations = optimise(
@@ -291,7 +271,7 @@ def _first_iteration(recorded: Recorded[PlanSpec], runtime: Runtime) -> Iteratio
     from ldm.agents.autoplan.optimiser import first_iteration
 
     spec = recorded.spec
-    with shared(recorded, OptimiserBuilder(spec, runtime.cache), runtime) as builder:
+    with shared(recorded, OptimiserBuilder, runtime) as builder:
         return first_iteration(
             recorded.run,
             builder,
@@ -390,13 +370,13 @@ def _pool(
             f"{spec.split} has {len(free)} {what} to learn from, fewer than a batch.",
             "Use a smaller --batch, or another --split.",
         )
-    wanted = settings.pool or len(free)
-    if len(free) < wanted:
+    size = settings.pool or len(free)
+    if len(free) < size:
         more = "" if all_kinds else f" of {spec.kind}"
         remarks.append(f"The pool has {len(free)} tasks: {spec.split} has no more{more}.")
-    if wanted >= len(free):
+    if size >= len(free):
         return tuple(free), remarks
-    chosen = even([(task.id, "") for task in free], wanted, spec.seed)
+    chosen = even([(task.id, "") for task in free], size, spec.seed)
     return tuple(free[place] for place in chosen), remarks
 
 

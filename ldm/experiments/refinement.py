@@ -25,7 +25,7 @@ from ldm.options import Settings, normalise, override, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
-    from ldm.explore import Comparison, ExplorationFactory, ExploredGoal, Verdict
+    from ldm.explore import ExplorationFactory, ExploredGoal, Verdict
     from ldm.memory import Contents, Generation
     from ldm.runs import Run
     from ldm.types import Task
@@ -226,13 +226,7 @@ def _learnt(
     """Explore the goals, and judge what that came to."""
     from ldm.eval.report import describe_replies
 
-    spec = recorded.spec
-    with (
-        discarding([recorded]),
-        shared(
-            recorded, ExplorerBuilder(spec, runtime.cache, runtime.embeddings), runtime
-        ) as builder,
-    ):
+    with discarding([recorded]), shared(recorded, ExplorerBuilder, runtime) as builder:
         try:
             explored = _explored(recorded, builder, runtime)
             return explored, _judged(recorded, builder, explored, runtime)
@@ -323,7 +317,7 @@ def _extended(
     runtime: Runtime,
 ) -> Generation:
     """Add what was learnt to the memory, as its next generation."""
-    from ldm.explore.report import totals
+    from ldm.explore.report import gate_settings, totals
     from ldm.memory import extend, generations
 
     spec, models = recorded.spec, recorded.models
@@ -336,7 +330,9 @@ def _extended(
         "improved": str(total.improved),
         **options,
         **dict(spec.policy_options),
-        **_gate_settings(spec, verdict),
+        "gate": spec.gate().gate,
+        **({"round": f"{spec.round}/{spec.rounds}"} if spec.rounds > 1 else {}),
+        **gate_settings(verdict, gain_of(verdict, spec.seed)),
         "seed": str(spec.seed),
         "reasoner": models.roles()["reasoner"] if models.configured else "offline",
     }
@@ -351,39 +347,6 @@ def _extended(
             batches=verdict.batches,
             on_progress=on_progress,
         )
-
-
-def _gate_settings(spec: RefinementSpec, verdict: Verdict) -> dict[str, str]:
-    """Return what the generation records of the gate, and of the round."""
-    from ldm.explore.report import refused_goals
-
-    settings: dict[str, str] = {"gate": spec.gate().gate}
-    if spec.rounds > 1:
-        settings["round"] = f"{spec.round}/{spec.rounds}"
-    if gain := gain_of(verdict, spec.seed):
-        chosen = [one for one in verdict.comparisons if one.chosen]
-        chosen_practice = [one for one in chosen if one.learnt == "practice"]
-        refused = sum(bool(judgement.refused) for judgement in verdict.judgements)
-        settings |= {
-            "practice": ",".join(map(_practised, chosen_practice)) or "none",
-            "kept": str(len(verdict.judgements) - refused),
-            "refused": str(refused),
-            "gain": "{:+.3f} ({:+.3f} to {:+.3f})".format(*gain),
-            "kept_goals": " ".join(one.task for one in verdict.judgements if not one.refused),
-            "refused_goals": "; ".join(
-                f"{reason}: {' '.join(goals)}" for reason, goals in refused_goals(verdict).items()
-            ),
-        }
-        for one in chosen:
-            if one.learnt == "improvement":
-                settings["reach"] = f"{one.reach:g}"
-    return settings
-
-
-def _practised(one: Comparison) -> str:
-    """Return a kind whose practice is remembered, and how where that is not the usual way."""
-    how = ["as it was"] * one.plain + [f"reach {one.reach:g}"] * bool(one.reach)
-    return f"{one.kind} ({', '.join(how)})" if how else one.kind
 
 
 def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
+from ldm.eval.presets import Formed, Preset, Row, list_presets, preset, written
 from ldm.eval.published import PresetRecord, beside, remarks
 from ldm.experiments.builders import agent_of, agent_options, option_names
 from ldm.experiments.evaluation import (
     Evaluation,
+    Named,
     check,
     check_models,
     resolve,
@@ -23,7 +25,7 @@ from ldm.experiments.evaluation import (
     with_digests,
 )
 from ldm.experiments.grid import Grid, fitting, label, with_options
-from ldm.experiments.presets import Formed, Preset, Row, preset, written
+from ldm.experiments.lifecycle import discard
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec
 from ldm.llm.models import ModelOptions
@@ -120,6 +122,31 @@ def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtim
     return Planned(chosen, distinct, counterparts, tuple(request.overridden()))
 
 
+def prepare_presets(
+    name: str, named: Named, models: ModelOptions, runtime: Runtime
+) -> list[Evaluation]:
+    """Start the evaluations of the presets that a name stands for, of the environment asked for.
+
+    Raises LdmError as `evaluate_preset`; nothing is written then.
+    """
+    named.load()
+    presets = list_presets(name)
+    chosen = [one for one in presets if named.env in (None, one.env)]
+    planned = [
+        plan(one, named.changes(one.env), named.grid, runtime)
+        for one in (chosen if len(presets) > 1 and chosen else presets)
+    ]
+    evaluations: list[Evaluation] = []
+    try:
+        for each in planned:
+            evaluations.append(prepare_preset(each, models, runtime))  # noqa: PERF401
+    except LdmError:
+        for evaluation in evaluations:
+            discard(evaluation.members)
+        raise
+    return evaluations
+
+
 def prepare_preset(planned: Planned, models: ModelOptions, runtime: Runtime) -> Evaluation:
     """Write the runs of a preset.
 
@@ -185,9 +212,9 @@ class _Request:
 
         Agents that the preset does not have follow as rows of their own.
         """
-        known, asked = self.preset.agents, self.grid.agents or self.preset.agents
-        rows = [row for row in self.preset.content.rows if row.agent and row.agent in asked]
-        return [*rows, *(Row("", agent) for agent in asked if agent not in known)]
+        known, agents = self.preset.agents, self.grid.agents or self.preset.agents
+        rows = [row for row in self.preset.content.rows if row.agent and row.agent in agents]
+        return [*rows, *(Row("", agent) for agent in agents if agent not in known)]
 
     def of_row(self, common: EvaluationSpec, row: Row) -> EvaluationSpec:
         """Return the evaluation of a row, before agent options are changed."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.experiments import evaluation, planning, refinement
+from ldm.experiments.evaluation import Evaluation, Named, with_digests
+from ldm.experiments.grid import fitting
 from ldm.experiments.lifecycle import recorded_spec
 from ldm.experiments.planning import OptimisedPlan, OptimisedPlans
 from ldm.experiments.refinement import Refined
+from ldm.experiments.reproducing import check_resumed
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.llm.models import ModelOptions
@@ -44,3 +48,52 @@ def resume(
         alone = len(optimised.plans) == 1 and optimised.scores is None
         return optimised.plans[0] if alone else optimised
     raise LdmError(f"Runs of the command {command} cannot be resumed.", "Upgrade ldm.")
+
+
+def resume_as_named(
+    name: str, named: Named, preset: str | None, models: ModelOptions, runtime: Runtime
+) -> Evaluation:
+    """Return a recorded evaluation, and those that it is compared with, to go on with.
+
+    preset: the name of the one that it has to be from. Raises LdmError as `resume`, and where
+    what is named contradicts what is recorded.
+    """
+    grid = named.grid
+    if grid.sweep is not None:
+        raise LdmError(
+            "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
+        )
+    named.load()
+    run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
+    values = dict(named.changes(spec.env))
+    if "agent_options" in values:
+        options = values["agent_options"]
+        changed = options if len(grid.agents) < 2 else fitting(options, spec)
+        values["agent_options"] = with_digests(replace(spec, agent_options=changed)).agent_options
+    _agree(spec, values, str(run.directory))
+    resumed = evaluation.resume(run, spec, models, runtime)
+    if preset is not None:
+        check_resumed(resumed, preset)
+    if grid.control is not None and len(resumed.members) == 1:
+        raise LdmError(f"{run.directory} has no control.", "Leave out --control.")
+    known = list(dict.fromkeys(member.spec.agent for member in resumed.members))
+    if set(grid.agents) - set(known) or (len(grid.agents) == 1 and grid.agents[0] != spec.agent):
+        raise LdmError(
+            f"{run.directory} was started with agent {','.join(known)!r}, not "
+            f"{','.join(grid.agents)!r}.",
+            "Leave the option out, or start a new run.",
+        )
+    return resumed
+
+
+def _agree(spec: EvaluationSpec, values: dict[str, Any], run: str) -> None:
+    """Raise LdmError where an option of the command line contradicts the recorded spec."""
+    for option, value in values.items():
+        recorded = getattr(spec, option)
+        if option.endswith("_options"):  # those that are not named stay as they are
+            recorded = tuple(pair for pair in recorded if pair[0] in dict(value))
+        if recorded != value:
+            raise LdmError(
+                f"{run} was started with {option.replace('_', ' ')} {recorded!r}, not {value!r}.",
+                "Leave the option out, or start a new run.",
+            )

@@ -149,6 +149,7 @@ class PlanSpec:
     prompts: ClassVar[str] = "agents/autoplan"
     embedder: ClassVar[str | None] = None
     memory: ClassVar[str] = ""
+    generation: ClassVar[int | None] = None
     memory_digest: ClassVar[str] = ""
 
     env: str

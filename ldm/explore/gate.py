@@ -213,10 +213,10 @@ class _Gate:
         kept = _kept_practice(comparisons)
         if not (refused or improved or any(how != Remembered() for how in kept.values())):
             return practised
-        shown = tuple(t for one in judgements if not one.refused for t in one.trajectories)
+        recallable = tuple(t for one in judgements if not one.refused for t in one.trajectories)
         reach = next((c.reach for c in comparisons if c.chosen and c.learnt == "improvement"), 0.0)
         trials = [
-            Trial(number, task, shown, reach, tuple(kept.items()))
+            Trial(number, task, recallable, reach, tuple(kept.items()))
             for number, task in enumerate(self._tasks)
         ]
         return self._stages.play(WHOLE, trials)
@@ -241,8 +241,10 @@ class _Gate:
             left = [kind for kind in kinds if kind not in kept]
             places = [i for i, task in enumerate(self._tasks) if task.kind in left]
             practice = tuple({**kept, **dict.fromkeys(left, how)}.items())
-            shown = _all(self._practice)
-            trials = [Trial(n, self._tasks[i], shown, 0.0, practice) for n, i in enumerate(places)]
+            recallable = _all(self._practice)
+            trials = [
+                Trial(n, self._tasks[i], recallable, 0.0, practice) for n, i in enumerate(places)
+            ]
             ends |= dict(zip(places, self._stages.play(name, trials), strict=True))
             tested += self._compared(left, how, base, ends)
         return ends, tested
@@ -298,13 +300,13 @@ class _Gate:
         places = [i for i, task in enumerate(self._tasks) if task.kind in kinds]
         if not places:
             return list(alone), []
-        shown = (*practice, *(t for one in passed for t in one.trajectories))
+        recallable = (*practice, *(t for one in passed for t in one.trajectories))
         reaches = self._options.reaches
         trials = [(self._tasks[i], reach) for reach in reaches for i in places]
         played = self._stages.play(
             TOGETHER,
             [
-                Trial(n, task, shown, reach, tuple(kept.items()))
+                Trial(n, task, recallable, reach, tuple(kept.items()))
                 for n, (task, reach) in enumerate(trials)
             ],
         )
@@ -325,8 +327,8 @@ class _Gate:
         compared = [replace(one, chosen=one is best) for one in compared]
         return _without_frequent(alone, end, self._options.share), compared
 
-    def _trials(self, shown: Iterable[str], reach: float, first: int = 0) -> list[Trial]:
-        trajectories = tuple(shown)
+    def _trials(self, recallable: Iterable[str], reach: float, first: int = 0) -> list[Trial]:
+        trajectories = tuple(recallable)
         return [Trial(first + i, task, trajectories, reach) for i, task in enumerate(self._tasks)]
 
     def _judged_alone(self, base: Sequence[Played], ways: Sequence[Improvement]) -> list[Judgement]:
@@ -382,7 +384,7 @@ class _Gate:
         reach = self._options.reaches[0]
         played = iter(
             self._stages.play(
-                ALONE, [Trial(i, near, shown, reach) for i, (near, shown) in enumerate(trials)]
+                ALONE, [Trial(i, near, known, reach) for i, (near, known) in enumerate(trials)]
             )
         )
         scores = {one.task: one.score for one in base}
@@ -437,7 +439,7 @@ class _Gate:
             for row in self._learnt.practice_as(remembered)
             if kinds[row.batch] in remembered
         ]
-        kept = {
+        verdicts = {
             trajectory: one.confirmed
             for one in judgements
             if one.learnt == "improvement" and not one.refused
@@ -445,9 +447,9 @@ class _Gate:
         }
         reach = next((c.reach for c in comparisons if c.chosen and c.learnt == "improvement"), 0.0)
         rows += [
-            replace(_confirmed(row, kept[row.tuple.trajectory_id]), reach=reach)
+            replace(_confirmed(row, verdicts[row.tuple.trajectory_id]), reach=reach)
             for row in self._learnt.improvements
-            if row.tuple.trajectory_id in kept
+            if row.tuple.trajectory_id in verdicts
         ]
         return tuple(rows)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, ClassVar
 
-from ldm.explore.judgements import Verdict
+from ldm.explore.judgements import Comparison, Judgement, Verdict
 from ldm.explore.refine import ExploredGoal
 
 #: A mean difference and the ends of its interval.
@@ -138,11 +138,9 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
         if not judged:
             continue
         refused = sum(bool(one.refused) for one in judged)
-        kept = len(judged) - refused
-        lines.append(f"{learnt.capitalize()}: of {kept} goals kept, of {refused} refused.")
-        by_reason: dict[str, list[str]] = {}
-        for one in judged:
-            by_reason.setdefault(one.refused, []).append(one.task)
+        accepted = len(judged) - refused
+        lines.append(f"{learnt.capitalize()}: of {accepted} goals kept, of {refused} refused.")
+        by_reason = goals_by_reason(judged)
         for reason in sorted(by_reason, key=lambda reason: (bool(reason), -len(by_reason[reason]))):
             goals = by_reason[reason]
             more = f" and {len(goals) - NAMED} more" if len(goals) > NAMED else ""
@@ -156,13 +154,40 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
     return lines
 
 
-def refused_goals(verdict: Verdict) -> dict[str, list[str]]:
-    """Return why goals were refused, with their ids."""
+def goals_by_reason(judgements: Iterable[Judgement]) -> dict[str, list[str]]:
+    """Return why goals were refused, with their ids; "" for those that were kept."""
     reasons: dict[str, list[str]] = {}
-    for one in verdict.judgements:
-        if one.refused:
-            reasons.setdefault(one.refused, []).append(one.task)
+    for one in judgements:
+        reasons.setdefault(one.refused, []).append(one.task)
     return reasons
+
+
+def gate_settings(verdict: Verdict, gain: Interval | None) -> dict[str, str]:
+    """Return what a generation records of what the gate decided; {} where it played no goals."""
+    if gain is None:
+        return {}
+    chosen = [one for one in verdict.comparisons if one.chosen]
+    practice = [_practised(one) for one in chosen if one.learnt == "practice"]
+    reasons = goals_by_reason(verdict.judgements)
+    accepted = reasons.pop("", [])
+    settings = {
+        "practice": ",".join(practice) or "none",
+        "kept": str(len(accepted)),
+        "refused": str(len(verdict.judgements) - len(accepted)),
+        "gain": "{:+.3f} ({:+.3f} to {:+.3f})".format(*gain),
+        "kept_goals": " ".join(accepted),
+        "refused_goals": "; ".join(f"{why}: {' '.join(goals)}" for why, goals in reasons.items()),
+    }
+    for one in chosen:
+        if one.learnt == "improvement":
+            settings["reach"] = f"{one.reach:g}"
+    return settings
+
+
+def _practised(one: Comparison) -> str:
+    """Return a kind whose practice is remembered, and how where that is not the usual way."""
+    how = ["as it was"] * one.plain + [f"reach {one.reach:g}"] * bool(one.reach)
+    return f"{one.kind} ({', '.join(how)})" if how else one.kind
 
 
 def gate_data(

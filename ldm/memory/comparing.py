@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from ldm import records
+from ldm.errors import MemoryStoreError
 from ldm.memory.columns import NO_PAST, TEXTS, Columns, Contents, outcome_text
 from ldm.memory.index import Generation, IndexedTuple
 from ldm.types import FULL_OUTCOME, stable_hash
+
+if TYPE_CHECKING:
+    from ldm.memory.sources import Source
 
 #: A tuple's trajectory and step, and its number where an edited memory has several at a step.
 Key = tuple[str, int, int]
@@ -104,6 +110,32 @@ class Difference:
     only_second: Sequence[IndexedTuple] = field(repr=False)
     changed: Sequence[tuple[IndexedTuple, IndexedTuple]] = field(repr=False)
 
+    def counts(self) -> Iterator[tuple[str, ...]]:
+        """Yield, of each kind of task, (kind, noun, only first, only second, changed, same)."""
+        for kind in self.tuples:
+            for noun, of in (("trajectories", self.trajectories), ("tuples", self.tuples)):
+                yield kind or "mixed", noun, *map(str, asdict(of[kind]).values())
+
+    def signed(self) -> Iterator[tuple[str, IndexedTuple]]:
+        """Yield the tuples: "-" with what only the first recalls, "+" the second, "~" changed."""
+        yield from (("-", row) for row in self.only_first)
+        yield from (("+", row) for row in self.only_second)
+        yield from (("~", later) for _, later in self.changed)
+
+    def as_json(self, *, listed: bool) -> dict[str, Any]:
+        """Return JSON values. listed: with the tuples."""
+        data: dict[str, Any] = {
+            side: None if record is None else {"generation": record.number, "digest": record.digest}
+            for side, record in (("first", self.first), ("second", self.second))
+        }
+        for noun, counts in (("trajectories", self.trajectories), ("tuples", self.tuples)):
+            data[noun] = {kind: asdict(of_kind) for kind, of_kind in counts.items()}
+        if listed:
+            data["only_first"] = [records.plain(row) for row in self.only_first]
+            data["only_second"] = [records.plain(row) for row in self.only_second]
+            data["changed"] = [[records.plain(row) for row in pair] for pair in self.changed]
+        return data
+
 
 def difference(first: Contents | None, second: Contents | None) -> Difference:
     """Compare what two memories of an environment recall; None: there is none."""
@@ -144,6 +176,31 @@ def difference(first: Contents | None, second: Contents | None) -> Difference:
         listed(other, "only_second"),
         list(changed),
     )
+
+
+def difference_of(env: str, sides: Sequence[Source], numbers: Sequence[int | None]) -> Difference:
+    """Compare two places' memories of `env` at these generations, None for the newest.
+
+    Raises MemoryStoreError where neither place has one, or where a generation is missing.
+    """
+    if not any(env in side.environments for side in sides):
+        places = " nor ".join(side.place for side in sides)
+        raise MemoryStoreError(
+            f"Neither {places} holds a memory of {env}.", "`ldm memory show` lists them."
+        )
+    contents = [
+        side.read(env, number).contents if env in side.environments else None
+        for side, number in zip(sides, numbers, strict=True)
+    ]
+    return difference(*contents)
+
+
+def changes(
+    earlier: Contents, later: Contents
+) -> tuple[Sequence[IndexedTuple], Sequence[IndexedTuple]]:
+    """Return what a later generation recalls beyond an earlier one, and what it no longer does."""
+    before, after = earlier.recallable(), later.recallable()
+    return later.rows.with_ids(after - before), earlier.rows.with_ids(before - after)
 
 
 def _counted(states: Iterator[tuple[str, str]]) -> dict[str, Counts]:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 #: Goals whose kinds are kept.
 KEPT_GOALS = 10_000
+#: Classifiers that are kept for memories with the same goals.
+CLASSIFIERS = 32
 #: Single letters count as words: "put a pen" and "put two pens" are different kinds.
 WORD = re.compile(r"\w+")
 
@@ -39,7 +42,13 @@ def trained(goals: Sequence[str], kinds: Sequence[str], *, balanced: bool) -> Ki
     balanced: kinds weigh the same, however many goals they have, so that what a memory learns of
     some kinds does not draw the goals of others to them.
     """
-    examples = sorted(set(zip(goals, kinds, strict=True)))
+    return _trained(frozenset(zip(goals, kinds, strict=True)), balanced)
+
+
+@lru_cache(CLASSIFIERS)
+def _trained(goals: frozenset[tuple[str, str]], balanced: bool) -> KindWeights:
+    """Train on pairs of goal and kind; views of a memory, of which there are many, often agree."""
+    examples = sorted(goals)
     names = sorted({kind for _, kind in examples})
     if len(names) == 1:
         return KindWeights(tuple(names))

@@ -282,13 +282,13 @@ def _without(part: Whole, purged: frozenset[str]) -> Whole:
     """Return a part as if some tuples had never been there."""
     contents = part.contents
     columns = contents.rows.columns
-    kept = np.flatnonzero(~columns.named(purged))
-    if not len(kept):
+    rest = np.flatnonzero(~columns.named(purged))
+    if not len(rest):
         raise MemoryStoreError(
             f"The memory of {columns.env} would be left without any tuple.",
             "Remove its directory instead.",
         )
-    rows = [contents.rows[i] for i in kept.tolist()]
+    rows = [contents.rows[i] for i in rest.tolist()]
     words = _words_of(rows)
     batches = {batch.id: batch for batch in contents.batches}
     places: dict[str, TypePlaces] = {}
@@ -299,7 +299,7 @@ def _without(part: Whole, purged: frozenset[str]) -> Whole:
     builder = ColumnsBuilder(columns.env, contents.vectors.dimension)
     builder.add_rows(
         (row.moved(places[row.batch]) if row.batch in places else row for row in rows),
-        (contents.vectors[i] for i in kept.tolist()),
+        (contents.vectors[i] for i in rest.tolist()),
     )
     new_columns, vectors = builder.collected()
     left = Contents(

@@ -85,7 +85,7 @@ class Catalog:
     format: int
     stamp: tuple[int, ...]
     generations: dict[str, tuple[Generation, ...]]
-    vectors: Annotated[Precision, Field(exclude_if=lambda kept: kept == EXACT)] = EXACT
+    vectors: Annotated[Precision, Field(exclude_if=lambda content: content == EXACT)] = EXACT
 
 
 class MappedTexts(Sequence[str]):
@@ -163,10 +163,10 @@ def write(location: str, contents: Contents) -> None:
         try:
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
-            kept = as_kept(location, contents)
-            _write_files(part, kept)
-            wanted = precision(location)
-            if _read(place, contents.generation, wanted) is None:  # or another process was first
+            content = as_kept(location, contents)
+            _write_files(part, content)
+            exactness = precision(location)
+            if _read(place, contents.generation, exactness) is None:  # or another process was first
                 shutil.rmtree(place, ignore_errors=True)
                 part.rename(place)
                 _synced(place.parent)

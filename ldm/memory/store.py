@@ -677,7 +677,10 @@ def _client(location: str) -> Any:
     secure = url.scheme == "https"
     place = url.hostname or "localhost", url.port or (443 if secure else 8000)
     # Chroma waits without any limit: whether somebody answers at all is asked beforehand.
-    httpx.get(f"{url.scheme}://{place[0]}:{place[1]}/api/v2/heartbeat", timeout=ANSWER)
+    beat = f"{url.scheme}://{place[0]}:{place[1]}/api/v2/heartbeat"
+    httpx.get(beat, timeout=ANSWER, verify=secure)
+    if not secure and settings.chroma_server_ssl_verify is None:
+        settings.chroma_server_ssl_verify = False  # reading certificates takes a tenth of a second
     try:
         client: Any = chromadb.HttpClient(*place, ssl=secure, settings=settings)
     except Exception as error:

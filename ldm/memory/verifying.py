@@ -109,10 +109,10 @@ def _snapshot_problems(
         pairs = np.unique(np.stack([one[name], other[name]]), axis=1).T.tolist()
         if any(texts[0][a] != texts[1][b] for a, b in pairs):
             yield f"the snapshot differs from Chroma in the column {name}"
-    kept = contents.vectors.rounded(mapped.vectors.precision)
+    exact = contents.vectors.rounded(mapped.vectors.precision)
     for start in range(0, len(one), ROWS):
         part = slice(start, start + ROWS)
-        if not np.array_equal(mapped.vectors[part], kept[part]):
+        if not np.array_equal(mapped.vectors[part], exact[part]):
             yield "the snapshot differs from Chroma in its vectors"
             return
         if any(

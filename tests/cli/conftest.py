@@ -5,10 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from ldm.cli.app import main
+from ldm.envs.metadata import metadata_of, registered
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+
+__all__ = ["serve"]
 
 
 @dataclass(frozen=True)
@@ -39,3 +45,24 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return Outcome(code or 0, captured.out, captured.err)
 
     return command
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, without any data of the user's."""
+    monkeypatch.chdir(tmp_path)
+    for env in registered()[0].values():
+        if source := metadata_of(env).data:
+            monkeypatch.delenv(source.variable or "unset", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def server(
+    request: pytest.FixtureRequest, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> FakeServer:
+    """The model server of commands; it answers what the test module's `reply` says, if any."""
+    reply = getattr(request.module, "reply", None)
+    server = serve(answer=reply) if reply else serve()
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return server

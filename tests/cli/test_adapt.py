@@ -14,11 +14,10 @@ from ldm.agents.decomposition.tree import tree_of
 from ldm.types import EpisodeResult
 from tests.agents.decomposition.ideal import Ideal
 from tests.cli.conftest import Run
-from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
 from tests.toy import ToyEnv, expert
 
-__all__ = ["serve"]
+pytestmark = pytest.mark.usefixtures("place")
 
 #: Goals that tell their tasks apart, since that is all that a model sees of them.
 TASKS = {task.goal: task for task in reversed(ToyEnv().tasks("test"))}
@@ -52,19 +51,6 @@ def reply(body: dict[str, Any]) -> str:
 
     messages = [Message(message["role"], message["content"]) for message in body["messages"]]
     return "Hello." if len(messages) == 1 else ideal().reply(messages)
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    server = serve(answer=reply)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    return server
 
 
 def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServer) -> None:

@@ -11,10 +11,10 @@ import pytest
 from ldm.agents.autoplan.plans import PlanFile, read
 from tests.agents.cook import answer
 from tests.cli.conftest import Run
-from tests.llm.conftest import Serve, serve
+from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
 
-__all__ = ["serve"]
+pytestmark = pytest.mark.usefixtures("place")
 
 BRIEF = ("--iterations", "2", "--batch", "2", "--pool", "6", "--steps", "50")
 AUTOPLAN = ("autoplan", "--env", "alfworld", "--kind", "heat", *BRIEF, "--llm", "cook")
@@ -25,20 +25,6 @@ def reply(body: dict[str, Any]) -> str:
     if "Greet me" in contents[-1]:
         return json.dumps({"greeting": "hello", "language": "English"})
     return answer(contents)
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
-    return tmp_path
-
-
-@pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    server = serve(answer=reply)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    return server
 
 
 def the_run(place: Path) -> Path:

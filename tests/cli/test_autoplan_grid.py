@@ -13,28 +13,15 @@ from ldm.agents.autoplan.plans import read
 from ldm.eval.repeats import spread, t_test
 from tests.agents.washer import IDLE, PLAN, reply
 from tests.cli.conftest import Run
-from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
 
-__all__ = ["serve"]
+__all__ = ["reply"]  # what the server answers
+pytestmark = pytest.mark.usefixtures("place")
 
 TOY = ("--env", "tests.toy:ToyEnv")
 BRIEF = ("--iterations", "2", "--batch", "2", "--pool", "4", "--steps", "9", "--workers", "1")
 AUTOPLAN = ("autoplan", *TOY, *BRIEF, "--llm", "washer")
 EVALUATE = ("eval", *TOY, "--agent", "autoplan", "--set", "budget=9", "--llm", "washer")
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    server = serve(answer=reply)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    return server
 
 
 def printed(run: Run, *command: str) -> Any:

@@ -11,27 +11,12 @@ import pytest
 from ldm.agents.autoplan.plans import read
 from tests.agents.reader import PLAN, known, reply
 from tests.cli.conftest import Run
-from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
 
-__all__ = ["serve"]
+pytestmark = pytest.mark.usefixtures("place")
 
 BRIEF = ("--iterations", "2", "--batch", "3", "--workers", "1", "--llm", "reader")
 AUTOPLAN = ("autoplan", "--env", "hotpotqa", "--kind", "all", *BRIEF)
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOTPOTQA_DATA", raising=False)
-    return tmp_path
-
-
-@pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    server = serve(answer=reply)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    return server
 
 
 def reflecting(server: FakeServer) -> list[str]:

@@ -131,7 +131,7 @@ def test_textcraft_has_nothing_to_download(run: Run) -> None:
 @pytest.mark.parametrize(
     ("env", "size", "remedy"),
     [
-        ("webshop", "huge", "choose from small, all"),
+        ("webshop", "huge", "choose from small (1000 products), all ("),
         ("alfworld", "all", "leave it out"),
     ],
 )

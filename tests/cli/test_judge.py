@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.experiments.judging import Judged
+from ldm.eval.judged import Judged
 from tests.agents import washer
 from tests.agents.reader import known
 from tests.cli.conftest import Run
-from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
 
-__all__ = ["serve"]
+pytestmark = pytest.mark.usefixtures("place")
 
 TASKS = 8
 EVALUATE = ("eval", "--env", "hotpotqa", "--agent", "autoplan", "--limit", str(TASKS))
@@ -52,20 +51,6 @@ def reply(body: dict[str, Any]) -> str:
     if contents[-1].endswith("begins with Act:"):
         return f"Act: {given(washer.block('task', contents))}"
     return "Think: hm."
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOTPOTQA_DATA", raising=False)
-    return tmp_path
-
-
-@pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    server = serve(answer=reply)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    return server
 
 
 @pytest.fixture

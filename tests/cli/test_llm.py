@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
-
-__all__ = ["serve"]
 
 SECRET = "sk-planted-0123456789"
 ASKING = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Asking")
@@ -27,13 +24,6 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     return tmp_path
-
-
-@pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    server = serve()
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    return server
 
 
 def all_files(place: Path) -> str:

@@ -13,8 +13,8 @@ from ldm import records
 from ldm.agents.autoplan.plans import PlanFile, path_of, write
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of, metadata
+from ldm.eval.presets import SHIPPED, Preset, preset
 from ldm.experiments.building import read_trajectories
-from ldm.experiments.presets import SHIPPED, Preset, preset
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords

@@ -128,6 +128,7 @@ class TestTheGate:
         added = json.loads(run("memory", "diff", "0", "1", "--json").out)
         assert {row["tuple"]["origin"] for row in added} == {"explored"}
 
+    @pytest.mark.slow
     def test_practice_can_be_left_out(self, run: Run) -> None:
         run(*REFINE, *self.MANY, "--no-practice")
         added = json.loads(run("memory", "diff", "0", "1", "--json").out)
@@ -143,6 +144,7 @@ class TestTheGate:
 class TestRounds:
     MANY = ("--set", "env.tasks=28", "--tasks", "24")
 
+    @pytest.mark.slow
     def test_each_explores_the_same_goals_with_the_memory_of_the_one_before(self, run: Run) -> None:
         outcome = run(*REFINE, *self.MANY, "--rounds", "2")
         assert outcome.code == 0, outcome.err

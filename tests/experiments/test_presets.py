@@ -13,9 +13,9 @@ import pytest
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of
 from ldm.errors import LdmError
+from ldm.eval.presets import SHIPPED, Preset, Row, list_presets, preset, read
 from ldm.eval.published import Figures
 from ldm.experiments.grid import Grid
-from ldm.experiments.presets import SHIPPED, Preset, Row, list_presets, preset, read
 from ldm.experiments.reproducing import Planned, evaluate_preset, plan
 from ldm.experiments.runtime import Runtime
 from tests.conftest import CHECKOUT

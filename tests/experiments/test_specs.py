@@ -22,10 +22,11 @@ from ldm.experiments import (
     Runtime,
     settings,
 )
-from ldm.experiments.lifecycle import Checked, plain, recorded_spec, start
+from ldm.experiments.lifecycle import Checked, recorded_spec, start
 from ldm.llm.service import Connection
 from ldm.options import override
 from ldm.policy import PolicyOptions
+from ldm.records import plain
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 #: A field's type, as written in the dataclass → its values.

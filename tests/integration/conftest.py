@@ -1,5 +1,19 @@
-"""The command line as in tests/cli."""
+"""The command line as in tests/cli, and the process that forks for commands to be killed."""
 
-from tests.cli.conftest import run
+from __future__ import annotations
 
-__all__ = ["run"]
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import run, serve, server
+from tests.integration import forks
+
+__all__ = ["run", "serve", "server"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forks_end() -> Iterator[None]:
+    """No process that forks outlives the tests."""
+    yield
+    forks.stop()

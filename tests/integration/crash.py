@@ -22,6 +22,8 @@ from ldm.llm.service import request_body
 from ldm.memory import environments, generations, inspect
 from ldm.memory.exchange import export
 from ldm.types import stable_hash
+from tests.integration import forks
+from tests.integration.forks import Fork
 from tests.llm.server import FakeServer
 
 LDM = (sys.executable, "-m", "ldm.cli")
@@ -100,7 +102,7 @@ def kill_and_resume(
         if finished and server is None:
             duration = min(duration, worked)  # the machine is faster now
         again = command.resume(place) if command.begun(place) else command.start(place)
-        subprocess.run(again, env=_environment(), capture_output=True, check=True)
+        forks.run(again, _environment())
         attempts.append(Kill(moment, group, finished, command.digest(place) == expected))
         shutil.rmtree(place)
     return attempts
@@ -288,13 +290,18 @@ def _watched(
 
     Returns how long it worked, in seconds, and whether it came to its end.
     """
-    process = subprocess.Popen(
-        command.start(place),
-        env=_environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with forks.started(command.start(place), _environment()) as process:
+        return _killed(process, command, place, moment, group=group)
+
+
+def _killed(
+    process: subprocess.Popen[bytes] | Fork,
+    command: Command,
+    place: Path,
+    moment: float | None,
+    *,
+    group: bool,
+) -> tuple[float, bool]:
     limit = time.monotonic() + PATIENCE
     while not command.begun(place) and process.poll() is None and time.monotonic() < limit:
         time.sleep(0.002)
@@ -320,7 +327,9 @@ def _watched(
     return time.monotonic() - began, True
 
 
-def _wait(process: subprocess.Popen[bytes], command: Command, place: Path, limit: float) -> None:
+def _wait(
+    process: subprocess.Popen[bytes] | Fork, command: Command, place: Path, limit: float
+) -> None:
     """Wait for the process, looking at what it makes; raises TimeoutExpired at the limit."""
     end = time.monotonic() + limit
     while command.watch is not None and process.poll() is None and time.monotonic() < end:

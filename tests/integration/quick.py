@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 import ldm.embed
-from ldm.cli.app import main
+from ldm.cli import app
 from ldm.embed import Embedder
 from ldm.memory import locks
 from tests.embedder import BagOfWords
@@ -18,7 +18,12 @@ def _bag_of_words(name: str | None = None) -> Embedder:
     return BagOfWords(name or "bag-of-words")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the command line with that embedder."""
     ldm.embed.load_embedder = _bag_of_words
     locks.SILENCE = float(os.environ.get("LDM_TEST_SILENCE", locks.SILENCE))
+    app.main()
+
+
+if __name__ == "__main__":
     main()

@@ -15,11 +15,9 @@ from ldm.envs.hotpotqa.library import OWN_DATA
 from ldm.eval.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult, Trajectory
 from tests.cli.conftest import Run
-from tests.llm.conftest import Serve, serve
+from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
 from tools.hotpotqa.expert import solve
-
-__all__ = ["serve"]
 
 AGENTS = "cot,act,react,reflexion,lats"
 COUNT = 4

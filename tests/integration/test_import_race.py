@@ -49,7 +49,7 @@ class Noting:
 
 def test_the_first_worker_is_prepared_before_there_is_another() -> None:
     builder = Noting()
-    shared = Shared(builder, models=None)  # type: ignore[arg-type]
+    shared: Shared[str] = Shared(builder, models=None)  # type: ignore[arg-type]
     shared()
     shared()
     assert builder.calls == ["load", "build", "prepare built", "build"]

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -21,18 +20,21 @@ from ldm.memory.packs import export_pack, import_pack
 from ldm.memory.rewriting import compact
 from ldm.memory.store import DATABASE
 from ldm.memory.verifying import verify
+from tests.integration import forks
 from tests.integration.crash import ATTEMPTS, building, importing, kill_and_resume
+from tests.integration.forks import FORKED
 from tests.memory.servers import Servers
 from tests.stored.make import unpack
 from tests.toy import ToyOptions, expert_trajectories
+
+QUICK = (FORKED,)
 
 
 @pytest.mark.process
 def test_resuming_a_killed_build_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
     data = tmp_path / "data" / "toy.jsonl"
     records.write(data, expert_trajectories(options=ToyOptions(tasks=40)))
-    quick = (sys.executable, "-m", "tests.integration.quick")
-    command = building(str(data), "--batch-size", "5", program=quick)
+    command = building(str(data), "--batch-size", "5", program=QUICK)
     attempts = kill_and_resume(command, tmp_path, kills=4, seed=1)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)
@@ -47,7 +49,6 @@ def test_a_killed_import_of_trajectories_leaves_a_whole_file_or_none(tmp_path: P
     assert not all(attempt.finished for attempt in attempts)
 
 
-QUICK = (sys.executable, "-m", "tests.integration.quick")
 STORED = Path(__file__).parents[1] / "stored" / "v0_1"
 #: Changes of a memory: the command line, with PLACE for the memory's directory.
 CHANGES: dict[str, tuple[str, ...]] = {
@@ -60,6 +61,8 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "import": ("memory", "import", "FILE", "--memory", "PLACE"),
     "merge": ("memory", "merge", "PACK", "OTHER", "--memory", "PLACE"),
 }
+#: The one that `make check` makes, too.
+CANARY = "rollback"
 
 
 def prepared(change: str, folder: Path) -> Path:
@@ -113,21 +116,16 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
         return Path(shutil.copytree(base, folder / name)) if before else folder / name
 
     whole = copy("whole")
-    started = time.monotonic()
-    subprocess.run(command(whole), check=True, capture_output=True)
-    duration = time.monotonic() - started
+    began = time.monotonic()
+    forks.run(command(whole))
+    duration = time.monotonic() - began
     after, done, running = state(whole), 0, 0
     generator = random.Random(change)
     for number in range(kills * (ATTEMPTS if real else 1)):
         if real and running == kills:
             break
         place = copy(f"kill-{number}")
-        with subprocess.Popen(
-            command(place),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
+        with forks.started(command(place)) as process:
             moment = generator.uniform(0.3, 1.0) * duration
             time.sleep(moment)
             if process.poll() is None:
@@ -139,7 +137,7 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
         seen = state(place)
         assert seen in (before, after), (change, number)
         done += seen == after != before
-        again = subprocess.run(command(place), check=False, capture_output=True, text=True)
+        again = forks.run(command(place), check=False)
         repeated = (
             change in ("import", "merge") and seen == after
         )  # it is refused where there is a memory
@@ -178,27 +176,22 @@ def killed_prune(folder: Path, kills: int) -> int:
         ),
     )
     for words in (building, playing):
-        subprocess.run([*QUICK, *words], check=True, capture_output=True)
+        forks.run([*QUICK, *words])
     (run,) = Path(runs).iterdir()
     limits = ("--min-followed", "1", "--max-score", "0.9")
     command = [*QUICK, "memory", "prune", run.name, "--runs", runs, *limits, "--trust"]
     shutil.copytree(place, saved)
     before = state(Path(memory))
-    started = time.monotonic()
-    subprocess.run(command, check=True, capture_output=True)
-    duration = time.monotonic() - started
+    began = time.monotonic()
+    forks.run(command)
+    duration = time.monotonic() - began
     after, done = state(Path(memory)), 0
     assert after != before
     generator = random.Random("prune")
     for number in range(kills):
         shutil.rmtree(place)
         shutil.copytree(saved, place)
-        with subprocess.Popen(
-            command,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
+        with forks.started(command) as process:
             time.sleep(generator.uniform(0.3, 1.0) * duration)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -206,7 +199,7 @@ def killed_prune(folder: Path, kills: int) -> int:
         assert seen in (before, after), number
         done += seen == after
         if seen == before:
-            subprocess.run(command, check=True, capture_output=True)
+            forks.run(command)
         assert state(Path(memory)) == after, number
         problems = verify(memory, "toy")
         assert all(problem.startswith("left over") for problem in problems), problems
@@ -252,20 +245,14 @@ def killed_on_server(change: str, servers: Servers, folder: Path, kills: int) ->
 
     command, address = fresh(), servers.address("0")
     before = state(address)
-    started = time.monotonic()
-    subprocess.run(command, check=True, capture_output=True, env=environment)
-    duration = time.monotonic() - started
+    began = time.monotonic()
+    forks.run(command, environment)
+    duration = time.monotonic() - began
     after, done = state(address), 0
     generator = random.Random(change)
     for number in range(kills):
         fresh()
-        with subprocess.Popen(
-            command,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
+        with forks.started(command, environment) as process:
             time.sleep(generator.uniform(0.3, 1.0) * duration)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -273,9 +260,7 @@ def killed_on_server(change: str, servers: Servers, folder: Path, kills: int) ->
         assert seen in (before, after), (change, number)
         done += seen == after
         time.sleep(0.3)  # its lock is silent then
-        again = subprocess.run(
-            command, check=False, capture_output=True, text=True, env=environment
-        )
+        again = forks.run(command, environment, check=False)
         repeated = change in ("import", "merge") and seen == after
         assert again.returncode == int(repeated), again
         assert state(address) == after, (change, number)
@@ -292,8 +277,10 @@ def test_a_killed_client_of_a_server_completes_its_change_or_nothing(
     killed_on_server(change, servers, tmp_path / change, kills=1)
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "change",
+    [n if n == CANARY else pytest.param(n, marks=pytest.mark.process) for n in CHANGES],
+)
 def test_a_killed_change_is_complete_or_absent(change: str, tmp_path: Path) -> None:
     killed(change, tmp_path / change, kills=2)
 
@@ -308,5 +295,6 @@ if __name__ == "__main__":  # python -m tests.integration.test_memory_crash FOLD
         place = at / f"{name} on a server"
         completed[f"{name}, server"] = killed_on_server(name, running, place, number)
     running.stop()
+    forks.stop()
     for name, count in completed.items():
         print(f"{name}: {number} kills, complete or absent; {count} were complete")  # noqa: T201 - a command

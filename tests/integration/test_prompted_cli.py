@@ -15,19 +15,16 @@ from ldm.llm.calls import Call
 from ldm.types import EpisodeResult
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
-from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
 from tests.reasoner.scripted import items_in, step_notes
 from tests.toy import ToyOptions, expert_trajectories
-
-__all__ = ["serve"]
 
 SHED = ("--set", "env.tasks=10", "--set", "env.shelves=8")
 ENV = ("--env", "tests.toy:ToyEnv", *SHED)
 MODEL = ("--reasoner-llm", "scripted")
 
 
-def answer(body: dict[str, Any]) -> str:
+def reply(body: dict[str, Any]) -> str:
     """What a fair model says to each of the reasoner's questions."""
     question = body["messages"][-1]["content"]
     if "Greet me" in question:
@@ -64,13 +61,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     records.write(tmp_path / "data" / "train.jsonl", episodes)
     return tmp_path
-
-
-@pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    server = serve(answer=answer)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    return server
 
 
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,10 @@ from ldm.memory import build
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.integration.crash import across_rounds, kill_and_resume, refinement
+from tests.integration.forks import FORKED
 from tests.toy import ToyOptions, expert_trajectories
 
-QUICK = (sys.executable, "-m", "tests.integration.quick")
+QUICK = (FORKED,)
 SHED = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=16", "--set", "env.shelves=8")
 
 

@@ -15,11 +15,9 @@ from ldm.llm import recording
 from ldm.types import EpisodeResult, Trajectory
 from tests.agents.loop_contract import LOOP_AGENTS
 from tests.cli.conftest import Run
-from tests.llm.conftest import Serve, serve
+from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
 from tests.toy import ToyEnv, expert, expert_trajectories
-
-__all__ = ["serve"]
 
 #: Tasks that differ in their goals, by which the model tells them apart.
 TASKS = {task.goal: task for task in reversed(ToyEnv().tasks("test"))}

@@ -17,9 +17,7 @@ from ldm.llm import Message
 from ldm.types import Card, EpisodeResult, Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
-from tests.llm.conftest import Serve, serve
-
-__all__ = ["serve"]
+from tests.llm.conftest import Serve
 
 GAMES = 12
 

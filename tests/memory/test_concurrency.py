@@ -22,6 +22,7 @@ from tests.toy import expert_trajectories
 #: a whole generation, by its content.
 READER = """
 import sys
+import time
 from pathlib import Path
 from ldm.memory import Memory, inspect
 from tests.embedder import BagOfWords
@@ -32,11 +33,13 @@ while not Path(stop).exists():
     assert memory.rows.columns.digest(memory.record, memory.batches) == memory.record.digest
     assert memory.retrieve("put the fig in the basket", "You hold the fig.")
     print(memory.record.digest, flush=True)
+    time.sleep(0.05)  # what is looked at needs the processor, too
 """
 
 #: Builds another environment's memory in the same place, again and again until a file is there.
 SECOND_WRITER = """
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from ldm.memory import build, locks
@@ -48,6 +51,7 @@ locks.PATIENCE = 120
 episodes = [replace(e, task=replace(e.task, env="other")) for e in expert_trajectories()]
 while not Path(stop).exists():
     build(place, episodes, BagOfWords(), OfflineReasoner, rebuild=True)
+    time.sleep(0.1)  # the other writer's turn
 """
 
 

@@ -21,7 +21,7 @@ from ldm.agents.executor import LoopOptions, Work, run, task_work
 from ldm.agents.replies import COMPLETED, FAILED
 from ldm.agents.transcript import View, ask, division_texts, look_texts, transcript_text
 from ldm.episode import Episode, EpisodeOver
-from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
+from ldm.llm import LLM, Completion, Message
 from ldm.prompts import render, shortened
 from ldm.types import Step
 
@@ -38,21 +38,11 @@ class Counted:
         self._most = most
         self._calls = calls
 
-    def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: type[Any] | None = None,
-        sampling: Sampling = GREEDY,
-        max_tokens: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> Completion:
+    def complete(self, messages: Sequence[Message], **options: Any) -> Completion:
         """Ask as `LLM.complete` does; raise EpisodeOver where no call is left."""
         if self._most is not None and len(self._calls) >= self._most:
             raise EpisodeOver("budget")
-        completion = self._llm.complete(
-            messages, schema=schema, sampling=sampling, max_tokens=max_tokens, stop=stop
-        )
+        completion = self._llm.complete(messages, **options)
         self._calls.append(1)
         return completion
 

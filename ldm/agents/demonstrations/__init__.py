@@ -162,12 +162,12 @@ def sources(
     """
     if not shots:
         return frozenset()
-    shown = [one.task.leak_key for one in load(env, place)]
+    sources = [one.task.leak_key for one in load(env, place)]
     if with_skills:
-        shown += [one.task.leak_key for one in skills(env, place)]
+        sources += [one.task.leak_key for one in skills(env, place)]
     if with_plans:
-        shown += [one.source for one in divisions(env, place, "", shots)]
-    return frozenset(shown) - {""}
+        sources += [one.source for one in divisions(env, place, "", shots)]
+    return frozenset(sources) - {""}
 
 
 def _path(env: str, place: str | None) -> Path:

@@ -186,11 +186,6 @@ class Collection:
                 places.append(place)
         return tuple(self[place][0] for place in places)
 
-    def titles(self) -> Iterator[str]:
-        """Yield all titles in order."""
-        for place in range(len(self)):
-            yield self[place][0]
-
 
 def _unquoted(query: str) -> Iterator[str]:
     yield query

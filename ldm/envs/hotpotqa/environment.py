@@ -79,7 +79,11 @@ class HotpotQA:
                 "Set it to the folder of hotpot_dev_distractor_v1.json; "
                 "`ldm data get hotpotqa` downloads it."
             ),
-            sizes=("dev", "all", "abstracts"),
+            sizes={
+                "dev": "questions of the dev split",
+                "all": "with training questions",
+                "abstracts": "with the introductions of all articles",
+            },
         ),
         shipped=ShippedSplits(explore=DEMO_TRAIN, test=DEMO_TEST),
     )

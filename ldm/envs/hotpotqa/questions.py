@@ -82,9 +82,9 @@ def find_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Pa
         if (path := next((path for path in matches if path.is_file()), None)) is not None:
             files[split] = path
     if not files:
-        wanted = " or ".join(_example(patterns) for patterns in names.values())
+        names_of_files = " or ".join(_example(patterns) for patterns in names.values())
         raise LdmError(
-            f"{folder} holds no questions of HotpotQA ({wanted}).",
+            f"{folder} holds no questions of HotpotQA ({names_of_files}).",
             "Use the folder that holds them, or download them: ldm data get hotpotqa.",
         )
     return files
@@ -150,16 +150,16 @@ def select(split: str, questions: Mapping[str, Sequence[Question]]) -> tuple[lis
 
     questions: those of each file, by FILES. Raise LdmError if the split's file is missing.
     """
-    wanted = DEV_HARD if split == REACT_500 else TRAIN if split == TRAIN_HARD else split
-    if wanted not in questions:
+    source = DEV_HARD if split == REACT_500 else TRAIN if split == TRAIN_HARD else split
+    if source not in questions:
         raise LdmError(
             f"HotpotQA's split {split} needs a file that is not in the data folder.",
-            f"Put {_example(FILES[wanted])} there: ldm data get hotpotqa --size all.",
+            f"Put {_example(FILES[source])} there: ldm data get hotpotqa --size all.",
         )
-    chosen = list(questions[wanted])
+    chosen = list(questions[source])
     if split == REACT_500:
         return _react_500(chosen), 0
-    if wanted != TRAIN:
+    if source != TRAIN:
         return chosen, 0
     # A gold article of a test question would be read in training.
     held_back = {title for one in questions.get(DEV_HARD, ()) for title in one.titles}

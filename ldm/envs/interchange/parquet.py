@@ -135,8 +135,8 @@ def _trajectory(rows: Sequence[Row], file: str, start: int) -> Trajectory | Prob
                 return replace(value, line=start + number, field=column)
             step[column] = value
         record["steps"].append(step)
-    found = records.parse(json.dumps(record), Trajectory, file, start)
-    return _located(found, start) if isinstance(found, Problem) else found
+    trajectory = records.parse(json.dumps(record), Trajectory, file, start)
+    return _located(trajectory, start) if isinstance(trajectory, Problem) else trajectory
 
 
 def _disorder(rows: Sequence[Row], file: str, start: int) -> Problem | None:

@@ -73,6 +73,19 @@ class Row:
     published: Figures = Figures()  # noqa: RUF009 - frozen
     note: str = ""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the row as JSON values."""
+        return {
+            "name": self.name,
+            "agent": self.agent or None,
+            "agent_options": dict(self.agent_options),
+            "generation": self.generation,
+            "success_percent": self.published.all,
+            "score_percent": self.published.score,
+            "by_kind_percent": dict(self.published.kinds),
+            "note": self.note,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Formed:
@@ -149,6 +162,34 @@ class Preset:
             own.paper, own.table, own.model, own.tasks, own.second_hand, rows, own.notes
         )
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what there is to say of a preset, as JSON values."""
+        own = self.content
+        shared = own.evaluation
+        return {
+            "name": self.name,
+            "title": own.title,
+            "paper": own.paper,
+            "table": own.table,
+            "model": own.model,
+            "tasks": own.tasks,
+            "second_hand": own.second_hand,
+            "env": shared.env,
+            "split": shared.split,
+            "kinds": list(shared.kinds),
+            "limit": shared.limit,
+            "chosen_tasks": len(shared.tasks),
+            "env_options": dict(shared.env_options),
+            "agent_options": dict(shared.agent_options),
+            "agents": list(self.agents),
+            "needs": self.needs(),
+            "prepare": list(own.prepare),
+            "rows": [row.as_json() for row in own.rows],
+            "notes": list(own.notes),
+            "file": str(self.file),
+            "digest": self.digest,
+        }
+
     def needs(self) -> list[str]:
         """Return what has to be there, in a few words each. Raises LdmError as `check`."""
         from ldm.agents import load_agent
@@ -163,7 +204,7 @@ class Preset:
         if "memory" in needed:
             words.append("a memory")
         if known.data is not None and known.data.variable:
-            words.append(f"${known.data.variable} with {known.data.holds}")
+            words.append(known.data.place)
         return [*words, *(f"{option}: {what}" for option, what in own.needs.items())]
 
     def check(self, *, trust: bool = False) -> None:

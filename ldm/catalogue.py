@@ -1,0 +1,97 @@
+"""The agents and environments that there are, and what their classes say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from ldm import registry
+from ldm.errors import LdmError
+from ldm.options import sentences
+from ldm.types import Card
+
+
+def agents() -> dict[str, dict[str, Any]]:
+    """Return name → description of the agents, built in and of other installed packages."""
+    from ldm.agents import AGENTS, GROUP, load_agent
+    from ldm.envs.metadata import card_of, registered
+
+    environments, _ = registered()
+    cards = {name: card for name, env in environments.items() if (card := card_of(env))}
+
+    def describe(agent: Any) -> dict[str, Any]:
+        return {
+            "paper": agent.paper,
+            "needs": list(agent.needs),
+            "sees_reward": agent.sees_reward,
+            **_published(agent, cards),
+        }
+
+    return _entries(AGENTS, GROUP, load_agent, describe)
+
+
+def envs() -> dict[str, dict[str, Any]]:
+    """Return name → description of the environments, built in and of other installed packages."""
+    from ldm.envs import ENVS, GROUP, load_env
+    from ldm.envs.metadata import metadata_of
+
+    def describe(env: Any) -> dict[str, Any]:
+        data = metadata_of(env).data
+        return {
+            "paper": getattr(env, "paper", ""),
+            "needs": getattr(env, "needs", ""),
+            "default_split": env.default_split,
+            "data": data.place if data else "",
+            "data_sizes": dict(data.sizes) if data else {},
+        }
+
+    return _entries(ENVS, GROUP, load_env, describe)
+
+
+def _entries(
+    builtin: Mapping[str, str],
+    group: str,
+    load: Callable[[str], Any],
+    describe: Callable[[Any], dict[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """Return name → description; a class that cannot be loaded says why and hides no other."""
+    entries: dict[str, dict[str, Any]] = {}
+    for name, target in registry.names(builtin, group).items():
+        try:
+            loaded = load(name)
+            entries[name] = {
+                "is": (loaded.__doc__ or "").strip().partition("\n")[0],
+                **describe(loaded),
+                "options": _defaults(loaded.Options),
+                "descriptions": sentences(loaded.Options),
+                "class": target,
+            }
+        except (LdmError, AttributeError) as error:
+            entries[name] = {"unusable": str(error), "class": target}
+    return entries
+
+
+def _published(agent: Any, cards: Mapping[str, Card]) -> dict[str, dict[str, Any]]:
+    """Return what options that are None stand for, as it differs between environments."""
+    options = [option.name for option in fields(agent.Options)]
+    values = {
+        option: {
+            name: card.published[agent.name][option]
+            for name, card in cards.items()
+            if option in card.published.get(agent.name, {})
+        }
+        for option in options
+    }
+    return {f"published {option}": by_env for option, by_env in values.items() if by_env}
+
+
+def _defaults(options: type[Any]) -> dict[str, Any]:
+    """Return option → default as a JSON value; as text where JSON has no such value."""
+    defaults = {}
+    for field in fields(options):
+        value = field.default
+        if field.default_factory is not MISSING:
+            value = field.default_factory()
+        defaults[field.name] = value if isinstance(value, str | int | float | None) else str(value)
+    return defaults

@@ -1,0 +1,46 @@
+"""Tables of results at every width of a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from ldm.cli import output
+
+COLUMNS = ("agent", "success", "95 % interval", "clean", "cool", "heat", "steps", "s a task")
+ROWS = [
+    ("ldm generation 12", "93.6 %", "89.3–97.1", "100.0 %", "1234567.8 %", "9.1 %", 21.5, None),
+    ("react with a long name of its own", "3.6 %", "0.3–17.1", "0.0 %", "0.8 %", "–", 1.5, 12345),
+]
+
+
+def printed(width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    monkeypatch.setattr(output, "FILE_WIDTH", width)
+    output.print_table("Side by side", COLUMNS, ROWS)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])
+def test_no_number_is_split_and_no_line_is_too_long(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed(width, monkeypatch, capsys)
+    for row in ROWS:
+        for cell in row[1:]:
+            assert cell is None or str(cell) in text
+    for column in COLUMNS:
+        assert column in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_columns_that_do_not_fit_follow_beneath_with_the_first_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert printed(160, monkeypatch, capsys).count("ldm generation 12") == 1
+    narrow = printed(60, monkeypatch, capsys)
+    assert "".join(narrow.split()).count("ldmgeneration12") == narrow.count(" agent ") == 2
+    assert narrow.count("Side by side") == 1
+
+
+def test_a_table_without_rows_has_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table("Nothing", ("a", "b"), [])
+    assert capsys.readouterr().out.split()[:3] == ["Nothing", "a", "b"]
