@@ -33,7 +33,7 @@ Env = Annotated[
     str,
     typer.Argument(
         metavar="ENV",
-        help="alfworld, hotpotqa, textcraft, webshop, or another environment with data.",
+        help="alfworld, hotpotqa, tabletop, textcraft, webshop, or another environment with data.",
         autocompletion=_names,
     ),
 ]
