@@ -1,6 +1,6 @@
 """An expert that plans each kind exactly, and puts right what a noisy hand did wrong.
 
-It sees where things are, as a camera would; it always takes an action that the environment lists.
+It sees where things are, as a camera would, and takes one of the actions that are possible.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from ldm.envs.tabletop.actions import LOOK, Move, normal
+from ldm.envs.tabletop.actions import Move, normal
 from ldm.envs.tabletop.environment import Tabletop
 from ldm.envs.tabletop.kinds import KINDS, Kind
 from ldm.envs.tabletop.kinds.hanoi import PLACES as HANOI
@@ -39,7 +39,7 @@ def attempt(env: Tabletop, task: Task) -> Trajectory:
     now = env.reset(task)
     opening, steps, score = now.observation, [], 0.0
     while not now.done:
-        listed = [action for action in now.admissible or () if action != LOOK]
+        listed = sorted(kind.commands(scene, env.poses))
         action = _CHOICES[task.kind](kind, scene, env.poses, listed)
         if action is None:
             break
@@ -66,9 +66,16 @@ def _same_colour(kind: Kind, scene: Scene, poses: Poses, listed: Sequence[str]) 
 
 
 def _next_ring(kind: Kind, scene: Scene, poses: Poses, listed: Sequence[str]) -> str | None:
-    """Return the first move of a shortest solution, by breadth-first search."""
+    """Return the first move of a shortest solution, by breadth-first search.
+
+    What is not straight is first put down again where it is.
+    """
     where = kind.whereabouts(scene, poses)
-    start = tuple(next((p for p in HANOI if place.endswith(p)), None) for place in where)
+    start = tuple(next((place for place in HANOI if place in text), None) for text in where)
+    for thing, text, place in zip(scene.things, where, start, strict=True):
+        again = f"move the {thing.name} to the {place}"
+        if text.endswith("straight") and again in listed:
+            return again
     moves: dict[_Rings, tuple[int, str]] = {}
     queue, seen = deque([start]), {start}
     while queue:
@@ -79,6 +86,8 @@ def _next_ring(kind: Kind, scene: Scene, poses: Poses, listed: Sequence[str]) ->
                 seen.add(after)
                 queue.append(after)
                 moves[after] = moves.get(rings, (ring, place))
+    if _DONE not in moves:
+        return None  # not even the physics leaves a larger ring on a smaller one
     ring, place = moves[_DONE]
     return f"move the {scene.things[ring].name} to the {place}"
 

@@ -122,6 +122,21 @@ class TestTower:
         assert isinstance(move, Move)
         assert move.target.z == pytest.approx(2.5 * FLAT)
 
+    def test_a_ring_that_is_not_straight_is_still_in_the_way_and_can_be_put_again(self) -> None:
+        poses = starts(HANOI.scene)
+        dark = solved(HANOI)[0]
+        poses[2] = replace(dark, x=dark.x + 0.04)
+        assert HANOI.kind.whereabouts(HANOI.scene, poses)[2] == (
+            "on the darker brown side, but not straight"
+        )
+        assert "larger than" in reason(
+            HANOI, f"move the {self.middle} to the darker brown side", poses
+        )
+        again = f"move the {self.small} to the darker brown side"
+        assert again in HANOI.kind.commands(HANOI.scene, poses)
+        poses[2] = dark
+        assert again not in HANOI.kind.commands(HANOI.scene, poses)
+
     def test_there_are_three_moves_at_most(self) -> None:
         assert HANOI.kind.commands(HANOI.scene, starts(HANOI.scene)) == [
             f"move the {self.small} to the middle of the stand",

@@ -96,6 +96,14 @@ def test_a_ring_is_on_a_place_if_its_middle_is_within_three_centimetres() -> Non
         assert share(one, poses) == pytest.approx(done)
 
 
+def test_a_ring_counts_only_where_it_lies_on_what_is_below_it() -> None:
+    one = game("train", "towers_of_hanoi", 0)
+    for by, done in ((0.0049, 1.0), (0.0051, 2 / 3)):
+        poses = solved(one)
+        poses[2] = replace(poses[2], z=poses[2].z + by)
+        assert share(one, poses) == pytest.approx(done)
+
+
 def test_a_ring_counts_only_with_all_larger_ones_below_it() -> None:
     one = game("train", "towers_of_hanoi", 0)
     start, end = starts(one.scene), solved(one)

@@ -23,8 +23,10 @@ from ldm.envs.tabletop.scene import (
 SIZE = (0.36, 0.13)
 PLACES = {"lighter brown side": -0.12, "middle of the stand": 0.0, "darker brown side": 0.12}
 _DARK = "darker brown side"
-#: A ring whose centre is nearer to a place than this is there: its rod goes through the ring.
+#: A ring whose middle is nearer to a place than this is straight: its rod goes through the ring.
 NEAR = 0.03
+#: A ring that is nearer to a place than this is there, straight or not: half way to the next.
+_THERE = 0.06
 #: Largest first, as the rings lie on each other at the start.
 _SIZES = ("large", "middle-sized", "small")
 _RINGS = (ring(0.055), ring(0.045), ring(0.035))
@@ -62,12 +64,9 @@ class Hanoi:
             place = self._place(scene, pose)
             stack = [] if place is None else self._stack(scene, poses, place)
             below = stack[stack.index(number) - 1] if stack and stack[0] != number else None
-            if place is None:
-                places.append("beside the stand")
-            elif below is None:
-                places.append(f"on the {place}")
-            else:
-                places.append(f"on the {scene.things[below].name} on the {place}")
+            on = "" if below is None else f"on the {scene.things[below].name} "
+            askew = "" if self._straight(scene, pose) else ", but not straight"
+            places.append(f"{on}on the {place}{askew}" if place else "beside the stand")
         return places
 
     def commands(self, scene: Scene, poses: Poses) -> list[str]:
@@ -76,7 +75,9 @@ class Hanoi:
             f"move the {thing.name} to the {place}"
             for number, thing in enumerate(scene.things)
             for place in PLACES
-            if self._place(scene, poses[number]) != place
+            if not (
+                self._place(scene, poses[number]) == place and self._straight(scene, poses[number])
+            )
             and self._against_rules(scene, poses, number, place) is None
         ]
 
@@ -101,9 +102,14 @@ class Hanoi:
 
     def share(self, scene: Scene, poses: Poses) -> float:
         """Return the share of rings that are done: on the darker side, as is every larger one."""
-        placed = [self._place(scene, pose) == _DARK and pose.upright for pose in poses]
-        sorted_ = self._stack(scene, poses, _DARK) == sorted(self._stack(scene, poses, _DARK))
-        return mean(all(placed[: number + 1]) and sorted_ for number in range(len(placed)))
+        stack = self._stack(scene, poses, _DARK)
+        done = [
+            stack[number : number + 1] == [number]
+            and self._straight(scene, pose)
+            and abs(pose.z - FLAT * (number + 0.5)) < FLAT / 4
+            for number, pose in enumerate(poses)
+        ]
+        return mean(all(done[: number + 1]) for number in range(len(done)))
 
     def goals(self) -> Iterator[str]:
         """Yield each colour with each place."""
@@ -114,9 +120,13 @@ class Hanoi:
     def _place(self, scene: Scene, pose: Pose) -> str | None:
         stand = scene.fixtures[0].pose
         for place, along in PLACES.items():
-            if stand.place(along, 0.0).distance(pose) <= NEAR:
+            if stand.place(along, 0.0).distance(pose) <= _THERE:
                 return place
         return None
+
+    def _straight(self, scene: Scene, pose: Pose) -> bool:
+        stand = scene.fixtures[0].pose
+        return any(stand.place(x, 0.0).distance(pose) <= NEAR for x in PLACES.values())
 
     def _stack(self, scene: Scene, poses: Poses, place: str) -> list[int]:
         """Return the rings on a place, the lowest first."""
