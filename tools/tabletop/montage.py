@@ -12,7 +12,9 @@ from ldm.envs.tabletop.scene import Scene
 from ldm.types import Trajectory
 
 #: Pictures in a row, and white pixels between two.
-_COLUMNS, _MARGIN = 4, 6
+_COLUMNS, _MARGIN = 3, 6
+#: Rows of a picture that show the table.
+_TABLE = slice(68, 356)
 
 
 def episode_picture(scene: Scene, episode: Trajectory) -> NDArray[np.uint8]:
@@ -25,7 +27,7 @@ def episode_picture(scene: Scene, episode: Trajectory) -> NDArray[np.uint8]:
         if isinstance(move, Move):
             state = world.carry(state, move.thing, move.target)
             pictures.append(world.picture(state))
-    halves = [_framed(_half(picture)) for picture in pictures]
+    halves = [_framed(_half(picture[_TABLE])) for picture in pictures]
     halves += [np.full_like(halves[0], 255)] * (-len(halves) % _COLUMNS)
     rows = [np.hstack(halves[i : i + _COLUMNS]) for i in range(0, len(halves), _COLUMNS)]
     return np.vstack(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, get_args
@@ -15,6 +16,7 @@ from ldm.envs.tabletop.controller import Controller, noisy_target
 from ldm.envs.tabletop.physics import INSTALL, PACKAGE, State, World, version
 from ldm.envs.tabletop.scene import Poses
 from ldm.envs.tabletop.tasks import ENV, TEST, TRAIN, Game, digest, game_of, games
+from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep
 
 #: Increased when the same task yields other texts, scenes or rewards than before.
@@ -156,6 +158,11 @@ class Tabletop:
         twin.__dict__.update(self.__dict__)
         twin._folder = None
         return twin
+
+    def prepare(self) -> None:
+        """Load MuJoCo now: what is imported beside working threads may disturb them."""
+        with suppress(LdmError):  # the first reset says what is missing
+            version()
 
     def close(self) -> None:
         self._play = None
