@@ -11,6 +11,8 @@ from ldm.envs.tabletop.scene import CUBE, Fixture, Form, Part, Point, Pose, Scen
 HAND = "hand"
 #: Seconds of a simulated step.
 TIMESTEP = 0.004
+#: Pixels of a picture.
+WIDTH, HEIGHT = 640, 360
 
 _RGB = {
     "blue": "0.22 0.42 0.72",
@@ -69,7 +71,7 @@ def model_of(scene: Scene) -> str:
     )
 
 
-_VISUAL = """<visual><global offwidth="640" offheight="360"/>
+_VISUAL = f"""<visual><global offwidth="{WIDTH}" offheight="{HEIGHT}"/>
 <map shadowclip="0.9" shadowscale="0.6"/><quality shadowsize="4096" offsamples="8"/>
 <headlight ambient="0.42 0.42 0.42" diffuse="0.18 0.18 0.18" specular="0 0 0"/></visual>"""
 _ASSETS = """<texture type="skybox" builtin="flat" rgb1="0.62 0.67 0.73"
@@ -124,7 +126,7 @@ def _thing(number: int, thing: Thing, meshes: list[str]) -> Iterator[str]:
 def _disc(radius: float, half: float) -> Iterator[str]:
     """Yield a star of two squares, which rests on others and on the table without jumping.
 
-    MuJoCo's cylinders do jump there, by millimetres: their points of contact change with each step.
+    MuJoCo's cylinders do jump there when they are let go, by up to four millimetres.
     """
     across = radius / math.sqrt(2)
     for turn in (0.0, math.pi / 4):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.envs.tabletop.model import HAND, model_of, weld
+from ldm.envs.tabletop.model import HAND, HEIGHT, TIMESTEP, WIDTH, model_of, weld
 from ldm.envs.tabletop.scene import Pose, Scene
 from ldm.errors import LdmError
 
@@ -39,8 +39,6 @@ _RESTS, _QUIET = 20, 0.02
 _CLEARANCE = 0.0005
 #: A thing lies flat if its axis deviates by less than this (cosine).
 _FLAT = math.cos(math.radians(10))
-#: Pixels of a picture.
-WIDTH, HEIGHT = 640, 360
 
 Vector = NDArray[np.float64]
 
@@ -192,7 +190,7 @@ def _line(
         turned = -turned  # the same turn, the short way round
     angle = math.acos(min(1.0, float(turn @ turned)))
     far = float(np.linalg.norm(end - start))
-    steps = 1 + math.ceil(max(far / speed, 2 * angle / _TURNING) / 0.004)
+    steps = 1 + math.ceil(max(far / speed, 2 * angle / _TURNING) / TIMESTEP)
     for step in range(1, steps + 1):
         part = 0.5 - 0.5 * math.cos(math.pi * step / steps)
         mixed = turn + part * (turned - turn)

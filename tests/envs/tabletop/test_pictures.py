@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ldm.envs.tabletop import Tabletop, TabletopOptions, physics
+from ldm.envs.tabletop.model import HEIGHT, WIDTH
 from ldm.envs.tabletop.pictures import png, save
 from ldm.errors import LdmError
 from tests.envs.tabletop.conftest import PHYSICS
@@ -67,7 +68,7 @@ def test_each_step_has_a_picture_and_forks_draw_none(tmp_path: Path) -> None:
     folder = tmp_path / "test-put_block_in_bowl-1000"
     assert sorted(path.name for path in folder.iterdir()) == ["00.png", "01.png"]
     first, second = (pixels((folder / name).read_bytes()) for name in ("00.png", "01.png"))
-    assert first.shape == (physics.HEIGHT, physics.WIDTH, 3)
+    assert first.shape == (HEIGHT, WIDTH, 3)
     changed = (first != second).any(axis=2).mean()
     assert 0.0005 < changed < 0.05  # a block has moved, and nothing else
 
