@@ -27,11 +27,11 @@ VERSION = "1"
 class TabletopOptions:
     """Settings of the tabletop.
 
-    controller: "exact", or "noisy" for a hand that errs. noise: its standard deviation when it
-        puts a thing down, in metres. miss: the probability that it picks nothing.
+    controller: "exact", or "noisy" for a hand that errs.
+    noise: the standard deviation in x and in y of where a noisy hand puts things, in metres.
+    miss: the probability that a noisy hand picks nothing.
     poses: whether texts say where things are in centimetres, too.
-    admissible: whether the actions that are possible are listed; as few of them lead astray, a list
-        makes some kinds easy.
+    admissible: whether the actions that are possible are listed; a list makes some kinds easy.
     render: a folder for pictures, one a step; None for none. It is no part of the protocol.
     """
 
