@@ -1,0 +1,98 @@
+"""The tabletop from the command line: checks, the memory, its control, leakage, refinement."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.envs.tabletop.data import Report
+from ldm.types import Trajectory
+from tests.cli.conftest import Run
+from tests.conftest import CHECKOUT
+from tests.embedder import BagOfWords
+from tests.envs.tabletop.conftest import PHYSICS
+
+SHIPPED = CHECKOUT / "data" / "trajectories" / "tabletop" / "train.jsonl.gz"
+
+pytestmark = PHYSICS
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
+    return tmp_path
+
+
+def remember(run: Run, place: Path, episodes: int) -> None:
+    """Build a memory from the first of the shipped episodes, which are of all kinds in turn."""
+    records.write(place / "some.jsonl", records.read(SHIPPED, Trajectory)[:episodes])
+    assert run("build-memory", "some.jsonl").code == 0
+
+
+def test_what_can_be_played_is_counted(run: Run) -> None:
+    report = json.loads(run("data", "check", "tabletop", "--json").out)
+    assert {split: sum(kinds.values()) for split, kinds in report["splits"].items()} == {
+        "train": 200,
+        "test": 25,
+        "test100": 100,
+    }
+    assert report["problems"] == []
+    text = "\n".join(Report("3.0", 285, report["splits"], ()).lines())
+    assert "train: 200 tasks (assembling_kits 40," in text
+
+
+def test_there_is_nothing_to_download_and_no_folder_to_check(run: Run, place: Path) -> None:
+    download = run("data", "get", "tabletop")
+    assert download.code == 1
+    assert "ldm-memory[tabletop]" in download.err
+    checked = run("data", "check", "tabletop", place)
+    assert checked.code == 1
+    assert "no data" in checked.err
+
+
+def test_the_memory_solves_new_scenes_that_a_random_one_does_not(run: Run, place: Path) -> None:
+    remember(run, place, 40)
+    options = ("--agent", "ldm", "--control", "random", "--limit", "5", "--workers", "1", "--json")
+    done = run("eval", "--env", "tabletop", "--kinds", "towers_of_hanoi", *options)
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    (control,) = report["compared"]
+    assert report["success_rate"] > control["success_rate"]
+
+
+def test_scenes_of_the_memory_are_not_evaluated(run: Run, place: Path) -> None:
+    remember(run, place, 5)
+    scenes = ("--split", "train", "--tasks", "train/assembling_kits/0,train/assembling_kits/1")
+    refused = run("eval", "--env", "tabletop", *scenes, "--agent", "ldm", "--workers", "1")
+    assert refused.code == 1
+    assert "assembling_kits:0\n" in refused.err  # and not assembling_kits:1
+    assert not (place / "runs").exists()
+
+
+def test_refinement_explores_scenes_that_the_memory_does_not_know(run: Run, place: Path) -> None:
+    remember(run, place, 10)
+    options = ("--tasks", "2", "--depth", "2", "--width", "2", "--workers", "1", "--json")
+    done = run("refine", "--env", "tabletop", *options)
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert (report["split"], report["generation"], report["goals"]) == ("train", 1, 2)
+    assert (report["errors"], report["replayed"]) == (0, 0)
+
+
+def test_pictures_are_no_part_of_the_protocol(run: Run, place: Path) -> None:
+    options = ("--agent", "random", "--limit", "1", "--workers", "1", "--set", "budget=1", "--json")
+    plain = run("eval", "--env", "tabletop", *options)
+    drawn = run("eval", "--env", "tabletop", *options, "--set", "env.render=pictures")
+    assert plain.code == 0, plain.err
+    if drawn.code or json.loads(drawn.out)["errors"]:
+        pytest.skip("there is no OpenGL here")
+    assert {path.name for path in (place / "pictures").rglob("*.png")} == {"00.png", "01.png"}
+    fingerprints = {
+        json.loads((directory / "run.json").read_text())["fingerprint"]
+        for directory in (place / "runs").iterdir()
+    }
+    assert len(fingerprints) == 1

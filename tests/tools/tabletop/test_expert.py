@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from ldm import records
+from ldm.envs.tabletop import Tabletop, TabletopOptions
+from ldm.envs.tabletop.kinds import KINDS
+from ldm.envs.tabletop.tasks import game
+from ldm.errors import LdmError
+from ldm.types import Trajectory
+from tests.conftest import CHECKOUT
+from tests.envs.tabletop.conftest import PHYSICS
+from tools.tabletop.expert import attempt, solve
+
+EPISODES = CHECKOUT / "data" / "trajectories" / "tabletop" / "train.jsonl.gz"
+
+
+@pytest.fixture(scope="module")
+def shipped() -> list[Trajectory]:
+    return records.read(EPISODES, Trajectory)
+
+
+def test_the_shipped_episodes_are_those_of_the_training_split(shipped: list[Trajectory]) -> None:
+    assert [episode.task for episode in shipped] == list(Tabletop().tasks("train"))
+    assert all(episode.success and episode.origin == "expert" for episode in shipped)
+    assert EPISODES.stat().st_size < 300_000
+
+
+@PHYSICS
+def test_the_expert_plays_the_shipped_episodes(shipped: list[Trajectory]) -> None:
+    env = Tabletop()
+    for episode in shipped[:10]:
+        assert solve(env, episode.task) == episode
+
+
+def test_a_tower_takes_seven_moves(shipped: list[Trajectory]) -> None:
+    towers = [one for one in shipped if one.task.kind == "towers_of_hanoi"]
+    assert {len(one.steps) for one in towers} == {7}
+
+
+@PHYSICS
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_puts_right_what_a_noisy_hand_did_wrong(kind: str) -> None:
+    env = Tabletop(TabletopOptions("noisy"))
+    episodes = [attempt(env, game("train", kind, number).task) for number in range(6)]
+    assert max(len(one.steps) for one in episodes) > min(len(one.steps) for one in episodes)
+    assert any(one.success for one in episodes)
+
+
+@PHYSICS
+def test_what_it_cannot_solve_is_named() -> None:
+    env = Tabletop(TabletopOptions("noisy", miss=1.0))
+    task = env.tasks("train")[0]
+    with pytest.raises(LdmError, match=task.id):
+        solve(env, task)

@@ -1,0 +1,1 @@
+"""Tabletop: an expert that plays each kind of task by an exact plan."""
