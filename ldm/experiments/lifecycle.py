@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
-from ldm.experiments.builders import Builder, Shared
+from ldm.experiments.builders import Builder, Shared, build_environment
 from ldm.experiments.specs import S
 from ldm.llm.models import ModelOptions, serving
 
@@ -64,6 +64,15 @@ class Recorded(Generic[S]):
     def workers(self, runtime: Runtime) -> int:
         """Return how many tasks to work on at a time."""
         return runtime.workers_for(self.models.in_flight if self.calls_models else None)
+
+
+def checked_again(spec: S, ids: tuple[str, ...], runtime: Runtime) -> Checked[S]:
+    """Return a recorded spec with its tasks, named by their ids, and its protocol as it is now."""
+    from ldm.eval import protocol, select
+
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+        tasks = select(env.tasks(spec.split), ids=ids)
+        return Checked(spec, tasks, protocol(env, spec.split, tasks))
 
 
 def start(

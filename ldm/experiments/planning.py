@@ -18,6 +18,7 @@ from ldm.experiments.lifecycle import (
     Group,
     Recorded,
     check_method,
+    checked_again,
     reopen,
     reopen_all,
     revision,
@@ -235,7 +236,7 @@ def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> 
     def reopened(run: Run, spec: PlanSpec) -> Recorded[PlanSpec]:
         if not (run.directory / ITERATIONS).is_file():  # of a finished one nothing is played
             check_method(run, load_agent(AutoPlanAgent.name))
-        return reopen(run, spec, lambda one: _check(one, runtime), models)
+        return reopen(run, spec, lambda one: checked_again(one, one.pool, runtime), models)
 
     return Optimisation(reopen_all(run, spec, reopened, runtime), runtime, recorded_evaluation(run))
 
@@ -378,14 +379,6 @@ def _pool(
         return tuple(free), remarks
     chosen = even([(task.id, "") for task in free], size, spec.seed)
     return tuple(free[place] for place in chosen), remarks
-
-
-def _check(spec: PlanSpec, runtime: Runtime) -> Checked[PlanSpec]:
-    from ldm.eval import protocol, select
-
-    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
-        tasks = select(env.tasks(spec.split), ids=spec.pool)
-        return Checked(spec, tasks, protocol(env, spec.split, tasks))
 
 
 def _subject(spec: PlanSpec, grid: PlanGrid) -> tuple[str, ...]:

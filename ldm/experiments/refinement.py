@@ -17,7 +17,16 @@ from ldm.experiments.builders import (
     opener,
 )
 from ldm.experiments.data import training_split, with_data
-from ldm.experiments.lifecycle import Checked, Recorded, discarding, reopen, shared, short, start
+from ldm.experiments.lifecycle import (
+    Checked,
+    Recorded,
+    checked_again,
+    discarding,
+    reopen,
+    shared,
+    short,
+    start,
+)
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import GoalsBy, RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
@@ -392,14 +401,12 @@ def only_environment(memory: str) -> str:
 
 def _check(spec: RefinementSpec, runtime: Runtime) -> Checked[RefinementSpec]:
     """Return the goals of a recorded refinement, and the memory's digest as it is now."""
-    from ldm.eval import protocol, select
     from ldm.memory import generations
 
-    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
-        tasks = select(env.tasks(spec.split), ids=spec.tasks)
-        digests = {g.number: g.digest for g in generations(spec.memory, env.card.name)}
-        spec = replace(spec, memory_digest=digests.get(spec.generation or 0, ""))
-        return Checked(spec, tasks, protocol(env, spec.split, tasks))
+    checked = checked_again(spec, spec.tasks, runtime)
+    known = {g.number: g.digest for g in generations(spec.memory, checked.tasks[0].env)}
+    digest = known.get(spec.generation or 0, "")
+    return replace(checked, spec=replace(spec, memory_digest=digest))
 
 
 def _check_newest(memory: str, base: Generation) -> None:
