@@ -67,7 +67,7 @@ def formalise(
     if (formal := _without_model(plain, known, card)) is not None:
         return formal
     messages = render(
-        "agents/autoplan/formalise", card=card, seen=shortened(observation, SEEN), said=text
+        "agents/formalise", card=card, seen=shortened(observation, SEEN), said=text
     )
     reply = llm.complete(messages, sampling=sampling, max_tokens=LENGTH, stop=("\n\n",))
     understood = read(reply.text, verbs_of(card))
