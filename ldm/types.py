@@ -411,6 +411,33 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """How observations tell where goals stand (`Card.goals`), as regular expressions; "" for none.
+
+    done: in the answer to an action that reached its goal. going: in the answer to one that is to
+    be repeated, because its goal is not reached yet; the group `left` is how many are still to get.
+    held: a line with what is held; group 1 is "COUNT ITEM, COUNT ITEM".
+    clock: the present time in group 1, and the last one in group 2.
+    families: a word of goals → the names that it stands for, where what is held has others.
+    gathering: the first words of goals that take nothing from one another, so that they can be
+    pursued in any order.
+    patience: goal without its count → the time after which it is given up; "" for all others.
+    horizons: a line with the true times of goals; group 1 is "NAME TIME, NAME TIME".
+    sources: item → what it comes from, in the words of observations.
+    """
+
+    done: str = ""
+    going: str = ""
+    held: str = ""
+    clock: str = ""
+    families: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gathering: tuple[str, ...] = ()
+    patience: Mapping[str, int] = field(default_factory=dict)
+    horizons: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """An environment's knowledge in words, for any agent's prompt.
 
@@ -429,6 +456,9 @@ class Card:
         option is None; "env.NAME" is an option of the environment.
     outline: what kind of world it is, in a sentence or two that tell none of its rules.
     bare_actions: the action grammar where no rule may be told; () for the forms in `actions`.
+    goals: every goal that the environment pursues by itself when an action names it, in the words
+        of the grammar, where it has such a controller. No prompt shows them.
+    reading: how its observations tell what came of such a goal.
     """
 
     name: str
@@ -444,6 +474,8 @@ class Card:
     published: Mapping[str, Mapping[str, int | float | str]] = field(default_factory=dict)
     outline: str = ""
     bare_actions: tuple[str, ...] = ()
+    goals: tuple[str, ...] = ()
+    reading: Reading = Reading()
 
     def bare(self) -> Card:
         """Return the card without the world's rules: what it says is the task and the grammar.

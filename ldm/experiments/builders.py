@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from ldm.types import Card
 
 T_co = TypeVar("T_co", covariant=True)
+
+#: Held while an embedder is loaded for agents: those of all threads share it.
+_OPENING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class PlayerBuilder:
 
         spec = self.spec
         agent, options = agent_of(spec), agent_options(spec)
-        resources: dict[str, Any] = {"seed": spec.seed}
+        resources: dict[str, Any] = {"seed": spec.seed, "embedding": self._embedding}
         if "llm" in agent.needs:
             if models is None:
                 raise no_model(spec)
@@ -128,6 +132,11 @@ class PlayerBuilder:
     def load(self) -> Knowledge | None:
         spec = self.spec
         return self._load(environment_name(spec.env, spec.env_options, self.cache))
+
+    def _embedding(self) -> Embedder:
+        """Open the embedder for an agent that asks for it: most never do."""
+        with _OPENING:
+            return _opened_embedder(self.spec.embedder, self.embeddings)
 
     def _load(self, env: str) -> Knowledge | None:
         needs = agent_of(self.spec).needs
@@ -292,6 +301,11 @@ def open_embedder(name: str | None, folder: Path | None) -> Embedder:
     from ldm.embed import load_embedder, with_disk_cache
 
     return with_disk_cache(load_embedder(name), folder)
+
+
+@lru_cache(maxsize=2)
+def _opened_embedder(name: str | None, folder: Path | None) -> Embedder:
+    return open_embedder(name, folder)
 
 
 def load_knowledge(
