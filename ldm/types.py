@@ -429,6 +429,8 @@ class Card:
         option is None; "env.NAME" is an option of the environment.
     outline: what kind of world it is, in a sentence or two that tell none of its rules.
     bare_actions: the action grammar where no rule may be told; () for the forms in `actions`.
+    goals: every goal that a controller pursues, in the words of the grammar, so that goals in other
+        words can be matched to them; no prompt shows them. () where the grammar is all there is.
     """
 
     name: str
@@ -444,6 +446,7 @@ class Card:
     published: Mapping[str, Mapping[str, int | float | str]] = field(default_factory=dict)
     outline: str = ""
     bare_actions: tuple[str, ...] = ()
+    goals: tuple[str, ...] = ()
 
     def bare(self) -> Card:
         """Return the card without the world's rules: what it says is the task and the grammar.
