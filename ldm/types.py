@@ -456,8 +456,8 @@ class Card:
         option is None; "env.NAME" is an option of the environment.
     outline: what kind of world it is, in a sentence or two that tell none of its rules.
     bare_actions: the action grammar where no rule may be told; () for the forms in `actions`.
-    goals: every goal that the environment pursues by itself when an action names it, in the words
-        of the grammar, where it has such a controller. No prompt shows them.
+    goals: every goal that a controller pursues, in the words of the grammar, so that goals in other
+        words can be matched to them; no prompt shows them. () where the grammar is all there is.
     reading: how its observations tell what came of such a goal.
     """
 

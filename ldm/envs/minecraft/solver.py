@@ -1,0 +1,262 @@
+"""The shortest plan for an item: fewest different goals, then fewest gathered units, then runs.
+
+Counts add up over the whole plan, tools and stations are made once, what is left over is used, and
+smelting is fuelled with planks. The search is exact over all choices of recipe and kind of wood.
+Recipes that need their own product, as ingots from blocks of ingots do, are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from ldm.envs.minecraft.rules import FURNACE, TABLE, Recipe, Rules, RuleSet, load_rules
+
+#: Stands in the order of a search for whatever is burnt; no item has this name.
+_FUEL = "#fuel"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One goal of a plan.
+
+    verb: how the item is had. count: how many are needed; a craft makes `runs` times its recipe.
+    tool: the tool that digs, or the station; "" for none.
+    """
+
+    verb: Literal["mine", "craft", "smelt"]
+    item: str
+    count: int
+    runs: int = 0
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The goals that lead to an item, in an order in which they can be done."""
+
+    moves: tuple[Move, ...]
+
+    @property
+    def goals(self) -> int:
+        """How many different goals there are: the paper's number of required skills."""
+        return len(self.moves)
+
+    @property
+    def gathered(self) -> dict[str, int]:
+        """Raw item → how many of it are needed."""
+        return {move.item: move.count for move in self.moves if move.verb == "mine"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to an item: a recipe, smelting (`of`), or gathering (neither)."""
+
+    recipe: Recipe | None = None
+    of: str = ""
+
+
+def shortest(targets: Iterable[str] | Mapping[str, int], rules: RuleSet) -> Plan | None:
+    """Return the shortest plan for one of several items, or for all items of a mapping.
+
+    targets: items of which any one will do, or item → how many of each are wanted.
+    Return None where the world has no way to them.
+    """
+    book = _book(rules)
+    wanted = [targets] if isinstance(targets, Mapping) else [{item: 1} for item in targets]
+    search = _Search(book)
+    for demand in sorted(wanted, key=lambda one: [_preference(item) for item in one]):
+        if all(item in book.reachable for item in demand):
+            search.run(demand)
+    return search.plan()
+
+
+def obstacle(item: str, rules: RuleSet) -> str:
+    """Return why there is no way to an item, as "quartz_block needs quartz, …"."""
+    book = _book(rules)
+    steps, visited = [], {item}
+    while (parts := book.parts(item)) is not None:
+        lacking = next((p for p in parts if p not in book.reachable and p not in visited), None)
+        if lacking is None:
+            break
+        steps.append(f"{item} needs {lacking}")
+        visited.add(lacking)
+        item = lacking
+    return "; ".join([*steps, f"nothing in this world yields {item}"])
+
+
+class _Book:
+    """The ways to each item without those that need their own product, and an order of items.
+
+    ways: item → its ways. order: every item before all that it may need.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.ways: dict[str, tuple[_Way, ...]] = {}
+        self.reachable = self._closure("")
+        for item in sorted(self.reachable, key=_preference):
+            if item in rules.sources:
+                # What lies about is not made of what is made of it (coal of its block).
+                self.ways[item] = (_Way(),)
+                continue
+            before = self._closure(item)
+            ways = [
+                w for w in self._all_ways(item) if all(p in before for p in self._needs(item, w))
+            ]
+            self.ways[item] = tuple(ways)
+        self.order = tuple(self._sorted())
+        self.place = {item: number for number, item in enumerate(self.order)}
+
+    def parts(self, item: str) -> list[str] | None:
+        """Return all that the ways to an item are made of; None if there is no way at all."""
+        ways = list(self._all_ways(item))
+        return [part for way in ways for part in self._needs(item, way)] if ways else None
+
+    def fuels(self) -> Sequence[tuple[str, int]]:
+        """Return the planks, oak first: a furnace burns them before anything else that is held."""
+        planks = [fuel for fuel in self.rules.fuels if fuel[0] in self.rules.members("planks")]
+        return sorted(planks, key=lambda fuel: _preference(fuel[0]))
+
+    def _all_ways(self, item: str) -> Iterator[_Way]:
+        yield from (_Way(recipe=recipe) for recipe in self.rules.recipes.get(item, ()))
+        yield from (_Way(of=part) for part in self.rules.smelting.get(item, ()))
+
+    def _needs(self, item: str, way: _Way) -> list[str]:
+        """Return the parts, tools and stations of a way; fuel is left out."""
+        if way.recipe:
+            return [*(part for part, _ in way.recipe.parts), *([TABLE] if way.recipe.table else [])]
+        if way.of:
+            return [way.of, FURNACE]
+        return list(self.rules.fit(item)[:1])
+
+    def _closure(self, without: str) -> frozenset[str]:
+        """Return all that can be had where one item cannot."""
+        items: set[str] = set()
+        before = -1
+        while len(items) > before:
+            before = len(items)
+            for item in self.rules.items - {without}:
+                ways = [_Way()] if item in self.rules.sources else self._all_ways(item)
+                if any(all(p in items for p in self._needs(item, way)) for way in ways):
+                    items.add(item)
+        return frozenset(items)
+
+    def _sorted(self) -> list[str]:
+        visited: dict[str, None] = {}
+        below: dict[str, list[str]] = {
+            item: [part for way in ways for part in self._needs(item, way)]
+            for item, ways in self.ways.items()
+        }
+        below[_FUEL] = [item for item, _ in self.fuels() if item in self.reachable]
+        for item, ways in self.ways.items():
+            if self.rules.burns and any(way.of for way in ways):
+                below[item].append(_FUEL)
+
+        def visit(item: str) -> None:
+            if item not in visited:
+                for part in below[item]:
+                    visit(part)
+                visited[item] = None
+
+        for item in sorted(below, key=_preference):
+            visit(item)
+        return list(reversed(visited))
+
+
+class _Search:
+    """A depth-first search over ways; an item's way is chosen once all that needs it is chosen."""
+
+    def __init__(self, book: _Book) -> None:
+        self._book = book
+        self._best: tuple[int, int, int] | None = None
+        self._choice: tuple[dict[str, int], dict[str, _Way]] | None = None
+
+    def run(self, demand: Mapping[str, int]) -> None:
+        """Search plans for the demand, and keep the best of all runs."""
+        self._from(0, dict(demand), {}, 0, 0)
+
+    def plan(self) -> Plan | None:
+        """Return the best plan found."""
+        if self._choice is None:
+            return None
+        demand, ways = self._choice
+        moves = [
+            _move(item, demand[item], ways[item], self._book.rules)
+            for item in reversed(self._book.order)
+            if item in ways
+        ]
+        return Plan(tuple(moves))
+
+    def _from(
+        self, place: int, demand: dict[str, int], ways: dict[str, _Way], gathered: int, runs: int
+    ) -> None:
+        """Choose for everything from `place` on in the order, given the demand so far."""
+        order = self._book.order
+        while place < len(order) and not demand.get(order[place]):
+            place += 1
+        goals = len(demand) - (_FUEL in demand)
+        if self._best is not None and (goals, gathered, runs) >= self._best:
+            return
+        if place == len(order):
+            self._best = (goals, gathered, runs)
+            self._choice = ({**demand}, {**ways})
+            return
+        item = order[place]
+        if item == _FUEL:
+            for fuel, ticks in self._book.fuels():
+                if fuel in self._book.reachable:
+                    units = -(-demand[_FUEL] // ticks)
+                    self._from(place + 1, _plus(demand, fuel, units), ways, gathered, runs)
+            return
+        for way in self._book.ways[item]:
+            after, more = self._after(item, way, demand)
+            raw = 0 if way.recipe or way.of else demand[item]
+            self._from(place + 1, after, {**ways, item: way}, gathered + raw, runs + more)
+
+    def _after(self, item: str, way: _Way, demand: dict[str, int]) -> tuple[dict[str, int], int]:
+        """Return the demand once a way is chosen, and how often its recipe runs."""
+        rules, count = self._book.rules, demand[item]
+        if way.recipe:
+            runs = -(-count // way.recipe.count)
+            after = demand
+            for part, number in way.recipe.parts:
+                after = _plus(after, part, number * runs)
+            return (_once(after, TABLE) if way.recipe.table else after), runs
+        if way.of:
+            after = _once(_plus(demand, way.of, count), FURNACE)
+            if rules.burns:
+                after = _plus(after, _FUEL, count * rules.smelt_ticks)
+            return after, count
+        tools = rules.fit(item)
+        return (_once(demand, tools[0]) if tools else demand), 0
+
+
+def _plus(demand: dict[str, int], item: str, count: int) -> dict[str, int]:
+    return {**demand, item: demand.get(item, 0) + count}
+
+
+def _once(demand: dict[str, int], item: str) -> dict[str, int]:
+    """Return the demand with at least one of a tool or station, which is not used up."""
+    return demand if demand.get(item) else {**demand, item: 1}
+
+
+def _move(item: str, count: int, way: _Way, rules: Rules) -> Move:
+    if way.recipe:
+        runs = -(-count // way.recipe.count)
+        return Move("craft", item, count, runs, TABLE if way.recipe.table else "")
+    if way.of:
+        return Move("smelt", item, count, count, FURNACE)
+    return Move("mine", item, count, 0, next(iter(rules.fit(item)), ""))
+
+
+def _preference(item: str) -> tuple[int, str]:
+    """Return a key by which oak comes before other kinds of wood, else by name."""
+    return int(not item.startswith("oak_")), item
+
+
+@cache
+def _book(rules: RuleSet) -> _Book:
+    return _Book(load_rules(rules))
