@@ -119,10 +119,14 @@ class Parser:
             objects = [(rest, _count([*named.values(), *plain]))]
         elif groups and groups[0]:
             objects, groups = groups[0], groups[1:]
-        elif numbers := [p for p in _pairs(arguments) if self.vocabulary.item(words_of(p[0]))]:
-            objects = numbers
+        elif pairs := [
+            (name, int(count))
+            for name, count in _PAIR.findall(arguments)
+            if self.vocabulary.item(words_of(name))
+        ]:
+            objects = pairs
         else:
-            item = next((named[key] for key in _OBJECTS if named.get(key)), "")
+            item = next((named[key] for key in sorted(_OBJECTS) if named.get(key)), "")
             item = item or next((part for part in plain if not part.isdigit()), "")
             objects = [(item, _count([v for k, v in named.items() if k in _COUNTS] or plain))]
             plain = [part for part in plain if part != item]

@@ -6,7 +6,25 @@ from collections.abc import Iterator
 
 from ldm.envs.minecraft.commands import DIRECTIONS
 from ldm.envs.minecraft.rules import MOBS, load_rules
-from ldm.types import Card
+from ldm.types import Card, Reading
+
+
+def _reading() -> Reading:
+    """Return how observations tell what came of a goal, in the words of `texts`."""
+    rules = load_rules("vanilla")
+    words = {goal.rpartition(" ")[2] for goal in _goals()}
+    families = {word: rules.members(word) for word in sorted(words)}
+    return Reading(
+        done=r"^(?:Got|Killed|Made) \d+ \w+\.|^You (?:hold|walk|look)",
+        going=r"^(?:Got|Killed) (?:no|\d+) \w+, (?P<left>\d+) to go",
+        held=r"^Inventory: ([^.]*)\.",
+        clock=r"^(?:Time|Actions): (\d+) of (\d+)",
+        families={word: own for word, own in families.items() if own and own != (word,)},
+        gathering=("mine", "kill"),
+        # DEPS, Table 18.
+        patience={"": 600, "mine iron_ore": 3000, "mine diamond": 12000},
+        horizons=r"^Horizons: ([^.]*)\.",
+    )
 
 
 def _goals() -> Iterator[str]:
@@ -42,9 +60,11 @@ CARD = Card(
         "searched for where none is known",
         "mine COUNT ITEM with TOOL: the same with that tool",
         "kill COUNT MOB: kill sheep, cow, pig or chicken, and take what they leave",
+        "kill COUNT MOB with TOOL: the same with that tool",
         "craft COUNT ITEM: make at least so many from what you have",
         "craft COUNT ITEM with crafting_table: the same at a table that you have",
         "smelt COUNT ITEM: make so many of a product in a furnace that you have",
+        "smelt COUNT ITEM with furnace: the same",
         "equip ITEM: hold or wear it",
         "explore DIRECTION: walk 32 blocks north, east, south or west",
         "inventory: say where you are and what you have",
@@ -77,4 +97,5 @@ CARD = Card(
     },
     outline="You are in a world of blocks, where things are gathered, crafted and smelted.",
     goals=tuple(_goals()),
+    reading=_reading(),
 )

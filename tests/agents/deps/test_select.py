@@ -128,6 +128,6 @@ def test_the_oracle_saves_time_in_an_episode() -> None:
     orders = {}
     for selector in ("none", "oracle"):
         env = Workshop(WorkshopOptions(goal="planks", horizons=True), {"wool": 2})
-        _, trial, rounds = play(env, Ideal([plan]).model(), selector=selector, rounds=0)
+        _, _, rounds = play(env, Ideal([plan]).model(), selector=selector, rounds=0)
         orders[selector] = list(dict.fromkeys(rank for rank, _ in rounds[0]["pursued"]))
     assert orders == {"none": [1, 2, 3], "oracle": [2, 1, 3]}
