@@ -82,7 +82,7 @@ APP_H = Trace(
     ],
     [
         (7, "cobblestone"),
-        (3, "iron_pickaxe"),
+        (3, "stone_pickaxe does not mine diamond"),
         (2, "furnace"),
         (1, "cobblestone"),
         (2, "crafting_table"),
