@@ -127,22 +127,21 @@ class Parser:
             objects = pairs
         else:
             item = next((named[key] for key in sorted(_OBJECTS) if named.get(key)), "")
-            item = item or next((part for part in plain if not part.isdigit()), "")
+            item = item or next((part for part in plain if not part.isdecimal()), "")
             objects = [(item, _count([v for k, v in named.items() if k in _COUNTS] or plain))]
             plain = [part for part in plain if part != item]
         item, count = objects[0]
-        goal = self._named(verb, item, count)
+        goal = self._named(verb, words_of(item), count)
         if goal is None:
             return None
         materials = [pair for group in groups for pair in self._materials(group)]
         tool = named.get("tool") or next(
-            (part for part in reversed(plain) if not part.isdigit()), ""
+            (part for part in reversed(plain) if not part.isdecimal()), ""
         )
         return replace(goal, materials=tuple(materials), tool=self.vocabulary.item(words_of(tool)))
 
-    def _named(self, verb: str, item: str, count: int) -> Goal | None:
+    def _named(self, verb: str, words: Sequence[str], count: int) -> Goal | None:
         """Return the goal with this item; by its only verb where `verb` does not go with it."""
-        words = words_of(item)
         own = self.vocabulary.item(words, verb) if verb in self.vocabulary.items else ""
         if not own and (verb := self.vocabulary.verb(words)):
             own = self.vocabulary.item(words, verb)
@@ -172,7 +171,7 @@ class Parser:
         if counted is None:
             return None
         words, count, place = counted
-        goal = self._named(verb, " ".join(words), count)
+        goal = self._named(verb, words, count)
         if goal is None:
             return None
         materials: list[tuple[str, int]] = []
@@ -198,7 +197,7 @@ class Parser:
         count = 1
         while place < len(tokens):
             token = tokens[place]
-            if token.isdigit() or re.fullmatch(r"x?\d+x?", token):
+            if token.isdecimal() or re.fullmatch(r"x?\d+x?", token):
                 count = int(token.strip("x")[:4])
             elif token in _NUMBERS:
                 count = _NUMBERS[token]
@@ -222,7 +221,7 @@ class Parser:
             return Goal(name.split()[0], text=name)
         verb, _, item = name.partition(" ")
         number = re.search(r"(?<!\w)\d{1,4}(?!\w)", _LEAD.sub("", line))
-        return self._named(verb, item, int(number[0]) if number else 1)
+        return self._named(verb, words_of(item), int(number[0]) if number else 1)
 
     def _by_model(self, line: str) -> Goal | None:
         return self._by_rules(self.extract(line)) if self.extract is not None else None
@@ -281,7 +280,7 @@ def _pairs(group: str) -> list[tuple[str, int]]:
 
 
 def _count(values: Sequence[str]) -> int:
-    return next((int(value[:4]) for value in values if value.isdigit()), 1)
+    return next((int(value[:4]) for value in values if value.isdecimal()), 1)
 
 
 def _phrase(line: str) -> str:

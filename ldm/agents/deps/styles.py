@@ -11,7 +11,6 @@ from pathlib import Path
 from ldm import untrusted
 from ldm.agents import demonstrations
 from ldm.agents.decomposition.logic import parse_plan
-from ldm.agents.deps.describe import description
 from ldm.agents.deps.goals import Parser
 from ldm.agents.deps.options import Form
 from ldm.agents.deps.plans import Goal, Plan, listing
@@ -29,17 +28,8 @@ class Round:
 
     plan: Plan
     done: int
-    held: str = ""
-    failure: str = ""
+    description: str = ""
     explanation: str = ""
-
-    @property
-    def description(self) -> str:
-        """What the descriptor says of the round."""
-        done = frozenset(range(1, self.done + 1))
-        goals = self.plan.goals
-        failed = goals[self.done] if self.done < len(goals) else None
-        return description(self.plan, done, failed, answer=self.failure, held=self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +92,9 @@ def _round(data: Mapping[str, object], parser: Parser) -> Round:
     lines = data.get("plan")
     text = "\n".join(map(str, lines)) if isinstance(lines, list) else str(lines)
     plan = parser.plan(text)
-    done = data.get("done", len(plan.goals))
-    texts = {name: str(data.get(name, "")) for name in ("held", "failure", "explanation")}
-    return Round(plan, int(str(done)), **texts)
+    done = data.get("done")
+    texts = {name: str(data.get(name, "")) for name in ("description", "explanation")}
+    return Round(plan, done if isinstance(done, int) else len(plan.goals), **texts)
 
 
 def _rounds(place: str | None, env: str) -> Mapping[str, Sequence[Mapping[str, object]]]:
@@ -122,7 +112,7 @@ def _read(path: Path) -> Mapping[str, Sequence[Mapping[str, object]]]:
     ):
         raise LdmError(
             f"{path} does not map task ids to rounds.",
-            "A round is an object with plan, and done, held, failure, explanation "
+            "A round is an object with plan, done, description and explanation "
             "(docs/usage/deps.md).",
         )
     return by_task
@@ -140,7 +130,9 @@ def text_of(example: Example, form: Form, *, explained: bool, replanned: bool) -
         return f"{head}\n{plan_text(example.course, form, example.task)}"
     parts = [head]
     for one in example.rounds:
-        parts += [plan_text(one.plan.goals, form, example.task), f"Description: {one.description}"]
+        parts.append(plan_text(one.plan.goals, form, example.task))
+        if one.description:
+            parts.append(f"Description: {one.description}")
         if explained and one.explanation:
             parts.append(f"Explanation: {one.explanation}")
     return "\n".join(parts)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ldm.agents.deps.goals import MOST_GOALS, Parser
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary, words_of
 from ldm.types import Card
-from tests.agents.deps import noisy
+from tools import noisy_plans as noisy
 from tests.agents.deps.workshop import CARD
 
 ITEMS = {
