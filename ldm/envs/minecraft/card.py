@@ -44,8 +44,8 @@ def _goals() -> Iterator[str]:
 CARD = Card(
     name="minecraft",
     rules=(
-        "You play Minecraft, by its recipes, tools and hardness of blocks, and have to hold the item "
-        "of the task before the time is up; time is counted in ticks, 20 a second. Logs come "
+        "You play Minecraft, by its recipes, tools and hardness of blocks, and have to hold the "
+        "item of the task before the time is up; time is counted in ticks, 20 a second. Logs come "
         "from trees, meat, leather and wool from animals, sand from deserts, clay and sugar cane "
         "from swamps; stone and ores lie below the ground. Stone and coal take a wooden pickaxe, "
         "iron ore and lapis a stone pickaxe, gold ore, redstone and diamonds an iron pickaxe. What "

@@ -96,6 +96,8 @@ def way(command: Command, state: State, rules: Rules, tools: Tools) -> Way | Ref
 
 def possible(state: State, rules: Rules, tools: Tools) -> Iterator[str]:
     """Yield the actions that can be carried out in a state, gathering one unit at a time."""
+    if "log" not in rules.sources:
+        yield "mine 1 log"  # of whatever wood is nearest
     for item in sorted(rules.sources):
         needed = rules.fit(item)
         held = [tool for tool in needed if state.held(tool)]

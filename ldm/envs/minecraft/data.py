@@ -73,7 +73,7 @@ def check(path: Path | None = None) -> Report:
         )
         for split in SPLITS
     }
-    impossible = {}
+    impossible: dict[str, dict[str, str]] = {}
     for name in RULE_SETS:
         book = load_rules(name)
         reasons = {}

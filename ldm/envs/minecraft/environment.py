@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
@@ -11,7 +11,14 @@ from ldm.envs.metadata import DataSource, Metadata
 from ldm.envs.minecraft import texts, ticks
 from ldm.envs.minecraft.card import CARD
 from ldm.envs.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
-from ldm.envs.minecraft.controllers import Controller, ControllerName, Recipes
+from ldm.envs.minecraft.controllers import (
+    Controller,
+    ControllerName,
+    Oracle,
+    Paper,
+    Recipes,
+)
+from ldm.envs.minecraft.map import World
 from ldm.envs.minecraft.rules import Rules, RuleSet, load_rules
 from ldm.envs.minecraft.state import State
 from ldm.envs.minecraft.tasks import (
@@ -102,6 +109,7 @@ class Minecraft:
         self._digests: dict[str, str] = {}
         self._game: Game | None = None
         self._controller: Controller = Recipes(self.rules, 0)
+        self._world: World | None = None
         self._state = State()
         self._done = False
 
@@ -170,6 +178,16 @@ class Minecraft:
         return self._state
 
     @property
+    def world(self) -> World | None:
+        """The map, for measurements; None where only recipes count."""
+        return self._world
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """What the running task asks for."""
+        return self._running.targets
+
+    @property
     def _without_map(self) -> bool:
         return self.options.controller == "none"
 
@@ -184,7 +202,13 @@ class Minecraft:
         return self._game
 
     def _control(self, game: Game) -> Controller:
-        return Recipes(self.rules, game.world)
+        self._world = None
+        if self._without_map:
+            return Recipes(self.rules, game.world)
+        herded = self.options.mobs if game.mobs is None else game.mobs
+        self._world = World(game.world, start=game.start or self.options.start, herded=herded)
+        oracle = Oracle(self.rules, self._world, stated=self.options.tools == "stated")
+        return Paper(oracle) if self.options.controller == "paper" else oracle
 
     def _carry_out(self, command: Command, how: Way) -> TimeStep:
         """Return the answer after as many units as the action gets to."""
@@ -196,8 +220,9 @@ class Minecraft:
                 break
             self._state, gained, broken = unit.after, gained + unit.gained, unit.broken
             reward += self._pay()
-            complete = gained >= command.count or command.verb in ("equip", "explore", "inventory")
-            if self._done or broken or complete:
+            if unit.failed:
+                return self._ended(texts.NOTHING, reward)
+            if self._done or broken or gained >= command.count:
                 break
             if self._state.tick - start.tick > self.options.slice:
                 return self._ended(texts.answer(command, gained), reward)
@@ -256,12 +281,20 @@ class Minecraft:
 
     def _answer(self, *said: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
         state = self._state
-        head = f"Actions: {state.actions} of {self._limit}." if self._without_map else ""
-        text = texts.lines(" ".join(said), head, texts.inventory(state))
+        text = texts.lines(" ".join(said), *self._view(state))
         listed = None
         if self.options.admissible:
             listed = tuple(possible(state, self.rules, self.options.tools))
         return TimeStep(text, reward=reward, done=self._done, admissible=listed, valid=valid)
+
+    def _view(self, state: State) -> Iterator[str]:
+        if self._world is None:
+            yield f"Actions: {state.actions} of {self._limit}."
+            yield texts.inventory(state)
+            return
+        yield f"Time: {state.tick} of {self._limit}. {texts.place(state, self._world)}"
+        yield texts.inventory(state)
+        yield from texts.surroundings(state, self._world)
 
     def _listed(self, split: str) -> dict[str, Game]:
         if split not in self._games:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Literal
 
 from ldm.envs.minecraft.rules import FURNACE, TABLE, Recipe, Rules, RuleSet, load_rules
+from ldm.envs.minecraft.sources import WOODS
 
 #: Stands in the order of a search for whatever is burnt; no item has this name.
 _FUEL = "#fuel"
@@ -58,24 +59,32 @@ class _Way:
     of: str = ""
 
 
-def shortest(targets: Iterable[str] | Mapping[str, int], rules: RuleSet) -> Plan | None:
+def shortest(
+    targets: Iterable[str] | Mapping[str, int],
+    rules: RuleSet,
+    *,
+    held: Mapping[str, int] | None = None,
+    burning: int = 0,
+    wood: str = "",
+) -> Plan | None:
     """Return the shortest plan for one of several items, or for all items of a mapping.
 
-    targets: items of which any one will do, or item → how many of each are wanted.
-    Return None where the world has no way to them.
+    targets: items of which any one will do, or item → how many of each have to be held. held: what
+    there is already; burning: ticks of fire in the furnace. wood: the only kind of wood that is to
+    be had, "" for all. Return None where the world has no way to the targets.
     """
-    book = _book(rules)
+    book = _book(rules, wood)
     wanted = [targets] if isinstance(targets, Mapping) else [{item: 1} for item in targets]
-    search = _Search(book)
+    search = _Search(book, held or {}, burning)
     for demand in sorted(wanted, key=lambda one: [_preference(item) for item in one]):
-        if all(item in book.reachable for item in demand):
+        if all(item in book.reachable or search.has(item, n) for item, n in demand.items()):
             search.run(demand)
     return search.plan()
 
 
 def obstacle(item: str, rules: RuleSet) -> str:
     """Return why there is no way to an item, as "quartz_block needs quartz, …"."""
-    book = _book(rules)
+    book = _book(rules, "")
     steps, visited = [], {item}
     while (parts := book.parts(item)) is not None:
         lacking = next((p for p in parts if p not in book.reachable and p not in visited), None)
@@ -93,12 +102,14 @@ class _Book:
     ways: item → its ways. order: every item before all that it may need.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, wood: str) -> None:
         self.rules = rules
+        others = {f"{other}_log" for other in WOODS if wood and other != wood}
+        self._raw = rules.sources.keys() - others
         self.ways: dict[str, tuple[_Way, ...]] = {}
         self.reachable = self._closure("")
         for item in sorted(self.reachable, key=_preference):
-            if item in rules.sources:
+            if item in self._raw:
                 # What lies about is not made of what is made of it (coal of its block).
                 self.ways[item] = (_Way(),)
                 continue
@@ -139,7 +150,7 @@ class _Book:
         while len(items) > before:
             before = len(items)
             for item in self.rules.items - {without}:
-                ways = [_Way()] if item in self.rules.sources else self._all_ways(item)
+                ways = [_Way()] if item in self._raw else self._all_ways(item)
                 if any(all(p in items for p in self._needs(item, way)) for way in ways):
                     items.add(item)
         return frozenset(items)
@@ -169,10 +180,13 @@ class _Book:
 class _Search:
     """A depth-first search over ways; an item's way is chosen once all that needs it is chosen."""
 
-    def __init__(self, book: _Book) -> None:
-        self._book = book
+    def __init__(self, book: _Book, held: Mapping[str, int], burning: int) -> None:
+        self._book, self._held, self._burning = book, held, burning
         self._best: tuple[int, int, int] | None = None
         self._choice: tuple[dict[str, int], dict[str, _Way]] | None = None
+
+    def has(self, item: str, count: int) -> bool:
+        return self._held.get(item, 0) >= count
 
     def run(self, demand: Mapping[str, int]) -> None:
         """Search plans for the demand, and keep the best of all runs."""
@@ -184,20 +198,24 @@ class _Search:
             return None
         demand, ways = self._choice
         moves = [
-            _move(item, demand[item], ways[item], self._book.rules)
+            _move(item, self._missing(demand, item), ways[item], self._book.rules)
             for item in reversed(self._book.order)
             if item in ways
         ]
         return Plan(tuple(moves))
+
+    def _missing(self, demand: Mapping[str, int], item: str) -> int:
+        """Return how many of an item the demand asks for beyond what is held."""
+        return max(0, demand.get(item, 0) - self._held.get(item, 0))
 
     def _from(
         self, place: int, demand: dict[str, int], ways: dict[str, _Way], gathered: int, runs: int
     ) -> None:
         """Choose for everything from `place` on in the order, given the demand so far."""
         order = self._book.order
-        while place < len(order) and not demand.get(order[place]):
+        while place < len(order) and not self._missing(demand, order[place]):
             place += 1
-        goals = len(demand) - (_FUEL in demand)
+        goals = sum(self._missing(demand, item) > 0 for item in demand if item != _FUEL)
         if self._best is not None and (goals, gathered, runs) >= self._best:
             return
         if place == len(order):
@@ -206,36 +224,38 @@ class _Search:
             return
         item = order[place]
         if item == _FUEL:
+            ticks_needed = max(0, demand[_FUEL] - self._burning)
             for fuel, ticks in self._book.fuels():
                 if fuel in self._book.reachable:
-                    units = -(-demand[_FUEL] // ticks)
-                    self._from(place + 1, _plus(demand, fuel, units), ways, gathered, runs)
+                    after = self._plus(demand, fuel, -(-ticks_needed // ticks))
+                    self._from(place + 1, after, ways, gathered, runs)
             return
         for way in self._book.ways[item]:
             after, more = self._after(item, way, demand)
-            raw = 0 if way.recipe or way.of else demand[item]
+            raw = 0 if way.recipe or way.of else self._missing(demand, item)
             self._from(place + 1, after, {**ways, item: way}, gathered + raw, runs + more)
 
     def _after(self, item: str, way: _Way, demand: dict[str, int]) -> tuple[dict[str, int], int]:
         """Return the demand once a way is chosen, and how often its recipe runs."""
-        rules, count = self._book.rules, demand[item]
+        rules, count = self._book.rules, self._missing(demand, item)
         if way.recipe:
             runs = -(-count // way.recipe.count)
             after = demand
             for part, number in way.recipe.parts:
-                after = _plus(after, part, number * runs)
+                after = self._plus(after, part, number * runs)
             return (_once(after, TABLE) if way.recipe.table else after), runs
         if way.of:
-            after = _once(_plus(demand, way.of, count), FURNACE)
+            after = _once(self._plus(demand, way.of, count), FURNACE)
             if rules.burns:
-                after = _plus(after, _FUEL, count * rules.smelt_ticks)
+                after = self._plus(after, _FUEL, count * rules.smelt_ticks)
             return after, count
         tools = rules.fit(item)
-        return (_once(demand, tools[0]) if tools else demand), 0
+        if not tools or any(self._held.get(tool) for tool in tools):
+            return demand, 0
+        return _once(demand, tools[0]), 0
 
-
-def _plus(demand: dict[str, int], item: str, count: int) -> dict[str, int]:
-    return {**demand, item: demand.get(item, 0) + count}
+    def _plus(self, demand: dict[str, int], item: str, count: int) -> dict[str, int]:
+        return {**demand, item: demand.get(item, 0) + count}
 
 
 def _once(demand: dict[str, int], item: str) -> dict[str, int]:
@@ -258,5 +278,5 @@ def _preference(item: str) -> tuple[int, str]:
 
 
 @cache
-def _book(rules: RuleSet) -> _Book:
-    return _Book(load_rules(rules))
+def _book(rules: RuleSet, wood: str) -> _Book:
+    return _Book(load_rules(rules), wood)

@@ -12,11 +12,16 @@ from ldm.envs.minecraft.ticks import CALL, EQUIP, PLACE, RUN, digger, digging
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One indivisible piece of an action: the state after it, what it gained, what broke."""
+    """One indivisible piece of an action.
+
+    gained: how much of what the action is for. broken: the tool that broke. failed: the attempt
+    came to nothing, which ends the action.
+    """
 
     after: State
     gained: int = 0
     broken: str = ""
+    failed: bool = False
 
 
 def craft(command: Command, way: Way, state: State, rules: Rules, *, timed: bool) -> Unit:
@@ -53,7 +58,7 @@ def equip(way: Way, state: State, *, timed: bool) -> Unit:
     """Return the state with an item worn or in the hand."""
     worn = (*(item for item in state.worn if item != way.item), way.item)
     after = replace(state, worn=worn)
-    return Unit(after.later(EQUIP) if timed else after)
+    return Unit(after.later(EQUIP) if timed else after, 1)
 
 
 def put_down(station: str, state: State) -> State:
