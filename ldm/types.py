@@ -423,7 +423,13 @@ class Reading:
     pursued in any order.
     patience: goal without its count → the time after which it is given up; "" for all others.
     horizons: a line with the true times of goals; group 1 is "NAME TIME, NAME TIME".
-    sources: item → what it comes from, in the words of observations.
+    sources: what a goal gets → what it comes from, in the words of observations.
+    seen, remembered: lines with what is near and what was; group 1 is "COUNT THING, nearest
+        DISTANCE DIRECTION, AGE ticks ago; …", where most parts may be missing.
+    place: a line with where one is; the groups `biome` and `y`.
+    fitting: what a goal gets → the sorts of tools that are good for it; a tool is called SORT or
+        TIER_SORT.
+    walks: actions that only lead elsewhere.
     """
 
     done: str = ""
@@ -435,6 +441,11 @@ class Reading:
     patience: Mapping[str, int] = field(default_factory=dict)
     horizons: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
+    seen: str = ""
+    remembered: str = ""
+    place: str = ""
+    fitting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    walks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

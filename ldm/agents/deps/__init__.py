@@ -8,14 +8,17 @@ runs programs, `horizon` predicts times, and `findings` is what reports say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from ldm.agents import demonstrations
 from ldm.agents.deps.controllers import Controller, Executor, OwnController
 from ldm.agents.deps.findings import NOTE, REPORTING
 from ldm.agents.deps.goals import Parser
+from ldm.agents.deps.horizon import HorizonModel, horizon_model, shipped
 from ldm.agents.deps.loop import PARSED, Loop
-from ldm.agents.deps.options import Arm, DepsOptions
+from ldm.agents.deps.options import Arm, DepsOptions, check_horizon
 from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest, true_times
 from ldm.agents.deps.styles import examples
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary
@@ -46,6 +49,8 @@ class DepsAgent(LoopAgent):
         """Return the sources of what planner and executors may be shown."""
         place = options.demonstrations
         demonstrations.check(place, options.demonstrations_digest)
+        if isinstance(options, DepsOptions):
+            check_horizon(options)
         return demonstrations.sources(env, place, options.shots, with_skills=True, with_plans=True)
 
     @staticmethod
@@ -106,15 +111,37 @@ class DepsAgent(LoopAgent):
         """Return what chooses among goals in an episode."""
         options, card = self.options, episode.card
         seed = (self._resources.seed, episode.task_id)
-        arm: Arm = options.selector or "none"
+        model = self._horizon(card)
+        arm: Arm = options.selector or (
+            "horizon" if options.method == "deps" and model is not None else "none"
+        )
+        sample = options.select == "sample"
         match arm:
+            case "horizon":
+                if model is None:
+                    raise _no_horizon(card)
+                return Soonest(partial(model.times, card=card), sample, seed)
             case "random":
                 return AtRandom(*seed)
             case "similarity":
                 return MostSimilar(self._embedding())
             case "oracle":
-                return Soonest(true_times(card.reading), options.select == "sample", seed)
+                return Soonest(true_times(card.reading), sample, seed)
         return InOrder()
+
+    def _horizon(self, card: Card) -> HorizonModel | None:
+        """Return the model that the options name, or the one that ships for the environment."""
+        named = self.options.horizon
+        path = shipped(card.name) if named is None else Path(named).expanduser()
+        if path is None:
+            return None
+        model = horizon_model(path)
+        if model.env != card.name:
+            raise LdmError(
+                f"The horizon model in {path} is of {model.env}, not of {card.name}.",
+                f"Train one with `ldm horizon --env {card.name} --out FILE`.",
+            )
+        return model
 
     def _embedding(self) -> Callable[[], Embedder]:
         embedding = self._resources.embedding
@@ -124,6 +151,14 @@ class DepsAgent(LoopAgent):
                 "`ldm doctor` says which embedders are installed.",
             )
         return embedding
+
+
+def _no_horizon(card: Card) -> LdmError:
+    return LdmError(
+        f"There is no horizon model for {card.name}.",
+        f"Train one with `ldm horizon --env {card.name} --out FILE`, and name it with "
+        "--set horizon=FILE.",
+    )
 
 
 def _extractor(vocabulary: Vocabulary, llm: LLM) -> Callable[[str], str]:

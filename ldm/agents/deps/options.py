@@ -50,6 +50,16 @@ def file_digest(path: Path) -> str:
         ) from error
 
 
+def check_horizon(options: DepsOptions) -> None:
+    """Raise LdmError where the horizon model is another than when the run began."""
+    path, before = options.horizon, options.horizon_digest
+    if path is not None and before not in (None, file_digest(Path(path))):
+        raise LdmError(
+            f"The horizon model in {path} has changed since the run began.",
+            "Start a new run, or put the former one back.",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class DepsOptions(LoopOptions):
     """method: the planner (§4.1, App. D, G): deps describes, explains, plans and selects; dep is

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ldm.envs.minecraft.commands import DIRECTIONS
 from ldm.envs.minecraft.rules import MOBS, load_rules
+from ldm.envs.minecraft.sources import RAW
 from ldm.types import Card, Reading
+
+#: Where a thing is → the sorts of tools for it.
+_TOOLS: Mapping[str, tuple[str, ...]] = {
+    "tree": ("axe", "shears"),
+    "animal": ("sword", "axe"),
+    "ground": ("shovel",),
+    "rock": ("pickaxe",),
+    "vein": ("pickaxe",),
+}
 
 
 def _reading() -> Reading:
@@ -24,6 +34,13 @@ def _reading() -> Reading:
         # DEPS, Table 18.
         patience={"": 600, "mine iron_ore": 3000, "mine diamond": 12000},
         horizons=r"^Horizons: ([^.]*)\.",
+        sources={item: source.thing for item, source in RAW.items()} | {mob: mob for mob in MOBS},
+        seen=r"^You see: ([^.]*)\.",
+        remembered=r"^You remember: ([^.]*)\.",
+        place=r"\bPlace: .*?, y (?P<y>-?\d+), (?P<biome>\w+)\.",
+        fitting={item: _TOOLS[source.where] for item, source in RAW.items()}
+        | dict.fromkeys(MOBS, _TOOLS["animal"]),
+        walks=tuple(f"explore {direction}" for direction in DIRECTIONS),
     )
 
 

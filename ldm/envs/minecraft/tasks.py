@@ -92,7 +92,8 @@ def training_items() -> Mapping[str, str]:
 def games(split: str, rules: Rules, task_set: TaskSet, worlds: int) -> Iterator[Game]:
     """Yield the games of one of SPLITS in their order."""
     if split == PARALLEL:
-        yield from (_parallel(k, n, rules) for k in (2, 3, 4) for n in range(PARALLEL_WORLDS))
+        number = PARALLEL_WORLDS * worlds
+        yield from (_parallel(k, n, rules) for k in (2, 3, 4) for n in range(number))
         return
     if split == TRAIN:
         for item, kind in training_items().items():
