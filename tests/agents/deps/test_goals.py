@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ldm.agents.deps.goals import MOST_GOALS, Parser
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary, words_of
 from ldm.types import Card
-from tools import noisy_plans as noisy
 from tests.agents.deps.workshop import CARD
+from tools import noisy_plans as noisy
 
 ITEMS = {
     "mine": "log oak_log cobblestone wool beef coal iron_ore wheat_seeds diamond oak_leaves",
