@@ -7,7 +7,9 @@
 
     python scripts/make_minecraft.py tasks ../shared/specs/deps/tasks.json
 
-`tasks` writes ldm/envs/minecraft/tasks.json from the tables of the paper.
+`tasks` writes ldm/envs/minecraft/tasks.json from the tables of the paper, with those of the other
+items that the expert makes in time, and its episodes, data/trajectories/minecraft/train.jsonl.gz.
+Every task of the paper is solved by the exact solver, and every episode is replayed.
 """
 
 from __future__ import annotations
@@ -15,13 +17,25 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from statistics import mean
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from ldm import records
+from ldm.envs.minecraft import Minecraft
+from ldm.envs.minecraft.rules import RULE_SETS, load_rules
+from ldm.envs.minecraft.solver import shortest
+from ldm.envs.minecraft.tasks import TRAIN, listed_tasks, training_items
+from ldm.types import Trajectory
 from tools.minecraft import facts, tasklists
+from tools.minecraft.expert import solve
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+TRAJECTORIES = CHECKOUT / "data" / "trajectories" / "minecraft"
 PACKAGE = CHECKOUT / "ldm" / "envs" / "minecraft"
+#: Worlds in which the expert tries an item.
+WORLDS = 5
 
 
 def main() -> None:
@@ -50,9 +64,51 @@ def write_rules(wheel: Path) -> None:
 def write_tasks(tables: Path) -> None:
     """Write tasks.json."""
     listed = tasklists.paper_tasks(tables)
-    train = tasklists.other_items(listed)
+    others = tasklists.other_items(listed)
+    made: dict[str, tuple[int, Trajectory]] = {}
+    for number in range(WORLDS):
+        # The items that are left, each in its next world.
+        left = [(item, kind, number) for item, kind in others if item not in made]
+        write_list(listed, left)
+        env = Minecraft()
+        for task in env.tasks(TRAIN):
+            episode = solve(env, task)
+            if episode.success:
+                made[task.source] = number, episode
+    train = [(item, kind, made[item][0]) for item, kind in others if item in made]
+    write_list(listed, train)
+    missing = [item for item, _ in others if item not in made]
+    episodes = [made[item][1] for item, *_ in train]
+    for episode in episodes:
+        replay(Minecraft(), episode)
+    TRAJECTORIES.mkdir(parents=True, exist_ok=True)
+    records.write(TRAJECTORIES / "train.jsonl.gz", episodes)
+    lengths = [len(episode.steps) for episode in episodes]
+    print(
+        f"{len(listed)} tasks of the paper; {len(made)} of {len(others)} other items are made, in "
+        f"{mean(lengths):.1f} steps (at most {max(lengths)}); not {', '.join(missing)}"
+    )
+    for rules in RULE_SETS:
+        members = load_rules(rules).members
+        plans = [
+            shortest([item for target in one.targets for item in members(target)[:1]], rules)
+            for one in listed_tasks()
+        ]
+        print(f"rules={rules}: {sum(plan is not None for plan in plans)} of {len(plans)} possible")
+
+
+def write_list(listed: list[list[Any]], train: list[tuple[str, str, int]]) -> None:
+    """Write tasks.json, and forget what was read of it."""
     (PACKAGE / "tasks.json").write_text(tasklists.tasks_text(listed, train), encoding="utf-8")
-    print(f"tasks.json: {len(listed)} tasks of the paper, {len(train)} other items")
+    training_items.cache_clear()
+
+
+def replay(env: Minecraft, episode: Trajectory) -> None:
+    """Play an episode again; exit if an answer differs."""
+    answers = [env.reset(episode.task).observation]
+    answers += [env.step(step.action).observation for step in episode.steps]
+    if answers != [episode.opening, *(step.observation for step in episode.steps)]:
+        sys.exit(f"A replay of {episode.task.id} differs.")
 
 
 if __name__ == "__main__":

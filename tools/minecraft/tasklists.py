@@ -34,18 +34,18 @@ def paper_tasks(path: Path) -> list[list[Any]]:
 def other_items(listed: Iterable[list[Any]]) -> list[tuple[str, str]]:
     """Return (item, kind) of all that can be made and is neither raw nor in the paper, by kind."""
     rules = load_rules("vanilla")
-    taken = {item for task in listed for item in task[3]}
+    # One begins with a diamond axe.
+    taken = {"diamond_axe", *(item for task in listed for item in task[3])}
     items = []
-    for item in sorted(
-        (rules.recipes.keys() | rules.smelting.keys()) - rules.sources.keys() - taken
-    ):
+    made = rules.recipes.keys() | rules.smelting.keys()
+    for item in sorted(made - rules.sources.keys() - taken):
         plan = shortest([item], "vanilla")
         if plan is not None:
             items.append((item, kind_of(item, plan.gathered)))
     return sorted(items, key=lambda one: (one[1], one[0]))
 
 
-def tasks_text(listed: list[list[Any]], train: Iterable[tuple[str, str]]) -> str:
+def tasks_text(listed: list[list[Any]], train: Iterable[tuple[str, str, int]]) -> str:
     """Return the contents of tasks.json, one task a line."""
     parts = {"listed": listed, "train": [list(one) for one in train]}
     body = ",\n".join(

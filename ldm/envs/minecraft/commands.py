@@ -107,12 +107,12 @@ def possible(state: State, rules: Rules, tools: Tools) -> Iterator[str]:
             yield f"mine 1 {item} with {held[0]}"
     yield from (f"kill 1 {mob}" for mob in MOBS)
     stated = tools == "stated"
+    table = state.held(TABLE) > 0
     for item, recipes in rules.recipes.items():
-        able = (r for r in recipes if _lacking(r, 1, state) is None)
-        if recipe := next((r for r in able if not r.table or state.held(TABLE)), None):
-            yield f"craft {recipe.count} {item}" + (
-                f" with {TABLE}" if recipe.table and stated else ""
-            )
+        recipe = next((r for r in recipes if (table or not r.table) and _has(r, state)), None)
+        if recipe:
+            station = f" with {TABLE}" if recipe.table and stated else ""
+            yield f"craft {recipe.count} {item}{station}"
     if state.held(FURNACE):
         for item in rules.smelting:
             if isinstance(_smelter(item, 1, state, rules), Way):
@@ -235,6 +235,12 @@ def _tool(word: str, state: State, rules: Rules) -> str | Refusal:
         return _unknown(word)
     tool = next((item for item in items if state.held(item)), None)
     return Refusal(f"You have no {word}.") if tool is None else tool
+
+
+def _has(recipe: Recipe, state: State) -> bool:
+    """Return whether the parts of one run are held."""
+    held = state.inventory
+    return all(part in held and held[part] >= number for part, number in recipe.parts)
 
 
 def _lacking(recipe: Recipe, runs: int, state: State) -> str | None:

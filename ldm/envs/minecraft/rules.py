@@ -98,6 +98,7 @@ class Rules:
         for product, part in sorted(melted, key=lambda pair: (pair[0], *_wood_order(pair[1]))):
             self.smelting[product] = (*self.smelting.get(product, ()), part)
         self.items = frozenset(self._named())
+        self._fit = {item: self._fitting(source.tool) for item, source in self.sources.items()}
         self.fuels = tuple(self._fuel_items())
 
     def members(self, word: str) -> tuple[str, ...]:
@@ -116,28 +117,23 @@ class Rules:
             return self._one_wood(word)
         return tuple(items)
 
-    def tools(self, kind: str, least: str) -> tuple[str, ...]:
-        """Return the tools of a kind that do what `least` does, the weakest first."""
-        if kind == "shears":
-            return ("shears",)
-        # Gold digs no more than wood does.
-        lowest = TIERS.index(least)
-        return tuple(
-            f"{tier}_{kind}"
-            for tier in TIERS[lowest:]
-            if tier != "golden" or least in ("wooden", "golden")
-        )
-
     def fit(self, item: str) -> tuple[str, ...]:
         """Return the tools with which a raw item can be had, () if the hand will do."""
-        needed = self.sources[item].tool
-        if not needed:
-            return ()
-        tier, _, kind = needed.rpartition("_")
-        return self.tools(kind, tier)
+        return self._fit[item]
 
     def is_tool(self, item: str) -> bool:
         return item in self.uses
+
+    def _fitting(self, least: str) -> tuple[str, ...]:
+        """Return the tools that do what `least` does, the weakest first."""
+        tier, _, kind = least.rpartition("_")
+        if not tier:
+            return (least,) if least else ()
+        # Gold digs no more than wood does.
+        tiers = [
+            other for other in TIERS[TIERS.index(tier) :] if other != "golden" or tier == "wooden"
+        ]
+        return tuple(f"{other}_{kind}" for other in tiers)
 
     def _named(self) -> Iterator[str]:
         yield from self.sources

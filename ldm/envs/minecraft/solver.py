@@ -106,25 +106,25 @@ class _Book:
         self.rules = rules
         others = {f"{other}_log" for other in WOODS if wood and other != wood}
         self._raw = rules.sources.keys() - others
+        #: item → its ways with what each needs, those that need the item itself included
+        self._all = {
+            item: [(way, self._needs(item, way)) for way in self._all_ways(item)]
+            for item in rules.items
+        }
         self.ways: dict[str, tuple[_Way, ...]] = {}
         self.reachable = self._closure("")
         for item in sorted(self.reachable, key=_preference):
-            if item in self._raw:
-                # What lies about is not made of what is made of it (coal of its block).
-                self.ways[item] = (_Way(),)
-                continue
-            before = self._closure(item)
-            ways = [
-                w for w in self._all_ways(item) if all(p in before for p in self._needs(item, w))
-            ]
-            self.ways[item] = tuple(ways)
+            before = self._closure(item) if self._circular(item) else self.reachable
+            self.ways[item] = tuple(
+                way for way, needs in self._all[item] if all(part in before for part in needs)
+            )
         self.order = tuple(self._sorted())
         self.place = {item: number for number, item in enumerate(self.order)}
 
     def parts(self, item: str) -> list[str] | None:
         """Return all that the ways to an item are made of; None if there is no way at all."""
-        ways = list(self._all_ways(item))
-        return [part for way in ways for part in self._needs(item, way)] if ways else None
+        ways = self._all.get(item)
+        return [part for _, needs in ways for part in needs] if ways else None
 
     def fuels(self) -> Sequence[tuple[str, int]]:
         """Return the planks, oak first: a furnace burns them before anything else that is held."""
@@ -132,6 +132,10 @@ class _Book:
         return sorted(planks, key=lambda fuel: _preference(fuel[0]))
 
     def _all_ways(self, item: str) -> Iterator[_Way]:
+        """Yield the ways to an item; what lies about is not made (coal of its block)."""
+        if item in self._raw:
+            yield _Way()
+            return
         yield from (_Way(recipe=recipe) for recipe in self.rules.recipes.get(item, ()))
         yield from (_Way(of=part) for part in self.rules.smelting.get(item, ()))
 
@@ -147,13 +151,28 @@ class _Book:
         """Return all that can be had where one item cannot."""
         items: set[str] = set()
         before = -1
+        left = {item: ways for item, ways in self._all.items() if item != without}
         while len(items) > before:
             before = len(items)
-            for item in self.rules.items - {without}:
-                ways = [_Way()] if item in self._raw else self._all_ways(item)
-                if any(all(p in items for p in self._needs(item, way)) for way in ways):
-                    items.add(item)
+            new = [
+                item
+                for item, ways in left.items()
+                if any(items.issuperset(needs) for _, needs in ways)
+            ]
+            items.update(new)
+            left = {item: ways for item, ways in left.items() if item not in items}
         return frozenset(items)
+
+    def _circular(self, item: str) -> bool:
+        """Return whether an item is among all that it may be made of or with."""
+        queue, visited = [item], set()
+        for name in queue:
+            for _, needs in self._all[name]:
+                if item in needs:
+                    return True
+                queue += [part for part in needs if part not in visited]
+                visited.update(needs)
+        return False
 
     def _sorted(self) -> list[str]:
         visited: dict[str, None] = {}

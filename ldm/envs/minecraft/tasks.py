@@ -84,9 +84,12 @@ def listed_tasks() -> tuple[Listed, ...]:
 
 
 @cache
-def training_items() -> Mapping[str, str]:
-    """Return item → kind of the other items, which memories may be made of."""
-    return dict(_data()["train"])
+def training_items() -> Mapping[str, tuple[str, int]]:
+    """Return item → kind and number of the world of the other items, for memories.
+
+    The world is the first of five in which the expert makes the item in time.
+    """
+    return {item: (kind, number) for item, kind, number in _data()["train"]}
 
 
 def games(split: str, rules: Rules, task_set: TaskSet, worlds: int) -> Iterator[Game]:
@@ -96,8 +99,8 @@ def games(split: str, rules: Rules, task_set: TaskSet, worlds: int) -> Iterator[
         yield from (_parallel(k, n, rules) for k in (2, 3, 4) for n in range(number))
         return
     if split == TRAIN:
-        for item, kind in training_items().items():
-            yield _single(split, item, (item,), kind, 0, rules)
+        for item, (kind, number) in training_items().items():
+            yield _single(split, item, (item,), kind, number, rules)
         return
     for listed in listed_tasks():
         if listed.measured or (task_set == "listed76" and split != TRAIN_WORLDS):
@@ -139,7 +142,7 @@ def _single(
         Task(f"{split}/{word}/{number}", ENV, split, f"obtain {target}", kind, source),
         (target,),
         stable_seed(ENV, group, word, number),
-        LIMITS[kind],
+        LIMITS["MT8"] if split == TRAIN else LIMITS[kind],
     )
 
 
