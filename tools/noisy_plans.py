@@ -30,10 +30,12 @@ def some_goals(items: Mapping[str, Sequence[str]], draw: random.Random) -> list[
 
 
 def braces(pairs: Sequence[tuple[str, int]]) -> str:
+    """Return counted items between braces."""
     return "{" + ", ".join(f"'{name}': {count}" for name, count in pairs) + "}"
 
 
 def in_words(goal: Goal) -> str:
+    """Return a goal as a sentence."""
     materials = ", ".join(f"{count} {name}" for name, count in goal.materials)
     made_from = f" from {materials}" if materials else ""
     return f"{goal.verb} {goal.count} {goal.item}{made_from}" + (
@@ -42,6 +44,7 @@ def in_words(goal: Goal) -> str:
 
 
 def call(goal: Goal) -> str:
+    """Return a goal as a call, with a comment that says the same."""
     materials = f", {braces(goal.materials)}" if goal.materials else ""
     tool = f"'{goal.tool}'" if goal.tool else "null"
     objects = braces([(goal.item, goal.count)])
@@ -49,11 +52,13 @@ def call(goal: Goal) -> str:
 
 
 def keywords(goal: Goal) -> str:
+    """Return a goal as a call with keywords."""
     tool = f"'{goal.tool}'" if goal.tool else "None"
     return f"{goal.verb}(obj = {braces([(goal.item, goal.count)])}, tool = {tool})"
 
 
 def function(goal: Goal) -> str:
+    """Return a goal as a function of its own."""
     return f"{goal.verb}_{goal.item}(num = {goal.count}); # step {goal.rank}"
 
 

@@ -26,7 +26,8 @@ from ldm.types import Task, Trajectory, Usage
 class Played:
     """A demonstration: its task, and (plan, explanation of why it fails) of each round.
 
-    actions: sub-task → what its executor does; the executor fails where there is nothing left.
+    task: its id, or the beginning of it. actions: sub-task → what its executor does; the executor
+    fails where there is nothing left.
     """
 
     task: str
@@ -87,12 +88,12 @@ _WATCH = "demo_train/look_at_obj_in_light-Watch-None-DeskLamp-92/trial_1"
 #: Name of the file → its demonstrations; what stands before a dot is the environment.
 ROUNDS: Mapping[str, Sequence[Played]] = {
     "minecraft": (
-        Played("train/ladder/0", [(_LADDER, "")]),
-        replace(_ANDESITE, task="train/polished_andesite/0"),
+        Played("train/ladder", [(_LADDER, "")]),
+        replace(_ANDESITE, task="train/polished_andesite"),
     ),
     "minecraft.paper": (
-        Played("test/wooden_button/0", [(_BUTTON, "")]),
-        replace(_SWORD, task="test/stone_sword/0"),
+        Played("test/wooden_button", [(_BUTTON, "")]),
+        replace(_SWORD, task="test/stone_sword"),
     ),
     "alfworld": (
         Played(
@@ -148,6 +149,10 @@ ROUNDS: Mapping[str, Sequence[Played]] = {
 }  # fmt: skip
 
 
+#: Environment → its options. Andesite is rare: with a map it takes more than one pickaxe.
+OPTIONS: Mapping[str, Mapping[str, Any]] = {"minecraft": {"controller": "none"}}
+
+
 class _Script:
     """A model that says what a demonstration shows; `failing` sub-tasks end without success."""
 
@@ -189,7 +194,8 @@ class _Script:
 def played_rounds(name: str) -> tuple[list[Trajectory], dict[str, Any]]:
     """Return the trajectories of a file's demonstrations, and task id → rounds as data."""
     env_class = load_env(name.partition(".")[0])
-    env: Environment = env_class(env_class.Options())
+    options = OPTIONS.get(name.partition(".")[0], {})
+    env: Environment = env_class(env_class.Options(**options))
     trials: list[Trajectory] = []
     by_task: dict[str, Any] = {}
     for played in ROUNDS[name]:
@@ -200,7 +206,7 @@ def played_rounds(name: str) -> tuple[list[Trajectory], dict[str, Any]]:
         if not result.success or data is None:
             raise RuntimeError(f"{played.task} was not solved: {result.error or result.notes}")
         trials.append(replace(trial, origin="expert"))
-        by_task[played.task] = list(_rounds(data["rounds"]))
+        by_task[result.task.id] = list(_rounds(data["rounds"]))
     env.close()
     return trials, by_task
 
@@ -217,8 +223,10 @@ def _rounds(rounds: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _task(env: Environment, task_id: str) -> Task:
+    """Return a task by its id, or the beginning of it."""
     split = task_id.partition("/")[0]
-    return next(task for task in env.tasks(split) if task.id == task_id)
+    known = env.tasks(split)
+    return next(task for task in known if f"{task.id}/".startswith(f"{task_id}/"))
 
 
 def text_of(by_task: Mapping[str, Any]) -> str:

@@ -19,6 +19,12 @@ _TOOLS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def _patience() -> Mapping[str, int]:
+    """Return the lengths of DEPS' Table 18; what it lacks and lies in veins has that of iron."""
+    rare = [item for item, source in RAW.items() if source.where == "vein" and item != "coal"]
+    return {"": 600, **dict.fromkeys((f"mine {i}" for i in rare), 3000), "mine diamond": 12000}
+
+
 def _reading() -> Reading:
     """Return how observations tell what came of a goal, in the words of `texts`."""
     rules = load_rules("vanilla")
@@ -31,8 +37,7 @@ def _reading() -> Reading:
         clock=r"^(?:Time|Actions): (\d+) of (\d+)",
         families={word: own for word, own in families.items() if own and own != (word,)},
         gathering=("mine", "kill"),
-        # DEPS, Table 18.
-        patience={"": 600, "mine iron_ore": 3000, "mine diamond": 12000},
+        patience=_patience(),
         horizons=r"^Horizons: ([^.]*)\.",
         sources={item: source.thing for item, source in RAW.items()} | {mob: mob for mob in MOBS},
         seen=r"^You see: ([^.]*)\.",
