@@ -87,7 +87,8 @@ class Words:
         for row, text in enumerate(texts):
             for word in text.lower().replace(".", " ").replace(",", " ").split():
                 rows[row, sum(map(ord, word)) % self.dimension] += 1
-        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+        return rows
 
 
 def test_the_similarity_arm_takes_what_is_nearest_to_what_is_seen() -> None:
