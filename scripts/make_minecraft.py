@@ -26,7 +26,7 @@ from ldm import records
 from ldm.envs.minecraft import Minecraft
 from ldm.envs.minecraft.rules import RULE_SETS, load_rules
 from ldm.envs.minecraft.solver import shortest
-from ldm.envs.minecraft.tasks import TRAIN, listed_tasks, training_items
+from ldm.envs.minecraft.tasks import LIMITS, TRAIN, listed_tasks, training_items
 from ldm.types import Trajectory
 from tools.minecraft import facts, tasklists
 from tools.minecraft.expert import solve
@@ -36,6 +36,8 @@ TRAJECTORIES = CHECKOUT / "data" / "trajectories" / "minecraft"
 PACKAGE = CHECKOUT / "ldm" / "envs" / "minecraft"
 #: Worlds in which the expert tries an item.
 WORLDS = 5
+#: Episodes of a kind that are shipped, so that a memory of them is made within a minute.
+SHIPPED = 8
 
 
 def main() -> None:
@@ -82,11 +84,13 @@ def write_tasks(tables: Path) -> None:
     for episode in episodes:
         replay(Minecraft(), episode)
     TRAJECTORIES.mkdir(parents=True, exist_ok=True)
-    records.write(TRAJECTORIES / "train.jsonl.gz", episodes)
+    shipped = [one for kind in sorted(LIMITS) for one in shortest_of(kind, episodes)]
+    records.write(TRAJECTORIES / "train.jsonl.gz", shipped)
     lengths = [len(episode.steps) for episode in episodes]
     print(
         f"{len(listed)} tasks of the paper; {len(made)} of {len(others)} other items are made, in "
-        f"{mean(lengths):.1f} steps (at most {max(lengths)}); not {', '.join(missing)}"
+        f"{mean(lengths):.1f} steps (at most {max(lengths)}), {len(shipped)} of them shipped; "
+        f"not {', '.join(missing)}"
     )
     for rules in RULE_SETS:
         members = load_rules(rules).members
@@ -95,6 +99,12 @@ def write_tasks(tables: Path) -> None:
             for one in listed_tasks()
         ]
         print(f"rules={rules}: {sum(plan is not None for plan in plans)} of {len(plans)} possible")
+
+
+def shortest_of(kind: str, episodes: list[Trajectory]) -> list[Trajectory]:
+    """Return the shipped episodes of a kind, the shortest first."""
+    of_kind = [episode for episode in episodes if episode.task.kind == kind]
+    return sorted(of_kind, key=lambda one: (len(one.steps), one.task.id))[:SHIPPED]
 
 
 def write_list(listed: list[list[Any]], train: list[tuple[str, str, int]]) -> None:

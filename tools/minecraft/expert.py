@@ -47,7 +47,7 @@ def next_action(env: Minecraft, now: TimeStep) -> str:
     surface = [move for move in able if _source(move, env) in ("tree", "animal", "ground")]
     if surface:
         near = min(surface, key=lambda move: (_distance(move, env), moves.index(move)))
-        return f"mine 1 {near.item}"
+        return f"mine 1 {_plainly(near.item, env)}"
     listed = now.admissible or tuple(possible(env.state, env.rules, env.options.tools))
     for move in moves:
         for action in listed:
@@ -56,6 +56,14 @@ def next_action(env: Minecraft, now: TimeStep) -> str:
     if not able:
         raise LdmError(f"The expert is stuck with {dict(env.state.inventory)}.", "Read its plan.")
     return f"mine 1 {able[0].item}"
+
+
+def _plainly(item: str, env: Minecraft) -> str:
+    """Return "log" for the wood of the nearest known tree, any other item itself."""
+    if not item.endswith("_log") or env.world is None:
+        return item
+    near = sight.nearest_tree(None, env.state.seen, env.state, env.world)
+    return "log" if near and f"{sight.wood_of(near, env.world)}_log" == item else item
 
 
 def _moves(env: Minecraft) -> list[Move]:

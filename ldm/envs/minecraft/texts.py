@@ -73,16 +73,16 @@ def place(state: State, world: World) -> str:
 
 
 def surroundings(state: State, world: World) -> tuple[str, str]:
-    """Return the lines with what is in sight and with what is remembered."""
-    seen: list[str] = []
-    remembered: list[str] = []
-    for group in (*_trees(state, world), *_animals(state), *_grounds(state, world), *_veins(state)):
-        if group.now:
-            seen.append(_entry(group, state))
-        else:
-            remembered.append(_entry(group, state))
+    """Return the lines with what is in sight, and with what else is remembered.
+
+    Of a thing that is in sight nothing more is said: what is remembered of it is further off.
+    """
+    groups = [*_trees(state, world), *_animals(state), *_grounds(state, world)]
+    groups += _veins(state)
+    seen = {group.name: _entry(group, state) for group in groups if group.now}
+    remembered = [_entry(group, state) for group in groups if group.name not in seen]
     return (
-        f"You see: {'; '.join(seen) or 'nothing'}.",
+        f"You see: {'; '.join(seen.values()) or 'nothing'}.",
         f"You remember: {'; '.join(remembered)}." if remembered else "",
     )
 
