@@ -6,9 +6,12 @@ of the observation as the environment's card says; nothing hidden is known.
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ldm import untrusted
 from ldm.agents.deps.describe import clock, held
 from ldm.agents.deps.plans import Goal
 from ldm.errors import LdmError
@@ -198,13 +202,10 @@ class HorizonModel:
     @classmethod
     def load(cls, path: Path) -> HorizonModel:
         """Return the model in a file. Raises LdmError where it holds none, or is damaged."""
+        content = untrusted.file_bytes(path, most=MOST_BYTES)
         try:
-            return _load(path)
-        except OSError as error:
-            raise LdmError(
-                f"There is no horizon model at {path}: {error.strerror}.", _REMEDY
-            ) from error
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            return _read(content)
+        except _DAMAGED as error:
             raise LdmError(f"{path} holds no horizon model: {error}.", _REMEDY) from error
 
 
@@ -216,6 +217,11 @@ _ARRAYS: dict[str, Any] = {
     "value": np.float32,
 }
 _REMEDY = "Train one with `ldm horizon --env ENV --out FILE`."
+#: What reading a damaged archive raises.
+_DAMAGED = (
+    ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, OverflowError,
+    zipfile.BadZipFile, zlib.error, struct.error,
+)  # fmt: skip
 
 
 def feature_rows(situations: Sequence[Situation], words: Sequence[str]) -> NDArray[np.float32]:
@@ -230,15 +236,15 @@ def feature_rows(situations: Sequence[Situation], words: Sequence[str]) -> NDArr
     return rows
 
 
-def _load(path: Path) -> HorizonModel:
-    if path.stat().st_size > MOST_BYTES:
+def _read(content: bytes) -> HorizonModel:
+    """Return the model in an archive of arrays; raise what `_DAMAGED` lists where it is none."""
+    if len(content) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES} bytes")
-    with zipfile.ZipFile(path) as parts:
+    with zipfile.ZipFile(io.BytesIO(content)) as parts:
         if sum(part.file_size for part in parts.infolist()) > MOST_NUMBERS:
             raise ValueError("it unpacks to more than any model has")
-    with np.load(path, allow_pickle=False) as file:
-        about = json.loads(bytes(np.asarray(file["about"], np.uint8)))
-        arrays = {name: _array(file[name], kind) for name, kind in _ARRAYS.items()}
+        about = json.loads(_array(parts.read("about.npy"), np.uint8).tobytes())
+        arrays = {name: _array(parts.read(f"{name}.npy"), kind) for name, kind in _ARRAYS.items()}
     words = about["words"]
     named = isinstance(words, list) and all(isinstance(word, str) for word in words)
     if not named or not isinstance(about["env"], str) or about["numbers"] != list(NUMBERS):
@@ -248,12 +254,19 @@ def _load(path: Path) -> HorizonModel:
     return model
 
 
-def _array(values: Any, kind: Any) -> Any:
-    """Return a stored array. Raises ValueError where it is of another kind."""
-    array = np.asarray(values)
-    if array.dtype != kind or array.ndim != 1:
-        raise ValueError(f"an array is not one of {np.dtype(kind).name}")
-    return array
+def _array(content: bytes, kind: Any) -> Any:
+    """Return a stored list of numbers. Raises ValueError where it is of another kind or length.
+
+    numpy's own reader would make room for as many numbers as the header says.
+    """
+    stream = io.BytesIO(content)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("an array is of another version")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    numbers = content[stream.tell() :]
+    if dtype != kind or len(shape) != 1 or shape[0] * dtype.itemsize != len(numbers):
+        raise ValueError(f"an array is no list of {np.dtype(kind).name}")
+    return np.frombuffer(numbers, dtype)
 
 
 def _check(model: HorizonModel) -> None:

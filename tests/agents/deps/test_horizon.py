@@ -109,8 +109,7 @@ class TestTheShippedModel:
         assert first == {"dep": 1, "deps": 2}
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
+def small_forest(path: Path) -> Path:
     """A tree that asks for the distance: up to 10 blocks μ is 1, else 4."""
     HorizonModel(
         env="workshop",
@@ -120,8 +119,13 @@ def small(tmp_path: Path) -> Path:
         threshold=np.array([10, 0, 0], np.float32),
         right=np.array([2, 0, 0], np.int32),
         value=np.array([2, 1, 4], np.float32),
-    ).save(tmp_path / "small.npz")
-    return tmp_path / "small.npz"
+    ).save(path)
+    return path
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    return small_forest(tmp_path / "small.npz")
 
 
 def test_a_forest_is_the_mean_of_its_trees(small: Path) -> None:
@@ -203,7 +207,7 @@ def test_an_archive_that_unpacks_to_too_much_is_not_unpacked(tmp_path: Path) -> 
 
 
 def test_there_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(LdmError, match="There is no horizon model"):
+    with pytest.raises(LdmError, match="cannot be read"):
         HorizonModel.load(tmp_path / "none.npz")
 
 
@@ -234,3 +238,16 @@ class TestWhatAnAgentIsGiven:
 
 def test_the_scale_has_sixteen_classes() -> None:
     assert [round(scaled(20 * (2**n - 1))) for n in range(9)] == [0, 2, 4, 6, 8, 10, 12, 14, 15]
+
+
+def test_a_header_that_says_too_much_makes_no_room(small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "said.npz"
+    with zipfile.ZipFile(small) as whole, zipfile.ZipFile(path, "w") as changed:
+        for name in whole.namelist():
+            content = whole.read(name)
+            if name == "value.npy":
+                content = content.replace(b"'shape': (3,), }     ", b"'shape': (300000000,), }")
+                assert content != whole.read(name)
+            changed.writestr(name, content)
+    with pytest.raises(LdmError, match="holds no horizon model"):
+        HorizonModel.load(path)
