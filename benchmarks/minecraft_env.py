@@ -248,8 +248,8 @@ def show_speed() -> bool:
             if now.done:
                 break
     fork = min(timeit.repeat(env.fork, number=1000, repeat=20)) / 1000
-    print(f"a fork {1e6 * fork:.1f} µs (the best of 20 thousands), a step {1e6 * median(steps):.0f} "
-          f"µs (median of {len(steps):,}); {platform.machine()}, Python "
+    print(f"a fork {1e6 * fork:.1f} µs (best of 20 thousands), a step {1e6 * median(steps):.0f} µs "
+          f"(median of {len(steps):,}); {platform.machine()}, Python "
           f"{platform.python_version()}, {os.cpu_count()} cores")  # fmt: skip
     return True
 

@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ldm.envs.minecraft.map import SIDE, World, cell_of
+from ldm.envs.minecraft.map import SIDE, STRAY, World, cell_of
 from ldm.envs.minecraft.state import Cell, FoundVein, Spot, State
 
 #: How far one sees on the surface, in blocks. Below it one sees nothing.
 SIGHT = 32
+#: Beyond this distance of its home no animal is in sight.
+_HOMES = SIGHT + 2 * STRAY
 #: An animal that is not seen this near to where it was remembered has gone.
 _GONE = 16
 
@@ -39,7 +41,8 @@ def look(state: State, world: World) -> State:
     seen = {**state.seen, **dict.fromkeys(visible(x, z), state.tick)}
     animals: dict[str, tuple[int, int, int]] = {}
     for animal in world.animals(cell_of(x, z)):
-        if animal.name not in state.taken:
+        near = (animal.x - x) ** 2 + (animal.z - z) ** 2 <= _HOMES**2
+        if near and animal.name not in state.taken:
             i, j = world.position(animal, state.tick)
             if (i - x) ** 2 + (j - z) ** 2 <= SIGHT**2:
                 animals[animal.name] = i, j, state.tick
