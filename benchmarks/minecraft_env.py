@@ -257,11 +257,13 @@ def show_speed() -> bool:
 def show_rates() -> bool:
     """Simulate each skill of Table 18 so often; compare its rate with the printed one."""
     rules = load_rules("vanilla")
-    world = World(5, start="plains", herded=True)
-    paper = Paper(Oracle(rules, world, stated=False))
-    print(f"| skill | ticks | Table 18 | here, {ATTEMPTS:,} attempts |\n|---|---|---|---|")
+    print(
+        f"| skill | ticks | Table 18 | here, {ATTEMPTS:,} attempts |\n|---|---|---|---|", flush=True
+    )
     worst = 0.0
     for action, rate in SKILLS:
+        world = World(5, start="plains", herded=action.startswith("kill"))
+        paper = Paper(Oracle(rules, world, stated=False))
         start = prepared(action, paper, world)
         won = sum(attempt(action, rate.ticks, number, start, paper) for number in range(ATTEMPTS))
         print(
