@@ -159,7 +159,7 @@ RATES: dict[str, tuple[Rate, ...]] = {
 #: The rates of an attempt to craft with a table and to smelt; without a table all succeed.
 CRAFT_AT_TABLE, SMELT = 0.9, 0.8
 #: Ticks of trying after which it is looked whether the skill has succeeded.
-_TRIAL = 50
+_TRIAL = 150
 
 
 class Paper:

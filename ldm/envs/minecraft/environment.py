@@ -18,6 +18,7 @@ from ldm.envs.minecraft.controllers import (
     Paper,
     Recipes,
 )
+from ldm.envs.minecraft.horizons import goals, horizon
 from ldm.envs.minecraft.map import World
 from ldm.envs.minecraft.rules import Rules, RuleSet, load_rules
 from ldm.envs.minecraft.state import State
@@ -295,6 +296,18 @@ class Minecraft:
         yield f"Time: {state.tick} of {self._limit}. {texts.place(state, self._world)}"
         yield texts.inventory(state)
         yield from texts.surroundings(state, self._world)
+        if self.options.horizons and not self._done:
+            yield self._horizons(state)
+
+    def _horizons(self, state: State) -> str:
+        """Return the line with the true horizons of what can be gathered for the targets."""
+        known = {
+            goal[0]: horizon(
+                goal, self._controller, state, self.rules, self.options.tools, limit=self._limit
+            )
+            for goal in goals(self._running.targets, state, self.rules)
+        }
+        return texts.horizons({word: ticks for word, ticks in known.items() if ticks is not None})
 
     def _listed(self, split: str) -> dict[str, Game]:
         if split not in self._games:

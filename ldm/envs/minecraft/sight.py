@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ldm.envs.minecraft.map import SIDE, World, cell_of
+from ldm.envs.minecraft.map import SIDE, STRAY, Tree, World, cell_of
 from ldm.envs.minecraft.state import Cell, FoundVein, Spot, State
 
 #: How far one sees on the surface, in blocks. Below it one sees nothing.
 SIGHT = 32
+#: Beyond this distance of its home no animal is in sight.
+_HOMES = SIGHT + 2 * STRAY
 #: An animal that is not seen this near to where it was remembered has gone.
 _GONE = 16
 
@@ -39,7 +41,8 @@ def look(state: State, world: World) -> State:
     seen = {**state.seen, **dict.fromkeys(visible(x, z), state.tick)}
     animals: dict[str, tuple[int, int, int]] = {}
     for animal in world.animals(cell_of(x, z)):
-        if animal.name not in state.taken:
+        near = (animal.x - x) ** 2 + (animal.z - z) ** 2 <= _HOMES**2
+        if near and animal.name not in state.taken:
             i, j = world.position(animal, state.tick)
             if (i - x) ** 2 + (j - z) ** 2 <= SIGHT**2:
                 animals[animal.name] = i, j, state.tick
@@ -60,20 +63,22 @@ def nearest_tree(
 ) -> Known | None:
     """Return the nearest tree in some squares of some kinds of wood (None: any) with logs left."""
     x, _, z = state.spot
-    best: Known | None = None
+    taken, middle = state.taken, SIDE // 2
+    best: tuple[int, str, Tree, int] | None = None
+    bound = math.inf
     for cell, tick in cells.items():
-        bound = math.hypot(cell[0] * SIDE + SIDE // 2 - x, cell[1] * SIDE + SIDE // 2 - z) - SIDE
-        if best is not None and bound > best.distance:
+        if math.hypot(cell[0] * SIDE + middle - x, cell[1] * SIDE + middle - z) - SIDE > bound:
             continue
         for tree in world.trees(cell):
-            left = tree.logs - state.taken.get(tree.name, 0)
-            if left > 0 and (woods is None or tree.wood in woods):
-                known = Known(
-                    math.hypot(tree.x - x, tree.z - z), tree.x, tree.z, tick, tree.name, left
-                )
-                if best is None or (known.distance, known.name) < (best.distance, best.name):
-                    best = known
-    return best
+            far = (tree.x - x) ** 2 + (tree.z - z) ** 2
+            if best is not None and (far, tree.name) >= best[:2]:
+                continue
+            if (woods is None or tree.wood in woods) and tree.logs > taken.get(tree.name, 0):
+                best, bound = (far, tree.name, tree, tick), math.sqrt(far)
+    if best is None:
+        return None
+    far, name, tree, tick = best
+    return Known(math.sqrt(far), tree.x, tree.z, tick, name, tree.logs - taken.get(name, 0))
 
 
 def wood_of(tree: Known, world: World) -> str:

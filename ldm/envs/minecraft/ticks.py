@@ -41,10 +41,9 @@ def digging(block: str, tool: str, rules: Rules) -> int:
     of = rules.blocks[block]
     harvests = not of.harvest or tool in of.harvest
     speed = rules.speeds.get((of.material, tool), 1.0) if harvests or not of.harvest else 1.0
-    if not of.hardness:
-        return 0
-    damage = speed / of.hardness / (30 if harvests else 100)
-    return 0 if damage > 1 else math.ceil(1 / damage) + _PAUSE
+    # One over the damage of a tick: how many ticks it takes.
+    strokes = of.hardness * (30 if harvests else 100) / speed
+    return 0 if strokes < 1 else math.ceil(round(strokes, 9)) + _PAUSE
 
 
 def digger(block: str, state: State, rules: Rules) -> str:
