@@ -135,8 +135,10 @@ class PlayerBuilder:
 
     def _embedding(self) -> Embedder:
         """Open the embedder for an agent that asks for it: most never do."""
+        from ldm.embed import load_embedder
+
         with _OPENING:
-            return _opened_embedder(self.spec.embedder, self.embeddings)
+            return _opened_embedder(load_embedder, self.spec.embedder, self.embeddings)
 
     def _load(self, env: str) -> Knowledge | None:
         needs = agent_of(self.spec).needs
@@ -304,8 +306,13 @@ def open_embedder(name: str | None, folder: Path | None) -> Embedder:
 
 
 @lru_cache(maxsize=2)
-def _opened_embedder(name: str | None, folder: Path | None) -> Embedder:
-    return open_embedder(name, folder)
+def _opened_embedder(
+    load: Callable[[str | None], Embedder], name: str | None, folder: Path | None
+) -> Embedder:
+    """Return the embedder that `load` gives, once for all threads."""
+    from ldm.embed import with_disk_cache
+
+    return with_disk_cache(load(name), folder)
 
 
 def load_knowledge(

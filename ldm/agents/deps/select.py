@@ -150,5 +150,6 @@ def _told(text: str) -> Mapping[str, int]:
 
 def _names(goal: Goal, reading: Reading) -> tuple[str, ...]:
     """Return what the goal's item may be called, and what it comes from."""
-    family = (goal.item, *reading.families.get(goal.item, ()))
+    wider = (word for word, members in reading.families.items() if goal.item in members)
+    family = (goal.item, *reading.families.get(goal.item, ()), *wider)
     return (*family, *(reading.sources[name] for name in family if name in reading.sources))
