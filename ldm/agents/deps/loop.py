@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ldm.agents.deps.controllers import Controller
-from ldm.agents.deps.describe import amount, description, held
+from ldm.agents.deps.describe import amount, answer_line, description, held
 from ldm.agents.deps.explain import cleaned, explain
 from ldm.agents.deps.goals import Parser
 from ldm.agents.deps.options import DepsOptions
@@ -31,6 +31,8 @@ LONGEST_PLAN = 3000
 #: Tokens of a next goal, and of a line of the parser's model.
 NEXT, PARSED = 100, 60
 
+_NOT_DONE = "The task is not done yet."
+_NO_GOALS = "No line of the plan names a goal that is known here."
 _NEXT_GOAL = re.compile(r"^\W*(?:next\s+)?goal\s*:\s*(.*)$", re.IGNORECASE | re.MULTILINE)
 _OVER = re.compile(r"^\W*(?:(?:the )?task is )?(?:done|finished|impossible)\W*$", re.IGNORECASE)
 
@@ -120,11 +122,10 @@ class Loop:
             goals = candidates(plan, turn.done, self.episode.now, reading)
             if not goals:
                 turn.trigger = "all done" if plan.goals else "no goals"
-                why = (
-                    "The task is not done yet."
-                    if plan.goals
-                    else "No line of the plan names a goal that is known here."
-                )
+                why = _NOT_DONE if plan.goals else _NO_GOALS
+                if not self.controller.held():
+                    seen = answer_line(self.episode.card, self.episode.now, whole=True)
+                    why = f"{why} Seen last: {seen}"
                 break
             goal = self.selector.choose(goals, self.episode.now)
             turn.pursued.append((goal.rank, "stopped"))
@@ -255,7 +256,7 @@ class Loop:
         turn = Turn(Plan(text))
         self.turns.append(turn)
         policy = Policy(self._vocabulary, self._has, lambda goal: self._act(turn, goal))
-        why = "The task is not done yet."
+        why = _NOT_DONE
         try:
             policy.run(text)
             turn.trigger = "all done"
