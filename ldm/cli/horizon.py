@@ -32,7 +32,7 @@ class Training:
 
 @expanded
 def horizon(training: Training, as_json: AsJson = False) -> None:
-    r"""Train a horizon model, for `ldm eval --agent deps --set horizon=FILE`.
+    """Train a horizon model, for `ldm eval --agent deps --set horizon=FILE`.
 
     In worlds of a training split goals are pursued at random, and it is learnt how long they take,
     by what observations tell. It is for environments that pursue goals by themselves.

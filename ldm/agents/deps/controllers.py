@@ -110,7 +110,7 @@ class Executor:
     def __post_init__(self) -> None:
         card = self.episode.card
         strength = self.options.strength or published_strength(card)
-        self._options = replace(self.options, strength=strength, admissible=True)
+        self._options = replace(self.options, strength=strength)
         self._whole = replace(task_work(self.episode, self._options), sampling=GREEDY)
         self._opening = self.episode.now.observation
         self._rule = rule_of(card)

@@ -86,6 +86,8 @@ class DepsOptions(LoopOptions):
     budget: steps of a trial; None for the environment's published number (App. A), or 60.
     shots: demonstrations in the planner's prompt (App. C.4).
     strength: as of an executor that does the goals; None for skills.
+    admissible: show the actions that are possible to an executor, where the environment lists them
+    (App. A.1).
     """
 
     digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
@@ -105,6 +107,7 @@ class DepsOptions(LoopOptions):
     plan: int = 600
     explanation: int = 120
     goal_steps: int = 20
+    admissible: bool = True
     max_goals: int = MOST_GOALS
 
     def __post_init__(self) -> None:
