@@ -11,7 +11,7 @@ from typing import Any
 from ldm.envs.download import Progress
 from ldm.envs.metadata import Fetched
 from ldm.envs.minecraft.rules import RULE_SETS, load_rules
-from ldm.envs.minecraft.solver import obstacle, shortest
+from ldm.envs.minecraft.solver import obstacle, reachable, shortest
 from ldm.envs.minecraft.tasks import ENV, SPLITS, games, listed_tasks
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -59,13 +59,13 @@ def check(path: Path | None = None) -> Report:
     Nothing is read from `path`: all of it comes with the package.
     """
     rules = load_rules("vanilla")
+    had = reachable("vanilla")
+    recipes = [recipe for of in rules.recipes.values() for recipe in of]
     counts = {
         "raw items": len(rules.sources),
-        "items made of them": len(
-            (rules.recipes.keys() | rules.smelting.keys()) - set(rules.sources)
-        ),
-        "crafting recipes": sum(map(len, rules.recipes.values())),
-        "smelting recipes": sum(map(len, rules.smelting.values())),
+        "items made of them": len(had) - len(rules.sources),
+        "crafting recipes": sum(all(p in had for p, _ in recipe.parts) for recipe in recipes),
+        "smelting recipes": sum(part in had for parts in rules.smelting.values() for part in parts),
     }
     splits = {
         split: dict(

@@ -82,6 +82,11 @@ def shortest(
     return search.plan()
 
 
+def reachable(rules: RuleSet) -> frozenset[str]:
+    """Return all items that the world leads to, raw ones included."""
+    return _book(rules, "").reachable
+
+
 def obstacle(item: str, rules: RuleSet) -> str:
     """Return why there is no way to an item, as "quartz_block needs quartz, …"."""
     book = _book(rules, "")
