@@ -293,7 +293,7 @@ def prepared(action: str, paper: Paper, world: World) -> State:
     unit = oracle.unit(command, how, state, 1)
     while not unit.gained:
         unit = oracle.unit(command, how, unit.after, 1)
-    return replace(unit.after, inventory=held, tick=state.tick)
+    return replace(unit.after, inventory=held, tick=state.tick, standing="")
 
 
 def attempt(action: str, ticks: int, number: int, start: State, paper: Paper) -> bool:

@@ -39,7 +39,8 @@ def test_the_check_counts_what_comes_with_the_package(run: Run) -> None:
 def test_it_is_played_from_a_memory_with_and_without_the_control(run: Run) -> None:
     remember(run, list(records.read(SHIPPED, Trajectory))[:6])
     done = run("eval", "--env", "minecraft", "--agent", "ldm", "--control", "random",
-               "--set", "budget=10", "--tasks", "test/stick/0,test/planks/0", "--workers", "1", "--json")  # fmt: skip
+               "--set", "budget=10", "--tasks", "test/stick/0,test/planks/0", "--workers", "1",
+               "--json")  # fmt: skip
     assert done.code == 0, done.err
     assert '"episodes": 2' in done.out
 

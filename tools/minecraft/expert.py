@@ -43,16 +43,16 @@ def solve(env: Minecraft, task: Task) -> Trajectory:
 def next_action(env: Minecraft, now: TimeStep) -> str:
     """Return the expert's next action. Raise LdmError where no way leads to the targets."""
     moves = _moves(env)
-    able = [move for move in moves if move.verb == "mine" and _able(move, env)]
-    surface = [move for move in able if _source(move, env) in ("tree", "animal", "ground")]
-    if surface:
-        near = min(surface, key=lambda move: (_distance(move, env), moves.index(move)))
-        return f"mine 1 {_plainly(near.item, env)}"
     listed = now.admissible or tuple(possible(env.state, env.rules, env.options.tools))
     for move in moves:
         for action in listed:
             if move.verb != "mine" and action.split()[0::2][:2] == [move.verb, move.item]:
                 return action
+    able = [move for move in moves if move.verb == "mine" and _able(move, env)]
+    surface = [move for move in able if _source(move, env) in ("tree", "animal", "ground")]
+    if surface:
+        near = min(surface, key=lambda move: (_distance(move, env), moves.index(move)))
+        return f"mine 1 {_plainly(near.item, env)}"
     if not able:
         raise LdmError(f"The expert is stuck with {dict(env.state.inventory)}.", "Read its plan.")
     return f"mine 1 {able[0].item}"

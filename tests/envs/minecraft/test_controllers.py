@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,7 @@ def share(command: Command, way: Way, state: State, ticks: int) -> float:
     won = 0
     for number in range(ATTEMPTS):
         names = [f"skill {name}" for name in RATES] + ["attempt craft", "attempt smelt"]
-        now, gained = State(**{**fields(state), "draws": dict.fromkeys(names, number)}), 0
+        now, gained = replace(state, draws=dict.fromkeys(names, number)), 0
         while gained < command.count:
             unit = PAPER.unit(command, way, now, command.count - gained)
             if unit.failed or unit.after.tick > ticks:
@@ -32,10 +33,6 @@ def share(command: Command, way: Way, state: State, ticks: int) -> float:
             now, gained = unit.after, gained + unit.gained
         won += gained >= command.count
     return won / ATTEMPTS
-
-
-def fields(state: State) -> dict[str, object]:
-    return {name: getattr(state, name) for name in State.__dataclass_fields__}
 
 
 def near(found: float, expected: float) -> bool:
