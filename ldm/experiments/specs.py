@@ -1,7 +1,8 @@
 """What experiments are determined by: frozen values that run.json holds, so that runs resume.
 
 Of each class, `command` records and resumes it, `noun` names it in messages, and `prompts` are what
-the names of the prompts that it may use begin with. `roles` returns the roles whose models are called.
+the names of the prompts that it may use begin with. `roles` returns the roles whose models are
+called.
 """
 
 from __future__ import annotations
