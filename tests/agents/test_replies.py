@@ -167,6 +167,7 @@ def test_the_verbs_of_an_environment_come_from_its_card(name: str) -> None:
         "hotpotqa": {"search", "lookup", "finish"},
         "webshop": {"search", "click"},
         "textcraft": {"craft", "get", "inventory"},
+        "minecraft": {"mine", "kill", "craft", "smelt", "equip", "explore", "inventory"},
     }[name] <= verbs
 
 
