@@ -414,6 +414,44 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """How observations tell where goals stand (`Card.goals`), as regular expressions; "" for none.
+
+    done: in the answer to an action that reached its goal. going: in the answer to one that is to
+    be repeated, because its goal is not reached yet; the group `left` is how many are still to get.
+    held: a line with what is held; group 1 is "COUNT ITEM, COUNT ITEM".
+    clock: the present time in group 1, and the last one in group 2.
+    families: a word of goals → the names that it stands for, where what is held has others.
+    gathering: the first words of goals that take nothing from one another, so that they can be
+    pursued in any order.
+    patience: goal without its count → the time after which it is given up; "" for all others.
+    horizons: a line with the true times of goals; group 1 is "NAME TIME, NAME TIME".
+    sources: what a goal gets → what it comes from, in the words of observations.
+    seen, remembered: lines with what is near and what was; group 1 is "COUNT THING, nearest
+        DISTANCE DIRECTION, AGE ticks ago; …", where most parts may be missing.
+    place: a line with where one is; the groups `biome` and `y`.
+    fitting: what a goal gets → the sorts of tools that are good for it; a tool is called SORT or
+        TIER_SORT.
+    walks: actions that only lead elsewhere.
+    """
+
+    done: str = ""
+    going: str = ""
+    held: str = ""
+    clock: str = ""
+    families: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gathering: tuple[str, ...] = ()
+    patience: Mapping[str, int] = field(default_factory=dict)
+    horizons: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    seen: str = ""
+    remembered: str = ""
+    place: str = ""
+    fitting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    walks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """An environment's knowledge in words, for any agent's prompt.
 
@@ -434,6 +472,7 @@ class Card:
     bare_actions: the action grammar where no rule may be told; () for the forms in `actions`.
     goals: every goal that a controller pursues, in the words of the grammar, so that goals in other
         words can be matched to them; no prompt shows them. () where the grammar is all there is.
+    reading: how its observations tell what came of such a goal.
     """
 
     name: str
@@ -450,6 +489,7 @@ class Card:
     outline: str = ""
     bare_actions: tuple[str, ...] = ()
     goals: tuple[str, ...] = ()
+    reading: Reading = Reading()
 
     def bare(self) -> Card:
         """Return the card without the world's rules: what it says is the task and the grammar.

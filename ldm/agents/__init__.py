@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from ldm import registry
+from ldm.embed import Embedder
 from ldm.episode import Agent, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Role, ScopedLLM
@@ -20,6 +21,7 @@ AGENTS = {
     "adapt": "ldm.agents.adapt:AdaptAgent",
     "autoplan": "ldm.agents.autoplan:AutoPlanAgent",
     "cot": "ldm.agents.cot:CotAgent",
+    "deps": "ldm.agents.deps:DepsAgent",
     "lats": "ldm.agents.lats:LatsAgent",
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",
@@ -45,6 +47,7 @@ class Resources:
     llm, planner: there together, where a model is configured; they may be the same one.
     ask: makes a reasoner that asks a model, for an environment with this card; it is there where a
     model is configured, and reasoner_llm with it.
+    embedding: loads the embedder when it is first called, for agents that may need one.
     """
 
     memory: Memory | None = None
@@ -53,6 +56,7 @@ class Resources:
     planner: LLM | None = None
     reasoner_llm: LLM | None = None
     ask: Callable[[LLM, Card, PromptedOptions], Reasoner] | None = None
+    embedding: Callable[[], Embedder] | None = None
     seed: int = 0
 
     def model(self, episode: Episode, role: Role = "llm") -> LLM:

@@ -21,6 +21,7 @@ from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
 from ldm.cli.doctor import doctor
 from ldm.cli.evaluate import compare, evaluate
+from ldm.cli.horizon import horizon
 from ldm.cli.judge import judge
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
@@ -84,6 +85,7 @@ for command in (diff, merge, forget, verify, compact, migrate):
 app.add_typer(memory_app, name="memory")
 app.command("refine", short_help="Explore, and add what was done better.")(refine)
 app.command("autoplan", short_help="Optimise a plan for a kind of task.")(autoplan)
+app.command("horizon", short_help="Train how long goals take, for a selector.")(horizon)
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
 app.command("judge", short_help="Let a model judge the answers of a run.")(judge)

@@ -10,6 +10,7 @@ from ldm.episode import Environment
 ENVS = {
     "alfworld": "ldm.envs.alfworld:ALFWorld",
     "hotpotqa": "ldm.envs.hotpotqa:HotpotQA",
+    "minecraft": "ldm.envs.minecraft:Minecraft",
     "tabletop": "ldm.envs.tabletop:Tabletop",
     "textcraft": "ldm.envs.textcraft:TextCraft",
     "webshop": "ldm.envs.webshop:WebShop",

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from ldm.types import Card
 
 T_co = TypeVar("T_co", covariant=True)
+
+#: Held while an embedder is loaded for agents: those of all threads share it.
+_OPENING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ class PlayerBuilder(Builder[EvaluationSpec, "tuple[Environment, Agent]"]):
 
         spec = self.spec
         agent, options = agent_of(spec), agent_options(spec)
-        resources: dict[str, Any] = {"seed": spec.seed}
+        resources: dict[str, Any] = {"seed": spec.seed, "embedding": self._embedding}
         if "llm" in agent.needs:
             if models is None:
                 raise no_model(spec)
@@ -149,6 +153,13 @@ class PlayerBuilder(Builder[EvaluationSpec, "tuple[Environment, Agent]"]):
     @property
     def needs(self) -> Collection[str]:
         return {"memory", "reasoner"}.intersection(agent_of(self.spec).needs)
+
+    def _embedding(self) -> Embedder:
+        """Open the embedder for an agent that asks for it: most never do."""
+        from ldm.embed import load_embedder
+
+        with _OPENING:
+            return _opened_embedder(load_embedder, self.spec.embedder, self.embeddings)
 
     def load(self, env: str = "") -> Knowledge | None:
         loaded, spec = super().load(env), self.spec
@@ -282,6 +293,16 @@ def open_embedder(name: str | None, folder: Path | None) -> Embedder:
     from ldm.embed import load_embedder, with_disk_cache
 
     return with_disk_cache(load_embedder(name), folder)
+
+
+@lru_cache(maxsize=2)
+def _opened_embedder(
+    load: Callable[[str | None], Embedder], name: str | None, folder: Path | None
+) -> Embedder:
+    """Return the embedder that `load` gives, once for all threads."""
+    from ldm.embed import with_disk_cache
+
+    return with_disk_cache(load(name), folder)
 
 
 def load_knowledge(

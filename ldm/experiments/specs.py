@@ -1,7 +1,8 @@
 """What experiments are determined by: frozen values that run.json holds, so that runs resume.
 
-Of each class, `command` records and resumes it, `noun` names it in messages, and `prompts` begins
-the names of the prompts that it may use. `roles` returns the roles whose models are called.
+Of each class, `command` records and resumes it, `noun` names it in messages, and `prompts` are what
+the names of the prompts that it may use begin with. `roles` returns the roles whose models are
+called.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class EvaluationSpec:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     command: ClassVar[str] = "eval"
     noun: ClassVar[str] = "evaluation"
-    prompts: ClassVar[str] = ""
+    prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: str
     split: str = ""
@@ -89,7 +90,7 @@ class RefinementSpec:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     command: ClassVar[str] = "refine"
     noun: ClassVar[str] = "refinement"
-    prompts: ClassVar[str] = ""
+    prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: str = ""
     split: str = ""
@@ -146,7 +147,7 @@ class PlanSpec:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     command: ClassVar[str] = "autoplan"
     noun: ClassVar[str] = "optimisation of a plan"
-    prompts: ClassVar[str] = "agents/autoplan"
+    prompts: ClassVar[tuple[str, ...]] = ("agents/autoplan", "agents/formalise")
     embedder: ClassVar[str | None] = None
     memory: ClassVar[str] = ""
     generation: ClassVar[int | None] = None

@@ -28,6 +28,8 @@ SHIPPED = {
     "textcraft": {"depth2": 2},
     "webshop": {"buy": 1},
 }
+#: Environments whose demonstrations are plans in rounds, without thoughts (tests/agents/deps).
+ROUNDED = ("minecraft",)
 #: Environments with demonstrations of skills, and with examples of how tasks divide.
 DIVIDED = tuple(name for name in SHIPPED if name != "hotpotqa")
 ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SHIPPED]
@@ -366,6 +368,6 @@ class TestOnesOwn:
 def test_the_file_of_each_environment_is_a_file_of_trajectories() -> None:
     files = sorted(demonstrations.SHIPPED.glob("*.jsonl"))
     files = [file for file in files if not file.name.endswith(demonstrations.DIVISIONS)]
-    assert {file.name.partition(".")[0] for file in files} == set(SHIPPED)
+    assert {file.name.partition(".")[0] for file in files} == {*SHIPPED, *ROUNDED}
     for file in files:
         assert records.read(file, Trajectory)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ldm.agents.autoplan.formaliser import formalise
 from ldm.agents.autoplan.plans import Experience, Reflection
 from ldm.agents.autoplan.reflection import Attempt, reflect, rewritten
 from ldm.agents.autoplan.settings import AutoPlanSettings
+from ldm.agents.formaliser import formalise
 from ldm.envs import load_env
 from ldm.episode import run_episode
 from ldm.llm import Message

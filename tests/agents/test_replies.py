@@ -168,6 +168,7 @@ def test_the_verbs_of_an_environment_come_from_its_card(name: str) -> None:
         "webshop": {"search", "click"},
         "tabletop": {"put", "move", "pack", "look"},
         "textcraft": {"craft", "get", "inventory"},
+        "minecraft": {"mine", "kill", "craft", "smelt", "equip", "explore", "inventory"},
     }[name] <= verbs
 
 

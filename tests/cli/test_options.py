@@ -15,6 +15,7 @@ from ldm.errors import LdmError
 from ldm.experiments.builders import PlayerBuilder, build_environment
 from ldm.experiments.specs import EvaluationSpec
 from ldm.options import override
+from tests.embedder import BagOfWords
 from tests.toy import ToyEnv
 
 
@@ -105,6 +106,21 @@ class TestPlayerBuilder:
         monkeypatch.setattr(RandomAgent, "needs", ("llm",))
         with pytest.raises(LdmError, match="needs a language model"):
             self.builder()
+
+    def test_agents_that_may_need_an_embedder_share_one_from_its_first_use_on(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opened: list[str | None] = []
+
+        def load(name: str | None = None) -> BagOfWords:
+            opened.append(name)
+            return BagOfWords("bag")
+
+        monkeypatch.setattr("ldm.embed.load_embedder", load)
+        self.builder()
+        assert opened == []
+        assert self.builder._embedding() is self.builder._embedding()
+        assert opened == [None]
 
 
 def test_an_environment_with_a_cache_gets_a_folder_below_the_one_given(tmp_path: Path) -> None:

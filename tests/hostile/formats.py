@@ -8,6 +8,7 @@ import io
 import json
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,12 @@ from typing import Any
 from ldm import records
 from ldm.agents import demonstrations
 from ldm.agents.autoplan import plans
+from ldm.agents.deps import styles
+from ldm.agents.deps.goals import Parser
+from ldm.agents.deps.horizon import HorizonModel
+from ldm.agents.deps.plans import Goal
+from ldm.agents.deps.policies import Malformed, Policy, Unmet
+from ldm.agents.deps.vocabulary import Vocabulary
 from ldm.agents.replies import read as read_reply
 from ldm.cli.options import listed_ids
 from ldm.envs import formats
@@ -39,6 +46,8 @@ from ldm.llm.structured import form_of
 from ldm.runs import Manifest, open_run
 from ldm.types import EpisodeResult, Note, StateActionTuple, Task, Trajectory, Usage
 from ldm.untrusted import Problem
+from tests.agents.deps.test_horizon import small_forest
+from tests.agents.deps.workshop import CARD as WORKSHOP
 from tests.envs.alfworld.test_conversations import line as conversation
 from tests.envs.alfworld.test_environment import make_game
 from tests.envs.textcraft.test_tasks import GOOD as LISTED
@@ -305,6 +314,8 @@ def _kept(folder: Path) -> list[Subject]:
     known = {"http://host": {"m": {"structured": "json_schema"}}}
     prices = {"models": {"m": [1, 0.5, 2.0]}}
     (folder / "sound").mkdir()
+    rounds = {"1": [{"plan": ["Step 1: wash it"], "done": 1, "description": "It is done."}]}
+    forest = small_forest(folder / "sound" / "h.npz")
     (folder / "sound" / "llm.jsonl").write_bytes(_written(call))
     priced = f"llm usage {folder / 'sound'} --prices FILE"
 
@@ -333,6 +344,8 @@ def _kept(folder: Path) -> list[Subject]:
         ),
         Subject("plans", "d.json", b'{"1": "Do it."}', lambda p: [demonstrations._plans(p)]),
         Subject("divisions", "d.jsonl", _written(division), demonstrations._divisions),
+        Subject("rounds", "d.rounds.json", _text(rounds), lambda p: [styles._read(p)]),
+        Subject("horizon model", "h.npz", forest.read_bytes(), lambda p: [HorizonModel.load(p)]),
         *_presets(manifest),
         Subject(
             "calls",
@@ -347,6 +360,10 @@ def _kept(folder: Path) -> list[Subject]:
         Subject("prices", "p.json", _text(prices), lambda p: [load_prices(p)], commands=(priced,)),
         Subject("zip", "a.zip", archive.getvalue(), unpacked),
     ]
+
+
+PLANNED = b'mine({"log": 3}, null); # step 1\nStep 2: craft 4 planks from 1 log\n'
+PROGRAM = b'while not inventory.has({"log": 2}):\n    mine(obj="log", tool=None)\n'
 
 
 @dataclass(frozen=True)
@@ -373,9 +390,30 @@ def _replies() -> list[Subject]:
             else [Problem("reply", 1, "", complaint)]
         )
 
+    vocabulary = Vocabulary.of(WORKSHOP)
+
+    def planned(path: Path) -> Iterable[object]:
+        plan = Parser(vocabulary).plan(path.read_bytes().decode("utf-8", "replace"))
+        return [Note("plan", 0, {"goals": [one.as_data() for one in plan.goals]})]
+
+    def programmed(path: Path) -> Iterable[object]:
+        counts = Counter[str]()
+
+        def act(goal: Goal) -> None:
+            counts[goal.item] += 1
+
+        policy = Policy(vocabulary, lambda item, count: counts[item] >= count, act)
+        try:
+            policy.run(path.read_bytes().decode("utf-8", "replace"))
+        except (Malformed, Unmet) as error:
+            return [Problem("program", 1, "", str(error))]
+        return [Note("program", 0, dict(counts))]
+
     answer = json.dumps({"thought": "go", "items": ["a", "b"], "score": 0.5}).encode()
     return [
         Subject("free reply", "r.txt", b"Think: I go.\nAct: go to desk 1\n", loose),
+        Subject("plan reply", "p.txt", PLANNED, planned),
+        Subject("program", "p.py", PROGRAM, programmed),
         Subject("JSON reply", "r.json", b'{"action": "go to desk 1"}', loose),
         Subject("form", "f.json", answer, form),
     ]

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 from ldm.agents import Resources, replies
 from ldm.agents.autoplan import plans
-from ldm.agents.autoplan.formaliser import formalise
+from ldm.agents.formaliser import formalise
 from ldm.agents.transcript import View, ask, transcript_text
 from ldm.episode import NO_ACTION, Episode
 from ldm.errors import LdmError

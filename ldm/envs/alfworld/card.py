@@ -63,6 +63,7 @@ CARD = Card(
         "adapt": {"d_max": 3, **_EXECUTOR},  # ADaPT §4.2
         # AutoPlan, arXiv 2305.15064: §4.2, §4.1 and Table 6
         "autoplan": {"budget": 35, "pool": 24, "env.feedback": "fine"},
+        "deps": {"budget": 50},  # DEPS, arXiv 2302.01560, App. A.1.1
     },
     outline=(
         "You are in a simulated household, a room with many places and objects. They are called "

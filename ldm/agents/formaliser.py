@@ -66,9 +66,7 @@ def formalise(
     known = {action.casefold(): action for action in admissible or ()}
     if (formal := _without_model(plain, known, card)) is not None:
         return formal
-    messages = render(
-        "agents/autoplan/formalise", card=card, seen=shortened(observation, SEEN), said=text
-    )
+    messages = render("agents/formalise", card=card, seen=shortened(observation, SEEN), said=text)
     reply = llm.complete(messages, sampling=sampling, max_tokens=LENGTH, stop=("\n\n",))
     understood = read(reply.text, verbs_of(card))
     action = understood.action or plain

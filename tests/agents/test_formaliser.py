@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.agents.autoplan.formaliser import Formal, formalise, forms
+from ldm.agents.formaliser import Formal, formalise, forms
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.hotpotqa.card import CARD as HOTPOTQA
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT

@@ -1,0 +1,212 @@
+"""Ticks that each selector of DEPS saves against the plan's order, without a language model.
+
+    python benchmarks/deps_selectors.py --worlds 200
+    python benchmarks/deps_selectors.py --worlds 30 --whole          # whole tasks, dep against deps
+
+The planner is exact: several goals at once are a plan with a line each (arXiv 2302.01560, §4.3.1,
+Fig. 4); a whole task's plan is the solver's. `nearest` takes the goal whose nearest known thing is
+closest, and `oracle` is told the true times. Ticks are those of success, or
+the limit; pairs are the same world.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from ldm.agents import Resources
+from ldm.agents.deps import DepsAgent
+from ldm.agents.deps.describe import clock
+from ldm.agents.deps.horizon import UNKNOWN, situation
+from ldm.agents.deps.options import DepsOptions
+from ldm.agents.deps.plans import Goal
+from ldm.agents.deps.select import Selector, Soonest
+from ldm.embed import load_embedder
+from ldm.envs.minecraft import Minecraft
+from ldm.envs.minecraft.environment import MinecraftOptions
+from ldm.envs.minecraft.solver import shortest
+from ldm.envs.minecraft.tasks import LIMITS, listed_tasks
+from ldm.episode import Episode, run_episode
+from ldm.llm import Completion
+from ldm.types import Card, Task, TimeStep, Trajectory, Usage
+
+ARMS = ("none", "random", "similarity", "nearest", "horizon", "oracle")
+#: Ticks within which success is counted, too.
+WITHIN = (1000, 1500, 2000, 3000)
+
+
+class Exact:
+    """A planner that knows: it replies with a plan from what there is."""
+
+    name = "exact"
+
+    def __init__(self, plan: Callable[[], str]) -> None:
+        self._plan = plan
+
+    def complete(self, messages: Any, **options: Any) -> Completion:
+        return Completion(self._plan(), Usage(1))
+
+
+class Arm(DepsAgent):
+    """The agent with one of the arms; those that are not its own are made here."""
+
+    def __init__(
+        self, name: str, env: Minecraft, plan: Planned, task: Task, horizon: str | None
+    ) -> None:
+        options = DepsOptions(
+            selector="none" if name == "nearest" else name,  # type: ignore[arg-type]
+            horizon=horizon, rounds=99, shots=0, budget=2000, explainer="none",
+        )  # fmt: skip
+        exact = Exact(lambda: plan(env, task))
+        super().__init__(options, Resources(llm=exact, planner=exact, embedding=_embedder))
+        self._arm = name
+
+    def _selector(self, episode: Episode) -> Selector:
+        if self._arm == "nearest":
+            return Soonest(lambda goals, now: [_distance(one, now, episode.card) for one in goals])
+        return super()._selector(episode)
+
+
+#: A plan for a task, from what is held in the environment now.
+Planned = Callable[[Minecraft, Task], str]
+_EMBEDDER: list[Any] = []
+
+
+def _embedder() -> Any:
+    if not _EMBEDDER:
+        _EMBEDDER.append(load_embedder(None))
+    return _EMBEDDER[0]
+
+
+def _distance(goal: Goal, now: TimeStep, card: Card) -> float:
+    if goal.verb not in card.reading.gathering:
+        return 0.0
+    far = situation(goal, now, card.reading).distance
+    return 1e9 if far == UNKNOWN else far
+
+
+def _in_parallel(env: Minecraft, task: Task) -> str:
+    """Return a plan with a line for each of the goals of a task that is not reached."""
+    goals = task.goal.removeprefix("obtain ").replace(" and ", ", ").split(", ")
+    left = []
+    for goal in goals:
+        count, _, word = goal.partition(" ")
+        members = env.rules.members(word)
+        if (missing := int(count) - env.state.held(*members)) > 0:
+            left.append(f"mine {missing} {word}")
+    return "\n".join(f"step {n}: {goal}" for n, goal in enumerate(left, 1))
+
+
+def _solved(env: Minecraft, task: Task) -> str:
+    """Return the shortest plan for a task of the paper from what is held."""
+    targets = next(one.targets for one in listed_tasks() if one.word == task.source)
+    plan = shortest(targets, env.rules.name, held=env.state.inventory, burning=env.state.burning)
+    return "\n".join(
+        f'{move.verb}({{"{move.item}": {move.count}}}, {{}}, '
+        + (f'"{move.tool}")' if move.tool else "null)")
+        for move in (plan.moves if plan else ())
+    )
+
+
+def _ticks(trial: Trajectory, env: Minecraft, limit: int) -> int:
+    time = clock(trial.steps[-1].observation, env.card.reading) if trial.steps else None
+    return time[0] if trial.success and time else limit
+
+
+def _played(
+    env: Minecraft, tasks: Sequence[Task], arm: str, plan: Planned, horizon: str | None
+) -> Any:
+    """Return the ticks of each task's success, or its limit."""
+    ticks = []
+    for task in tasks:
+        result, (trial,) = run_episode(env, Arm(arm, env, plan, task, horizon), task)
+        if result.error:
+            raise SystemExit(result.error)
+        ticks.append(_ticks(trial, env, LIMITS[task.kind]))
+    return np.array(ticks, float)
+
+
+def _line(arm: str, ticks: Any, fixed: Any) -> str:
+    saved = fixed - ticks
+    share = 100 * saved.sum() / fixed.sum()
+    draws = np.random.default_rng(0).integers(0, len(saved), (4000, len(saved)))
+    low, high = np.percentile(100 * saved[draws].sum(1) / fixed[draws].sum(1), [2.5, 97.5])
+    within = "  ".join(f"{100 * float(np.mean(ticks < limit)):5.1f}" for limit in WITHIN)
+    return f"{arm:>11} {ticks.mean():8.0f} {share:7.1f} % ({low:5.1f} to {high:5.1f})   {within}"
+
+
+def main() -> None:
+    """Print a table for each number of goals, or of whole tasks."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--worlds", type=int, default=200)
+    parser.add_argument("--horizon", help="file of a model; default: the shipped one")
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--slice", type=int, default=150)
+    parser.add_argument("--whole", action="store_true", help="whole tasks, from the solver")
+    parser.add_argument("--controller", default="oracle", choices=("oracle", "paper"))
+    chosen = parser.parse_args()
+    if chosen.whole:
+        _whole(chosen)
+        return
+    within = ", ".join(map(str, WITHIN))
+    head = f"{'arm':>11} {'ticks':>8} {'saved (95 %)':>26}   solved within {within} ticks, %"
+    options = MinecraftOptions(slice=chosen.slice, worlds=-(-chosen.worlds // 100))
+    env, telling = Minecraft(options), Minecraft(replace(options, horizons=True))
+    tasks = env.tasks("parallel")
+    for number in (2, 3, 4):
+        own = [task for task in tasks if task.kind == f"parallel{number}"][: chosen.worlds]
+        print(f"{number} goals at once, {len(own)} worlds\n{head}", flush=True)
+        fixed = _played(env, own, "none", _in_parallel, chosen.horizon)
+        for arm in chosen.arms.split(","):
+            world = telling if arm == "oracle" else env
+            ticks = (
+                fixed if arm == "none" else _played(world, own, arm, _in_parallel, chosen.horizon)
+            )
+            print(_line(arm, ticks, fixed), flush=True)
+
+
+def _whole(chosen: argparse.Namespace) -> None:
+    """Print dep and deps on the paper's tasks, by kind: success, and ticks."""
+    options = MinecraftOptions(worlds=chosen.worlds, controller=chosen.controller)
+    env = Minecraft(options)
+    tasks = [task for task in env.tasks("test") if _solvable(env, task)]
+    print(f"{len(tasks)} tasks, controller {chosen.controller}")
+    print(f"{'kind':>6} {'tasks':>6} {'dep, %':>8} {'deps, %':>8} {'ticks saved (95 %)':>28}")
+    kinds = sorted({task.kind for task in tasks})
+    totals: dict[str, list[Any]] = {"none": [], "horizon": []}
+    for kind in kinds:
+        own = [task for task in tasks if task.kind == kind]
+        both = {arm: _played(env, own, arm, _solved, chosen.horizon) for arm in ("none", "horizon")}
+        for arm, ticks in both.items():
+            totals[arm].append((ticks, LIMITS[kind]))
+        print(_kind_line(kind, both["none"], both["horizon"], LIMITS[kind]), flush=True)
+    fixed, moved = (np.concatenate([ticks for ticks, _ in totals[arm]]) for arm in totals)
+    limits = np.concatenate([np.full(len(ticks), limit) for ticks, limit in totals["none"]])
+    print(_kind_line("all", fixed, moved, limits))
+
+
+def _kind_line(kind: str, fixed: Any, moved: Any, limit: Any) -> str:
+    draws = np.random.default_rng(0).integers(0, len(fixed), (4000, len(fixed)))
+    saved = fixed - moved
+    share = 100 * saved.sum() / fixed.sum()
+    low, high = np.percentile(100 * saved[draws].sum(1) / fixed[draws].sum(1), [2.5, 97.5])
+    rates = (100 * float(np.mean(ticks < limit)) for ticks in (fixed, moved))
+    solved = " ".join(f"{rate:8.1f}" for rate in rates)
+    return f"{kind:>6} {len(fixed):6} {solved} {share:7.1f} % ({low:5.1f} to {high:5.1f})"
+
+
+def _solvable(env: Minecraft, task: Task) -> bool:
+    targets = next(one.targets for one in listed_tasks() if one.word == task.source)
+    return shortest(targets, env.rules.name) is not None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""DEPS: describe, explain, plan and select (Wang et al., arXiv 2302.01560), and its baselines.
+
+`loop` is Eq. 1; `describe`, `explain` and `select` are its parts, `goals` reads plans in the words
+of `vocabulary`, `controllers` pursues goals, `styles` is how each method writes a plan, `policies`
+runs programs, `horizon` predicts times, and `findings` is what reports say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from ldm.agents import demonstrations
+from ldm.agents.deps.controllers import Controller, Executor, OwnController
+from ldm.agents.deps.findings import NOTE, REPORTING
+from ldm.agents.deps.goals import Parser
+from ldm.agents.deps.horizon import HorizonModel, horizon_model, shipped
+from ldm.agents.deps.loop import PARSED, Loop
+from ldm.agents.deps.options import Arm, DepsOptions, check_horizon
+from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest, true_times
+from ldm.agents.deps.styles import examples
+from ldm.agents.deps.vocabulary import Nearest, Vocabulary
+from ldm.agents.executor import LoopAgent, LoopOptions
+from ldm.agents.reporting import Reporting
+from ldm.embed import Embedder
+from ldm.episode import Episode
+from ldm.errors import LdmError
+from ldm.llm import LLM
+from ldm.prompts import render
+from ldm.types import Card
+
+#: Forms of plans that are made of counted items: programs.
+_PROGRAMS = ("program", "policy")
+
+
+class DepsAgent(LoopAgent):
+    """Plans, and plans anew from a description and an explanation of what failed."""
+
+    name = "deps"
+    paper: ClassVar[str] = "DEPS, arXiv 2302.01560"
+    reporting: ClassVar[Reporting] = REPORTING
+    Options: ClassVar[type[DepsOptions]] = DepsOptions
+    options: DepsOptions
+
+    @staticmethod
+    def sources(options: LoopOptions, env: str) -> Iterable[str]:
+        """Return the sources of what planner and executors may be shown."""
+        place = options.demonstrations
+        demonstrations.check(place, options.demonstrations_digest)
+        if isinstance(options, DepsOptions):
+            check_horizon(options)
+        return demonstrations.sources(env, place, options.shots, with_skills=True, with_plans=True)
+
+    @staticmethod
+    def check_card(options: DepsOptions, card: Card) -> None:
+        """Raise LdmError where the method cannot plan in the environment of this card."""
+        vocabulary = Vocabulary.of(card)
+        if options.style.form in _PROGRAMS and not (vocabulary.counted and card.reading.held):
+            raise LdmError(
+                f"The method {options.method} writes programs over an inventory, and "
+                f"{card.name} has none.",
+                "Use another method there, such as gpt, gpt_rp, cot, im or dep.",
+            )
+        if options.selector not in (None, "none") and vocabulary.free:
+            raise LdmError(
+                f"The goals of a plan have an order in {card.name}: there is nothing to select.",
+                "Leave selector out; the paper has none there either (Table 17).",
+            )
+
+    def solve(self, episode: Episode) -> None:
+        """Start one trial. The rounds go into the record, however it ends.
+
+        Raises LdmError where the method cannot work in this environment.
+        """
+        self.check_card(self.options, episode.card)
+        options = self.options
+        vocabulary = Vocabulary.of(episode.card)
+        llm = self._resources.model(episode)
+        planner = self._resources.model(episode, "planner")
+        parser = self._parser(vocabulary, llm)
+        shown = examples(
+            episode.env_name, options.demonstrations, episode.kind, options.shots, vocabulary
+        )
+        selector = self._selector(episode)
+        with episode.trial():
+            controller: Controller = (
+                Executor(episode, llm, options, options.goal_steps)
+                if vocabulary.free
+                else OwnController(episode, vocabulary)
+            )
+            loop = Loop(episode, llm, planner, options, parser, controller, selector, shown)
+            try:
+                loop.run()
+            finally:
+                rounds = [turn.as_data() for turn in loop.turns]
+                episode.note(NOTE, method=options.method, rounds=rounds)
+
+    def _parser(self, vocabulary: Vocabulary, llm: LLM) -> Parser:
+        embedding = self._resources.embedding
+        nearest = None
+        if embedding is not None and not vocabulary.free:
+            nearest = Nearest(vocabulary, embedding)
+        extract = None
+        if self.options.parser == "llm" and vocabulary.counted:
+            extract = _extractor(vocabulary, llm)
+        return Parser(vocabulary, nearest, extract, self.options.max_goals)
+
+    def _selector(self, episode: Episode) -> Selector:
+        """Return what chooses among goals in an episode."""
+        options, card = self.options, episode.card
+        seed = (self._resources.seed, episode.task_id)
+        model = self._horizon(card)
+        arm: Arm = options.selector or (
+            "horizon" if options.method == "deps" and model is not None else "none"
+        )
+        sample = options.select == "sample"
+        match arm:
+            case "horizon":
+                if model is None:
+                    raise _no_horizon(card)
+                return Soonest(partial(model.times, card=card), sample, seed)
+            case "random":
+                return AtRandom(*seed)
+            case "similarity":
+                return MostSimilar(self._embedding())
+            case "oracle":
+                return Soonest(true_times(card.reading), sample, seed)
+        return InOrder()
+
+    def _horizon(self, card: Card) -> HorizonModel | None:
+        """Return the model that the options name, or the one that ships for the environment."""
+        named = self.options.horizon
+        path = shipped(card.name) if named is None else Path(named).expanduser()
+        if path is None:
+            return None
+        model = horizon_model(path)
+        if model.env != card.name:
+            raise LdmError(
+                f"The horizon model in {path} is of {model.env}, not of {card.name}.",
+                f"Train one with `ldm horizon --env {card.name} --out FILE`.",
+            )
+        return model
+
+    def _embedding(self) -> Callable[[], Embedder]:
+        embedding = self._resources.embedding
+        if embedding is None:
+            raise LdmError(
+                "The selector similarity needs an embedder, and none is there.",
+                "`ldm doctor` says which embedders are installed.",
+            )
+        return embedding
+
+
+def _no_horizon(card: Card) -> LdmError:
+    return LdmError(
+        f"There is no horizon model for {card.name}.",
+        f"Train one with `ldm horizon --env {card.name} --out FILE`, and name it with "
+        "--set horizon=FILE.",
+    )
+
+
+def _extractor(vocabulary: Vocabulary, llm: LLM) -> Callable[[str], str]:
+    """Return what asks a model for the parts of a step (App. C.4)."""
+
+    def extract(line: str) -> str:
+        messages = render("agents/deps/parse", verbs=sorted(vocabulary.items), said=line)
+        reply = llm.complete(messages, max_tokens=PARSED, stop=("\n\n",)).text
+        parts = {
+            key.strip().casefold(): value.strip()
+            for key, _, value in (part.partition(":") for part in reply.split(";"))
+        }
+        action, thing = parts.get("action", ""), parts.get("object", "")
+        if not action or not thing:
+            return ""
+        tool = parts.get("tool", "")
+        return f"step 1: {action} {thing}" + (f" with {tool}" if tool else "")
+
+    return extract

@@ -1,0 +1,154 @@
+"""Who pursues a goal (DEPS, Eq. 1 and Table 17): the environment itself, or a model.
+
+Where the card lists goals, one action names one, and the environment pursues it for a while. In all
+other environments an executor, which thinks and acts, works on the goal and says how it ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, cast
+
+from ldm.agents.decomposition.handover import rule_of
+from ldm.agents.deps.describe import answer_line, clock, held, progress
+from ldm.agents.deps.plans import Goal, listing
+from ldm.agents.deps.vocabulary import Vocabulary
+from ldm.agents.executor import LoopOptions, Strength, run, task_work
+from ldm.episode import Episode
+from ldm.llm import GREEDY, LLM
+from ldm.prompts import shortened
+from ldm.types import Card
+
+#: How a goal went: done; to be pursued further; refused at once, without any effect; tried in vain;
+#: pursued in vain for as long as anyone waits for it.
+End = Literal["done", "unfinished", "refused", "failed", "out of patience"]
+#: Characters of the last thought in what came of a goal.
+_THOUGHT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Pursuit:
+    """What came of pursuing a goal: how it went, and in words why it is not done."""
+
+    end: End
+    why: str = ""
+
+
+class Controller(Protocol):
+    """Pursues goals in a running trial."""
+
+    def begin(self) -> None:
+        """Forget the goals of an earlier plan."""
+        ...
+
+    def pursue(self, goal: Goal) -> Pursuit:
+        """Pursue a goal until there is something to decide. Raises EpisodeOver."""
+        ...
+
+    def held(self) -> str:
+        """Return what is held, in words; "" where observations do not tell."""
+        ...
+
+
+@dataclass
+class OwnController:
+    """The environment's: a goal is one action, repeated while it is to be pursued further.
+
+    left: rank → how many are still to get. spent: rank → the time that it has taken so far.
+    """
+
+    episode: Episode
+    vocabulary: Vocabulary
+    left: dict[int, int] = field(default_factory=dict)
+    spent: dict[int, int] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        self.left.clear()
+        self.spent.clear()
+
+    def pursue(self, goal: Goal) -> Pursuit:
+        card, reading = self.episode.card, self.episode.card.reading
+        asked = replace(goal, count=self.left.get(goal.rank, goal.count))
+        before = clock(self.episode.now.observation, reading)
+        now = self.episode.act(self.vocabulary.action(asked))
+        after = clock(now.observation, reading)
+        if before and after:
+            self.spent[goal.rank] = self.spent.get(goal.rank, 0) + after[0] - before[0]
+        came = progress(now, reading)
+        if came.reached:
+            return Pursuit("done")
+        if not now.valid:
+            return Pursuit("refused", _answered(answer_line(card, now, whole=False)))
+        if not came.left:
+            return Pursuit("failed", _answered(answer_line(card, now, whole=False)))
+        self.left[goal.rank] = came.left
+        if self.spent.get(goal.rank, 0) >= self._patience(goal):
+            seen = answer_line(card, now, whole=True)
+            return Pursuit(
+                "out of patience", f"It was not reached in {self.spent[goal.rank]} ticks. {seen}"
+            )
+        return Pursuit("unfinished")
+
+    def held(self) -> str:
+        counts = held(self.episode.now.observation, self.episode.card.reading)
+        return "" if counts is None else listing(counts)
+
+    def _patience(self, goal: Goal) -> float:
+        known = self.episode.card.reading.patience
+        return known.get(goal.name, known.get("", float("inf")))
+
+
+@dataclass
+class Executor:
+    """A model: it thinks and acts, and says when the goal is reached or cannot be (§A.1)."""
+
+    episode: Episode
+    llm: LLM
+    options: LoopOptions
+    steps: int
+
+    def __post_init__(self) -> None:
+        card = self.episode.card
+        strength = self.options.strength or published_strength(card)
+        self._options = replace(self.options, strength=strength)
+        self._whole = replace(task_work(self.episode, self._options), sampling=GREEDY)
+        self._opening = self.episode.now.observation
+        self._rule = rule_of(card)
+        self._carried = ""
+
+    def begin(self) -> None:
+        """Keep what was handed over: the world has not changed with the plan."""
+
+    def pursue(self, goal: Goal) -> Pursuit:
+        work = replace(
+            self._whole,
+            task=goal.words,
+            hints=(*self._whole.hints, *self._rule.to_executor(self.episode, self._carried)),
+            opening=self._rule.seen(self.episode, self._opening),
+            steps=self.steps,
+            judged=True,
+        )
+        outcome = run(self.episode, self.llm, work, self._options)
+        self._carried = self._rule.after(self.episode, outcome.steps, "", self._carried)
+        if outcome.end == "completed":
+            return Pursuit("done")
+        thoughts = [step.thought for step in outcome.steps if step.thought]
+        seen = answer_line(self.episode.card, self.episode.now, whole=True)
+        why = f"Seen last: {seen}"
+        if thoughts:
+            why += f" Thought last: {shortened(thoughts[-1], _THOUGHT)}"
+        if outcome.end == "budget":
+            why = f"It was not reached in {self.steps} steps. {why}"
+        return Pursuit("failed", why)
+
+    def held(self) -> str:
+        return ""
+
+
+def published_strength(card: Card) -> Strength:
+    """Return what executors are shown: as published for the environment, or its skills."""
+    return cast(Strength, card.published.get("deps", {}).get("strength", "skills"))
+
+
+def _answered(line: str) -> str:
+    return f"The answer was: {line}" if line else ""

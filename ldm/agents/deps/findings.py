@@ -1,0 +1,94 @@
+"""What reports say of planners: how often they planned, what was read, and what failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ldm.agents.reporting import Findings, Measure, Reporting, TaskTree
+from ldm.types import EpisodeResult
+
+#: Kind of the note that holds the rounds of an episode.
+NOTE = "deps"
+
+
+def data_of(result: EpisodeResult) -> Mapping[str, Any] | None:
+    """Return the note on an episode's rounds; None where there is none."""
+    return next((note.data for note in result.notes if note.kind == NOTE), None)
+
+
+def _rounds(result: EpisodeResult) -> Sequence[Mapping[str, Any]]:
+    data = data_of(result)
+    return () if data is None else data["rounds"]
+
+
+def _plans(result: EpisodeResult) -> float | None:
+    return float(len(_rounds(result))) if data_of(result) is not None else None
+
+
+def _done(result: EpisodeResult) -> float | None:
+    if data_of(result) is None:
+        return None
+    return float(sum(len(one["done"]) for one in _rounds(result)))
+
+
+def _findings(results: Sequence[EpisodeResult]) -> Findings:
+    rounds = [one for result in results for one in _rounds(result)]
+    if not rounds:
+        return Findings()
+    read = sum(len(one["goals"]) for one in rounds)
+    dropped = sum(len(one["dropped"]) for one in rounds)
+    ends = Counter(one["trigger"] or "the trial ended" for one in rounds)
+    return Findings(
+        (
+            f"Plans: {len(rounds)}, with {read} goals that are known and {dropped} lines that "
+            "name none.",
+            "What ended a plan: "
+            + ", ".join(f"{end} {count}" for end, count in sorted(ends.items()))
+            + ".",
+        ),
+        {"plans": len(rounds), "goals": read, "dropped": dropped, "ends": dict(ends)},
+    )
+
+
+def _tree(result: EpisodeResult) -> TaskTree | None:
+    data = data_of(result)
+    if data is None:
+        return None
+    rounds = _rounds(result)
+    done = sum(len(one["done"]) for one in rounds)
+    dropped = sum(len(one["dropped"]) for one in rounds)
+    return TaskTree(
+        {"method": data["method"], "plans": str(len(rounds)), "goals done": str(done)},
+        f"{data['method']}, {len(rounds)} plans, {done} goals done, {dropped} lines dropped",
+        tuple(line for number, one in enumerate(rounds) for line in _round_lines(number, one)),
+    )
+
+
+def _round_lines(number: int, one: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a round: its plan with what came of each goal, and what was said of it."""
+    indent = "  " * number
+    yield f"{indent}plan {number + 1}, ended by: {one['trigger'] or 'the end of the trial'}"
+    ends = dict(one["pursued"])
+    for goal in one["goals"]:
+        end = ends.get(goal["rank"], "not tried")
+        yield f"{indent}  {goal['rank']}. {goal['goal']}  [{end}]"
+    for line in one["dropped"]:
+        yield f"{indent}  -  {line}  [names no known goal]"
+    order = list(dict.fromkeys(rank for rank, _ in one["pursued"]))
+    if order != sorted(order):
+        yield f"{indent}  pursued in the order {', '.join(map(str, order))}"
+    for name in ("description", "explanation"):
+        if one[name]:
+            yield f"{indent}  {name}: {' '.join(one[name].split())}"
+
+
+REPORTING = Reporting(
+    (
+        Measure("plans", "plans that were made", _plans),
+        Measure("goals_done", "goals of plans that were reached", _done),
+    ),
+    _findings,
+    _tree,
+)

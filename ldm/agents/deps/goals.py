@@ -1,0 +1,291 @@
+"""The goal parser: from a planner's text to goals that the controller knows (DEPS, App. C.4).
+
+Rules read calls and sentences in any mixture of quotes, cases and plurals; nothing is evaluated.
+What names no known goal is looked up by its meaning, and put to a model where that is asked for;
+the rest is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ldm.agents.deps.plans import Goal, Plan
+from ldm.agents.deps.vocabulary import Vocabulary, words_of
+
+#: Characters of a reply and of one of its lines that are read.
+LONGEST_REPLY, LONGEST_LINE = 20_000, 400
+#: Goals of a plan that are read.
+MOST_GOALS = 64
+
+_QUOTES = re.compile("[\"'`‘’‚‛“”„´′]")
+_NAMESPACE = re.compile(r"\bminecraft\s*:\s*", re.IGNORECASE)
+_LEAD = re.compile(
+    r"^[\s>*•\-]*(?:(?:sub-?)?(?:step|action|goal)s?\s*#?\s*\d+\s*[:.)\-]?|#\s*\d+\s*[:.)]?"
+    r"|\(?\d+\s*[.):](?!\d))\s*",
+    re.IGNORECASE,
+)
+_CALL = re.compile(r"^\W*([A-Za-z]+(?:_\w+)*)\s*\(")
+#: What code consists of beside calls of goals.
+_CODE = re.compile(
+    r"^\W*(?:def|return|from|import|if|else|elif|while|for|assert|class|print|pass|null|none)\b",
+    re.IGNORECASE,
+)
+_THOUGHT = re.compile(r"^\W*(?:thinking|thought|think|robot thought|scene)\s*:", re.IGNORECASE)
+_BRACES = re.compile(r"\{([^{}]*)\}?")
+_PAIR = re.compile(r"([A-Za-z][\w \-]*?)\s*[:=]\s*(\d{1,4})")
+_NAMED = re.compile(r"([A-Za-z_]+)\s*=\s*([^,{}]*)")
+_NUMBER = re.compile(r"\b(?:num|count|quantity|amount)\s*=\s*(\d{1,4})\b", re.IGNORECASE)
+_TOKEN = re.compile(r"[a-z0-9]+|,")
+_COUNTS = {"num", "n", "count", "number", "quantity", "amount", "qty"}
+_OBJECTS = {"obj", "object", "item", "goal", "target"}
+_NUMBERS = {
+    word: number
+    for number, word in enumerate(
+        ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1
+    )
+}
+_FILLERS = {"a", "an", "the", "some", "of", "more", "x", "at", "least"}
+_BY_TOOL = {"with", "on", "using", "in", "by"}
+#: The words of an item, its count, and where it ends.
+_Counted = tuple[tuple[str, ...], int, int]
+#: Words after which no item of the goal itself follows.
+_PARTS = _BY_TOOL | {"from", "without", "to", "for", "and", ","}
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """Reads plans in the words of a vocabulary.
+
+    nearest: returns the known goal that is nearest in meaning to a text, "" for none. extract: asks
+    a model what a line says, and returns it as a line that the rules can read, "" for nothing.
+    most: goals of a plan that are read.
+    """
+
+    vocabulary: Vocabulary
+    nearest: Callable[[str], str] | None = None
+    extract: Callable[[str], str] | None = None
+    most: int = MOST_GOALS
+
+    def plan(self, text: str) -> Plan:
+        """Return the goals of a reply, in their order; what names none is dropped."""
+        goals: list[Goal] = []
+        dropped: list[str] = []
+        for line, comment in _lines(text[:LONGEST_REPLY]):
+            if len(goals) >= self.most:
+                break
+            goal = self.goal(line, comment)
+            if goal is not None:
+                goals.append(replace(goal, rank=len(goals) + 1))
+            elif _is_step(line):
+                dropped.append(line.strip())
+        return Plan(text, tuple(goals), tuple(dropped))
+
+    def goal(self, line: str, comment: str = "") -> Goal | None:
+        """Return the goal that a line names; None where it is no step, or names no known goal."""
+        if self.vocabulary.free:
+            return _sub_task(line)
+        own = " ".join(line.split()).rstrip(" ;")
+        goal = self._by_rules(line) or (self._by_rules(comment) if comment else None)
+        if goal is None and _is_step(line):
+            goal = self._by_meaning(line, comment) or self._by_model(line)
+        return None if goal is None else replace(goal, text=goal.text or own)
+
+    def _by_rules(self, line: str) -> Goal | None:
+        text = _NAMESPACE.sub("", line)
+        if not self.vocabulary.counted:
+            sentence = self.vocabulary.sentence(_QUOTES.sub("", _LEAD.sub("", text)).strip())
+            return Goal(sentence.split()[0], text=sentence) if sentence else None
+        plain = _QUOTES.sub("", text)
+        if (call := _CALL.match(_LEAD.sub("", plain))) is not None:
+            arguments = _LEAD.sub("", plain)[call.end() :].rpartition(")")
+            goal = self._called(call[1].casefold(), arguments[0] or arguments[2])
+            if goal is not None:
+                return goal
+        return self._worded(plain)
+
+    def _called(self, name: str, arguments: str) -> Goal | None:
+        """Return the goal of a call: mine({log: 3}, {…}, tool), mine_log(num = 3), mine(obj=…)."""
+        verb, _, rest = name.partition("_")
+        known = verb in self.vocabulary.items
+        if not known or (rest and name in self.vocabulary.items):
+            verb, rest = name, ""
+        groups = [_pairs(group) for group in _BRACES.findall(arguments)]
+        named = {key.casefold(): value.strip() for key, value in _NAMED.findall(arguments)}
+        plain = [part.strip() for part in _BRACES.sub("", arguments).split(",")]
+        plain = [part for part in plain if part and "=" not in part]
+        if rest:
+            objects = [(rest, _count([*named.values(), *plain]))]
+        elif groups and groups[0]:
+            objects, groups = groups[0], groups[1:]
+        elif pairs := [
+            (name, int(count))
+            for name, count in _PAIR.findall(arguments)
+            if self.vocabulary.item(words_of(name))
+        ]:
+            objects = pairs
+        else:
+            item = next((named[key] for key in sorted(_OBJECTS) if named.get(key)), "")
+            item = item or next((part for part in plain if not part.isdecimal()), "")
+            objects = [(item, _count([v for k, v in named.items() if k in _COUNTS] or plain))]
+            plain = [part for part in plain if part != item]
+        item, count = objects[0]
+        goal = self._named(verb, words_of(item), count)
+        if goal is None:
+            return None
+        materials = [pair for group in groups for pair in self._materials(group)]
+        tool = named.get("tool") or next(
+            (part for part in reversed(plain) if not part.isdecimal()), ""
+        )
+        return replace(goal, materials=tuple(materials), tool=self.vocabulary.item(words_of(tool)))
+
+    def _named(self, verb: str, words: Sequence[str], count: int) -> Goal | None:
+        """Return the goal with this item; by its only verb where `verb` does not go with it."""
+        own = self.vocabulary.item(words, verb) if verb in self.vocabulary.items else ""
+        if not own and (verb := self.vocabulary.verb(words)):
+            own = self.vocabulary.item(words, verb)
+        return Goal(verb, own, max(1, count)) if own else None
+
+    def _materials(self, pairs: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+        for name, count in pairs:
+            if item := self.vocabulary.item(words_of(name)):
+                yield item, count
+
+    def _worded(self, text: str) -> Goal | None:
+        """Return the goal of a sentence: mine 3 log with wooden_pickaxe."""
+        lead = _LEAD.sub("", text)
+        tokens = _TOKEN.findall(lead.casefold())
+        places = range(len(tokens)) if len(lead) < len(text) or "#" in text else range(1)
+        for place in places:
+            if place < len(tokens) and tokens[place] in self.vocabulary.items:
+                goal = self._from(tokens[place], tokens[place + 1 :])
+                if goal is not None:
+                    number = _NUMBER.search(lead)
+                    return goal if number is None else replace(goal, count=int(number[1]))
+        return None
+
+    def _from(self, verb: str, tokens: Sequence[str]) -> Goal | None:
+        """Return the goal of a verb and what follows it."""
+        counted = self._item_at(tokens, 0)
+        if counted is None:
+            return None
+        words, count, place = counted
+        goal = self._named(verb, words, count)
+        if goal is None:
+            return None
+        materials: list[tuple[str, int]] = []
+        tool, part = "", ""
+        while place < len(tokens):
+            token = tokens[place]
+            if token in _PARTS and token not in ("and", ","):
+                part = token
+            found = self._item_at(tokens, place + 1) if token in _PARTS else None
+            if found is None:
+                place += 1
+                continue
+            words, count, place = found
+            item = self.vocabulary.item(words)
+            if part == "from":
+                materials.append((item, count))
+            elif part in _BY_TOOL and not tool:
+                tool = item
+        return replace(goal, materials=tuple(materials), tool=tool)
+
+    def _item_at(self, tokens: Sequence[str], place: int) -> _Counted | None:
+        """Return the longest item that begins here, after its count."""
+        count = 1
+        while place < len(tokens):
+            token = tokens[place]
+            if token.isdecimal() or re.fullmatch(r"x?\d+x?", token):
+                count = int(token.strip("x")[:4])
+            elif token in _NUMBERS:
+                count = _NUMBERS[token]
+            elif token not in _FILLERS:
+                break
+            place += 1
+        for end in range(min(len(tokens), place + self.vocabulary.longest), place, -1):
+            words = words_of(" ".join(tokens[place:end]))
+            if self.vocabulary.item(words):
+                return words, count, end
+        return None
+
+    def _by_meaning(self, line: str, comment: str) -> Goal | None:
+        if self.nearest is None:
+            return None
+        text = _phrase(line) or _phrase(comment)
+        name = self.nearest(text)
+        if not name:
+            return None
+        if not self.vocabulary.counted:
+            return Goal(name.split()[0], text=name)
+        verb, _, item = name.partition(" ")
+        number = re.search(r"(?<!\w)\d{1,4}(?!\w)", _LEAD.sub("", line))
+        return self._named(verb, words_of(item), int(number[0]) if number else 1)
+
+    def _by_model(self, line: str) -> Goal | None:
+        return self._by_rules(self.extract(line)) if self.extract is not None else None
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (line, comment): each statement, and what stands after # beside or above it."""
+    above = ""
+    for line in _statements(text):
+        head, mark, comment = line.partition("#")
+        if not head.strip() and mark and not re.match(r"\s*\d", comment):
+            above = line if _LEAD.match(comment.strip()) else above
+            # A comment of its own is a step only where no call follows; `_statements` tells.
+            continue
+        if not head.strip():  # "#1 mine 3 log" is a step
+            yield line[:LONGEST_LINE], ""
+        else:
+            yield head[:LONGEST_LINE], (comment or above).lstrip("# ")[:LONGEST_LINE]
+        above = ""
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Yield the lines of a reply that may be steps; two in one line are divided."""
+    kept = re.sub(r"```\w*", "\n", text)
+    lines = [line.strip() for line in kept.splitlines()]
+    # Comments alone make a plan where no line calls anything.
+    calls = any(_CALL.match(_QUOTES.sub("", _LEAD.sub("", line))) for line in lines)
+    for line in lines:
+        plain = line if calls else re.sub(r"^#\s*(?=step|action|goal)", "", line, flags=re.I)
+        if not plain or _CODE.match(plain) or _THOUGHT.match(plain):
+            continue
+        parts = [part for part in re.split(r";(?=\s*\w)", plain) if part.strip()]
+        yield from parts
+
+
+def _is_step(line: str) -> bool:
+    """Return whether a line is meant as a step of the plan: a call, or numbered."""
+    plain = _QUOTES.sub("", line)
+    return _LEAD.match(plain) is not None or _CALL.match(plain) is not None
+
+
+def _sub_task(line: str) -> Goal | None:
+    """Return a numbered line as a sub-task in any words."""
+    text = _LEAD.sub("", line, count=1).strip().strip("\"'`*").rstrip(" .;")
+    if _LEAD.match(line) is None or not re.search(r"\w", text):
+        return None
+    return Goal(text.split()[0].casefold(), text=" ".join(text.split()))
+
+
+def _pairs(group: str) -> list[tuple[str, int]]:
+    """Return what stands between braces: names and counts, 1 where there is none."""
+    pairs = [(name.strip(), int(count)) for name, count in _PAIR.findall(group)]
+    if not pairs:
+        pairs = [(name.strip(), 1) for name in group.split(",") if re.search(r"[A-Za-z]", name)]
+    return pairs
+
+
+def _count(values: Sequence[str]) -> int:
+    return next((int(value[:4]) for value in values if value.isdecimal()), 1)
+
+
+def _phrase(line: str) -> str:
+    """Return a line in plain words, for a sentence encoder: no numbers, no signs."""
+    text = _QUOTES.sub("", _NAMESPACE.sub("", _LEAD.sub("", line)))
+    words = re.findall(r"[A-Za-z]+", text.replace("_", " "))
+    ignored = {"null", "none", "obj", "tool", "num", "materials"}
+    return " ".join(word.casefold() for word in words if word.casefold() not in ignored)[:200]

@@ -1,0 +1,282 @@
+"""Describe, explain, plan and select: the loop of Eq. 1 (Wang et al., arXiv 2302.01560, §3.1).
+
+A plan's goals are pursued one after the other, in the order that the selector gives them. Where one
+fails, what came of the plan is described, why is explained, and both go into the dialogue that the
+planner answers with its next plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ldm.agents.deps.controllers import Controller
+from ldm.agents.deps.describe import amount, answer_line, description, held
+from ldm.agents.deps.explain import cleaned, explain
+from ldm.agents.deps.goals import Parser
+from ldm.agents.deps.options import DepsOptions
+from ldm.agents.deps.plans import Goal, Plan
+from ldm.agents.deps.policies import Malformed, Policy, Unmet
+from ldm.agents.deps.select import Selector, candidates
+from ldm.agents.deps.styles import Example, text_of
+from ldm.agents.transcript import View, ask, without_goal
+from ldm.episode import Episode
+from ldm.llm import LLM, Message, Sampling
+from ldm.prompts import render, shortened
+
+#: Characters of a plan that later prompts show.
+LONGEST_PLAN = 3000
+#: Tokens of a next goal, and of a line of the parser's model.
+NEXT, PARSED = 100, 60
+
+_NOT_DONE = "The task is not done yet."
+_NO_GOALS = "No line of the plan names a goal that is known here."
+_NEXT_GOAL = re.compile(r"^\W*(?:next\s+)?goal\s*:\s*(.*)$", re.IGNORECASE | re.MULTILINE)
+_OVER = re.compile(r"^\W*(?:(?:the )?task is )?(?:done|finished|impossible)\W*$", re.IGNORECASE)
+
+#: What ends a plan: a goal that was refused, failed or took too long (`controllers.End`); all goals
+#: done; none read; the program was none, or one of its asserts failed.
+Trigger = Literal[
+    "refused", "failed", "out of patience", "all done", "no goals", "malformed", "assert"
+]
+
+
+@dataclass
+class Turn:
+    """A plan in the dialogue, and what came of it: for the prompts, and for the record.
+
+    pursued: (rank, how it went) of each time that a goal was pursued.
+    """
+
+    plan: Plan
+    pursued: list[tuple[int, str]] = field(default_factory=list)
+    done: set[int] = field(default_factory=set)
+    failed: Goal | None = None
+    trigger: Trigger | None = None
+    description: str = ""
+    explanation: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return JSON values, for a note."""
+        return {
+            "plan": self.plan.text,
+            "goals": [goal.as_data() for goal in self.plan.goals],
+            "dropped": list(self.plan.dropped),
+            "pursued": [list(one) for one in self.pursued],
+            "done": sorted(self.done),
+            "failed": None if self.failed is None else self.failed.rank,
+            "trigger": self.trigger,
+            "description": self.description,
+            "explanation": self.explanation,
+        }
+
+
+@dataclass
+class Loop:
+    """One trial of a method. turns: the dialogue so far."""
+
+    episode: Episode
+    llm: LLM
+    planner: LLM
+    options: DepsOptions
+    parser: Parser
+    controller: Controller
+    selector: Selector
+    examples: Sequence[Example]
+    turns: list[Turn] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._opening = without_goal(self.episode.now.observation, self.episode.goal)
+        self._vocabulary = self.parser.vocabulary
+        self._sampling = Sampling(self.options.temperature)
+        self._view = View(len(self.examples), self.options.observation)
+
+    def run(self) -> None:
+        """Work until the trial ends or the method gives up. Raises EpisodeOver."""
+        match self.options.style.form:
+            case "next":
+                self._step_by_step()
+            case "policy":
+                self._program()
+            case _:
+                self._rounds()
+
+    def _rounds(self) -> None:
+        while True:
+            turn = Turn(self._plan())
+            self.turns.append(turn)
+            self._carry_out(turn)
+            if len(self.turns) > self.options.new_plans:
+                return
+            if self.options.explains:
+                turn.explanation = self._explanation(turn)
+
+    def _carry_out(self, turn: Turn) -> None:
+        """Pursue a plan's goals until one fails or none is left, and describe what came of it."""
+        plan, reading = turn.plan, self.episode.card.reading
+        self.controller.begin()
+        why = ""
+        while not turn.trigger:
+            goals = candidates(plan, turn.done, self.episode.now, reading)
+            if not goals:
+                turn.trigger = "all done" if plan.goals else "no goals"
+                why = _NOT_DONE if plan.goals else _NO_GOALS
+                if not self.controller.held():
+                    seen = answer_line(self.episode.card, self.episode.now, whole=True)
+                    why = f"{why} Seen last: {seen}"
+                break
+            goal = self.selector.choose(goals, self.episode.now)
+            turn.pursued.append((goal.rank, "stopped"))
+            came = self.controller.pursue(goal)
+            turn.pursued[-1] = (goal.rank, came.end)
+            if came.end == "done":
+                turn.done.add(goal.rank)
+            elif came.end != "unfinished":
+                turn.trigger, turn.failed, why = came.end, goal, came.why
+        turn.description = description(
+            plan, turn.done, turn.failed, answer=why, held=self.controller.held()
+        )
+
+    def _plan(self) -> Plan:
+        """Ask for a plan, and read the goals in it."""
+        text = self._dialogue(self.planner, "plan", self.options.plan)
+        return self.parser.plan(text)
+
+    def _explanation(self, turn: Turn) -> str:
+        options = self.options
+        if options.explainer == "dialogue":
+            return cleaned(self._dialogue(self.llm, "why", options.explanation))
+        return explain(
+            self.llm,
+            self.episode.card,
+            self.episode.goal,
+            turn.description,
+            self.examples,
+            options,
+        )
+
+    def _dialogue(self, llm: LLM, asked: Literal["plan", "why"], tokens: int) -> str:
+        """Return the reply to the whole dialogue: p_t = CONCAT(p_t-1, d_t, e_t)."""
+        options, style = self.options, self.options.style
+
+        def prompt(view: View) -> list[Message]:
+            return render(
+                "agents/deps/plan",
+                card=self.episode.card,
+                goals=self._kind,
+                form=style.form,
+                verbs=sorted(self._vocabulary.items),
+                examples=[
+                    text_of(one, style.form, explained=options.explains, replanned=style.replans)
+                    for one in self.examples[: view.demonstrations]
+                ],
+                task=self.episode.goal,
+                seen=shortened(self._opening, view.width),
+                skipped=view.skipped,
+                rounds=[
+                    {
+                        "plan": shortened(turn.plan.text.strip(), LONGEST_PLAN),
+                        "description": shortened(turn.description, view.width),
+                        "explanation": turn.explanation,
+                    }
+                    for turn in self.turns[view.skipped :]
+                ],
+                asked=asked,
+            )
+
+        completion, self._view = ask(
+            llm, prompt, self._view, len(self.turns), sampling=self._sampling, max_tokens=tokens
+        )
+        return completion.text
+
+    @property
+    def _kind(self) -> str:
+        if self._vocabulary.free:
+            return "free"
+        return "counted" if self._vocabulary.counted else "sentences"
+
+    def _step_by_step(self) -> None:
+        """Ask for one goal after the other (Inner Monologue)."""
+        said: list[str] = []
+        while len(self.turns) < self.options.max_goals:
+            reply = self._next(said)
+            match = _NEXT_GOAL.search(reply)
+            words = (match[1] if match else "").strip()
+            if _OVER.match(words):
+                return
+            goal = self.parser.goal(f"step 1: {words}") if words else None
+            goals = () if goal is None else (replace(goal, rank=1),)
+            turn = Turn(Plan(reply, goals, () if goals else (words or reply.strip(),)))
+            self.turns.append(turn)
+            self._carry_out(turn)
+            thought = re.search(r"^\W*thought\s*:\s*(.*)$", reply, re.IGNORECASE | re.MULTILINE)
+            said += [
+                f"Goal: {shortened(words or 'unreadable', 200)}",
+                f"Thought: {shortened(thought[1] if thought else '', 200)}",
+                f"Success: {'yes' if turn.trigger == 'all done' else 'no'}",
+            ]
+
+    def _next(self, said: Sequence[str]) -> str:
+        now, each = self.episode.now, 3
+        held_now = self.controller.held()
+
+        def prompt(view: View) -> list[Message]:
+            scene = f"I hold {held_now}." if held_now else now.observation
+            return render(
+                "agents/deps/next",
+                card=self.episode.card,
+                goals=self._kind,
+                examples=[
+                    text_of(one, "next", explained=False, replanned=True)
+                    for one in self.examples[: view.demonstrations]
+                ],
+                task=self.episode.goal,
+                seen=shortened(self._opening, view.width),
+                skipped=view.skipped,
+                said=said[view.skipped * each :],
+                scene=shortened(scene, view.width),
+            )
+
+        completion, self._view = ask(
+            self.planner,
+            prompt,
+            self._view,
+            len(self.turns),
+            sampling=self._sampling,
+            max_tokens=NEXT,
+            stop=("\nScene:", "\nSuccess:"),
+        )
+        return completion.text
+
+    def _program(self) -> None:
+        """Ask for a program once, and run it (Code as Policies)."""
+        text = self._dialogue(self.planner, "plan", self.options.plan)
+        turn = Turn(Plan(text))
+        self.turns.append(turn)
+        policy = Policy(self._vocabulary, self._has, lambda goal: self._act(turn, goal))
+        why = _NOT_DONE
+        try:
+            policy.run(text)
+            turn.trigger = "all done"
+        except Malformed as error:
+            turn.trigger, why = "malformed", f"The program is none: {error}."
+        except Unmet as error:
+            turn.trigger, why = "assert", f"The program stopped: {error}."
+        turn.description = description(
+            turn.plan, turn.done, None, answer=why, held=self.controller.held()
+        )
+
+    def _act(self, turn: Turn, goal: Goal) -> None:
+        """Pursue a goal once, as a call of a program does, whatever comes of it."""
+        self.controller.begin()
+        turn.pursued.append((len(turn.pursued) + 1, "stopped"))
+        came = self.controller.pursue(goal)
+        turn.pursued[-1] = (len(turn.pursued), came.end)
+
+    def _has(self, item: str, count: int) -> bool:
+        reading = self.episode.card.reading
+        counts = held(self.episode.now.observation, reading) or {}
+        known = self._vocabulary.item(item.casefold().replace("_", " ").split()) or item
+        return amount(known, counts, reading) >= count

@@ -1,0 +1,155 @@
+"""The selector: which goal of a plan is pursued next (DEPS, §3.3 and §4.3.1)."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ldm.agents.deps.describe import amount, held
+from ldm.agents.deps.plans import Goal, Plan
+from ldm.embed import Embedder
+from ldm.errors import LdmError
+from ldm.types import Reading, TimeStep, stable_seed
+
+
+def candidates(
+    plan: Plan, done: Collection[int], now: TimeStep, reading: Reading
+) -> tuple[Goal, ...]:
+    """Return the goals that can be pursued now, in the plan's order.
+
+    The first that is not done, and each gathering one whose tool is held or that needs none: goals
+    "with the same precondition" (§3.3). What is made stays in its order, because moving it could
+    use up what an earlier goal needs.
+    """
+    counts = held(now.observation, reading) or {}
+    left = [goal for goal in plan.goals if goal.rank not in done]
+    return tuple(
+        goal
+        for place, goal in enumerate(left)
+        if place == 0
+        or (
+            goal.verb in reading.gathering
+            and (not goal.tool or amount(goal.tool, counts, reading) > 0)
+        )
+    )
+
+
+class Selector(Protocol):
+    """Chooses among goals that can be pursued now."""
+
+    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
+        """Return the goal to pursue next; `goals` has one or more."""
+        ...
+
+
+class InOrder:
+    """Takes the first goal of the plan: a fixed sequence."""
+
+    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
+        return goals[0]
+
+
+class AtRandom:
+    """Draws a goal, and stays with it until it has ended."""
+
+    def __init__(self, *seed: object) -> None:
+        self._seed = seed
+        self._draws = 0
+        self._current: Goal | None = None
+
+    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
+        if self._current not in goals:
+            seed = stable_seed("select", *self._seed, self._draws)
+            self._current = random.Random(seed).choice(goals)
+            self._draws += 1
+        assert self._current is not None  # noqa: S101 - it is among the goals
+        return self._current
+
+
+class MostSimilar:
+    """Takes the goal whose words are nearest to the observation, in place of CLIP and MineCLIP."""
+
+    def __init__(self, embedding: Callable[[], Embedder]) -> None:
+        self._embedding = embedding
+
+    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
+        if len(goals) == 1:
+            return goals[0]
+        embedder = self._embedding()
+        cosines = (
+            embedder.embed([goal.words.replace("_", " ") for goal in goals])
+            @ (embedder.embed([now.observation])[0])
+        )
+        return goals[int(cosines.argmax())]
+
+
+#: μ of the goals, a predicted or a true time on the scale of Eq. 2.
+Times = Callable[[Sequence[Goal], TimeStep], Sequence[float]]
+
+
+@dataclass
+class Soonest:
+    """Takes a goal by Eq. 2: f(g | s, P) = exp(−μ(g, s)) / Σ exp(−μ(g', s)).
+
+    times: μ. sample: draw by f, with `seed`, in place of taking the greatest.
+    """
+
+    times: Times
+    sample: bool = False
+    seed: tuple[object, ...] = ()
+    draws: int = 0
+
+    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
+        if len(goals) == 1:
+            return goals[0]
+        times = self.times(goals, now)
+        best = min(times)
+        if not self.sample:
+            return goals[list(times).index(best)]
+        weights = [math.exp(best - time) for time in times]
+        draw = random.Random(stable_seed("select", *self.seed, self.draws))
+        self.draws += 1
+        return draw.choices(goals, weights)[0]
+
+
+def scaled(ticks: float) -> float:
+    """Return a time as μ: 2·log2(1 + h/20), cut at 15 like the 16 classes of the authors' code."""
+    return min(15.0, 2 * math.log2(1 + max(0.0, ticks) / 20))
+
+
+def true_times(reading: Reading) -> Times:
+    """Return μ by what the environment tells of true times (`Reading.horizons`).
+
+    A goal that it does not mention needs no search, and is next. Raises LdmError where it tells
+    none at all.
+    """
+
+    def times(goals: Sequence[Goal], now: TimeStep) -> list[float]:
+        match = re.search(reading.horizons, now.observation, re.MULTILINE)
+        if match is None:
+            raise LdmError(
+                "The selector oracle needs an environment that tells true horizons.",
+                "Add --set env.horizons=true where the environment has that option.",
+            )
+        told = _told(match[1])
+        return [
+            min((scaled(told[name]) for name in _names(goal, reading) if name in told), default=0.0)
+            for goal in goals
+        ]
+
+    return times
+
+
+def _told(text: str) -> Mapping[str, int]:
+    return {name.strip(): int(ticks) for name, ticks in re.findall(r"([a-z][\w ]*?) (\d+)", text)}
+
+
+def _names(goal: Goal, reading: Reading) -> tuple[str, ...]:
+    """Return what the goal's item may be called, and what it comes from."""
+    wider = (word for word, members in reading.families.items() if goal.item in members)
+    family = (goal.item, *reading.families.get(goal.item, ()), *wider)
+    return (*family, *(reading.sources[name] for name in family if name in reading.sources))

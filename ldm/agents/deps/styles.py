@@ -1,0 +1,252 @@
+"""How each method writes a plan: for the examples in its prompts (DEPS, App. G)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from ldm import untrusted
+from ldm.agents import demonstrations
+from ldm.agents.decomposition.logic import parse_plan
+from ldm.agents.deps.goals import Parser
+from ldm.agents.deps.options import Form
+from ldm.agents.deps.plans import Goal, Plan, listing
+from ldm.agents.deps.vocabulary import Vocabulary
+from ldm.agents.transcript import without_goal
+from ldm.errors import LdmError
+
+#: How the file ends that lies beside demonstrations and holds their rounds: task id → rounds.
+ROUNDS = ".rounds.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A plan, how many of its goals were done, and what was said of it afterwards."""
+
+    plan: Plan
+    done: int
+    description: str = ""
+    explanation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A demonstration for planners: a task, what there was at first, and rounds of plans."""
+
+    task: str
+    seen: str
+    rounds: tuple[Round, ...]
+
+    @property
+    def course(self) -> tuple[Goal, ...]:
+        """What was done in all, as one plan."""
+        done = [goal for one in self.rounds for goal in one.plan.goals[: one.done]]
+        return tuple(replace(goal, rank=rank) for rank, goal in enumerate(done, 1))
+
+
+def examples(
+    env: str, place: str | None, kind: str, shots: int, vocabulary: Vocabulary
+) -> tuple[Example, ...]:
+    """Return up to `shots` demonstrations, those with rounds; else how tasks divide.
+
+    place: as for `demonstrations.load`. Raises LdmError where a file is damaged.
+    """
+    by_task = _rounds(place, env)
+    known = [one for one in demonstrations.load(env, place) if one.task.id in by_task]
+    if known:
+        parser = Parser(vocabulary)
+        return tuple(
+            Example(
+                one.task.goal,
+                without_goal(one.opening, one.task.goal),
+                tuple(_round(data, parser) for data in by_task[one.task.id]),
+            )
+            for one in demonstrations.chosen(known, kind, shots)
+        )
+    return tuple(_divided(env, place, kind, shots)) if vocabulary.free else ()
+
+
+def _divided(env: str, place: str | None, kind: str, shots: int) -> Iterator[Example]:
+    """Yield up to `shots` examples of how tasks divide whose parts are all to be done in order."""
+    number = 0
+    for one in demonstrations.divisions(env, place, kind, shots):
+        plan = parse_plan(one.plan or one.detailed)
+        alternatives = not isinstance(plan.logic, int) and (
+            plan.logic is None or plan.logic.operator == "or"
+        )
+        if alternatives or one.tried or number >= shots:
+            continue
+        goals = tuple(
+            Goal(text.split()[0].casefold(), rank=rank, text=text)
+            for rank, text in enumerate(plan.steps.values(), 1)
+        )
+        number += 1
+        seen = without_goal(one.seen, one.task)
+        yield Example(one.task, seen, (Round(Plan("", goals), len(goals)),))
+
+
+def _round(data: Mapping[str, object], parser: Parser) -> Round:
+    lines = data.get("plan")
+    text = "\n".join(map(str, lines)) if isinstance(lines, list) else str(lines)
+    plan = parser.plan(text)
+    done = data.get("done")
+    texts = {name: str(data.get(name, "")) for name in ("description", "explanation")}
+    return Round(plan, done if isinstance(done, int) else len(plan.goals), **texts)
+
+
+def _rounds(place: str | None, env: str) -> Mapping[str, Sequence[Mapping[str, object]]]:
+    beside = demonstrations.SHIPPED / f"{env}.jsonl" if place is None else Path(place).expanduser()
+    path = beside.with_suffix(ROUNDS)
+    return _read(path) if path.is_file() else {}
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path) -> Mapping[str, Sequence[Mapping[str, object]]]:
+    by_task = untrusted.json_file(path)
+    if not isinstance(by_task, dict) or not all(
+        isinstance(rounds, list) and all(isinstance(one, dict) and "plan" in one for one in rounds)
+        for rounds in by_task.values()
+    ):
+        raise LdmError(
+            f"{path} does not map task ids to rounds.",
+            "A round is an object with plan, done, description and explanation "
+            "(docs/usage/deps.md).",
+        )
+    return by_task
+
+
+def text_of(example: Example, form: Form, *, explained: bool, replanned: bool) -> str:
+    """Return an example as the prompt of a method shows it.
+
+    explained: with explanations. replanned: with the rounds that failed, and not the course alone.
+    """
+    head = f"Task: {example.task}\nAt first: {' '.join(example.seen.split()) or 'nothing'}"
+    if form == "next":
+        return "\n".join([head, *_monologue(example)])
+    if not replanned:
+        return f"{head}\n{plan_text(example.course, form, example.task)}"
+    parts = [head]
+    for one in example.rounds:
+        parts.append(plan_text(one.plan.goals, form, example.task))
+        if one.description:
+            parts.append(f"Description: {one.description}")
+        if explained and one.explanation:
+            parts.append(f"Explanation: {one.explanation}")
+    return "\n".join(parts)
+
+
+def plan_text(goals: Sequence[Goal], form: Form, task: str) -> str:
+    """Return goals as a plan of this form; sentences are numbered whatever the form."""
+    numbered = [replace(goal, rank=rank) for rank, goal in enumerate(goals, 1)]
+    if any(not goal.item for goal in numbered) or form in ("steps", "next"):
+        return "\n".join(map(_step, numbered))
+    return _WRITERS[form](numbered, task)
+
+
+def _step(goal: Goal) -> str:
+    words = f"{goal.verb} {goal.count} {goal.item}" if goal.item else goal.text
+    return f"Step {goal.rank}: {words}"
+
+
+def effect(goal: Goal) -> str:
+    """Return a goal with what it uses up and needs: craft 1 torch from 1 stick, on a table."""
+    used = f" from {listing(goal.materials)}" if goal.materials else ""
+    return f"{goal.verb} {goal.count} {goal.item}{used}" + (
+        f" with {goal.tool}" if goal.tool else ""
+    )
+
+
+def call_text(goal: Goal) -> str:
+    """Return a goal as a call: craft({"torch": 4}, {"coal": 1, "stick": 1}, null);."""
+    materials = f", {json.dumps(dict(goal.materials))}" if goal.materials else ""
+    tool = f'"{goal.tool}"' if goal.tool else "null"
+    return f'{goal.verb}({{"{goal.item}": {goal.count}}}{materials}, {tool});'
+
+
+def _code(goals: Sequence[Goal], task: str) -> str:
+    return "\n".join(f"{call_text(goal)} # step {goal.rank}: {effect(goal)}" for goal in goals)
+
+
+def _program(goals: Sequence[Goal], task: str) -> str:
+    names = dict.fromkeys(f"{goal.verb}_{goal.item}" for goal in goals)
+    lines = [f"from actions import {', '.join(names)}", f"def {_function(task)}(inventory):"]
+    lines += [
+        f"    {goal.verb}_{goal.item}(num = {goal.count}) # step {goal.rank}" for goal in goals
+    ]
+    return "\n".join(lines)
+
+
+def _thinking(goals: Sequence[Goal], task: str) -> str:
+    lines = []
+    held: dict[str, int] = {}
+    for goal in goals:
+        _apply(goal, held)
+        lines += [f"Step {goal.rank}: {effect(goal)}", f"Thinking: then I hold {listing(held)}"]
+    return "\n".join(lines)
+
+
+def _policy(goals: Sequence[Goal], task: str) -> str:
+    lines = [f"def {_function(task)}(inventory):"]
+    held: dict[str, int] = {}
+    for goal in goals:
+        needed = held.get(goal.item, 0) + goal.count
+        _apply(goal, held)
+        tool = f'"{goal.tool}"' if goal.tool else "None"
+        lines.append(f'    while not inventory.has({{"{goal.item}": {needed}}}):')
+        parts = [*goal.materials, *([(goal.tool, 1)] if goal.tool else [])]
+        lines += [
+            f'        assert inventory.has({{"{item}": {count}}}), "{item} is missing"'
+            for item, count in parts
+        ]
+        lines.append(f'        {goal.verb}(obj="{goal.item}", tool={tool})')
+    return "\n".join(lines)
+
+
+def _monologue(example: Example) -> Iterator[str]:
+    """Yield scene, goal, thought and success of each goal that was tried."""
+    held: dict[str, int] = {}
+    for one in example.rounds:
+        for number, goal in enumerate(one.plan.goals[: one.done + 1]):
+            if goal.item:
+                yield f"Scene: I hold {listing(held)}."
+            words = _step(goal).partition(": ")[2]
+            done = number < one.done
+            yield f"Goal: {words}"
+            yield f"Thought: {_needs(goal)}"
+            yield f"Success: {'yes' if done else 'no'}"
+            if done:
+                _apply(goal, held)
+    yield "Goal: done"
+
+
+def _needs(goal: Goal) -> str:
+    """Return what a goal takes, as a thought."""
+    if not goal.item:
+        return "this brings the task forward"
+    parts = [listing(goal.materials)] if goal.materials else []
+    parts += [goal.tool] if goal.tool else []
+    return f"to {goal.verb} {goal.item} takes {' and '.join(parts) or 'no tool'}"
+
+
+def _apply(goal: Goal, held: dict[str, int]) -> None:
+    """Add to `held` what a goal gets, and take what it uses up."""
+    held[goal.item] = held.get(goal.item, 0) + goal.count
+    for item, count in goal.materials:
+        held[item] = max(0, held.get(item, 0) - count)
+
+
+def _function(task: str) -> str:
+    """Return a name for a function that does a task."""
+    words = "_".join("".join(c if c.isalnum() else " " for c in task.casefold()).split())
+    return words[:60] or "task"
+
+
+_WRITERS: Mapping[Form, Callable[[Sequence[Goal], str], str]] = {
+    "code": _code,
+    "program": _program,
+    "thinking": _thinking,
+    "policy": _policy,
+}

@@ -1,0 +1,88 @@
+"""The state of an episode: one frozen value, which every step replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+#: A place in blocks: east, height, south.
+Spot = tuple[int, int, int]
+#: The corner of a square of 16 by 16 blocks, in squares.
+Cell = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVein:
+    """A vein that digging has exposed: where it is, how many blocks are left, when it was seen."""
+
+    ore: str
+    spot: Spot
+    left: int
+    tick: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that changes in an episode. Its mappings are never modified, only replaced.
+
+    tick: twentieths of a second since the start. actions: how many were carried out. spot: where
+    one is. inventory: item → how many are held. worn: what was equipped, the latest last.
+    wear: tool → uses gone of the one in use. seen: square → when it was last in sight.
+    animals: animal → where and when it was last seen. veins: those that were found.
+    taken: tree or animal → units that are gone. hazards: ore → veins to be expected by what was
+    dug. found: ore → veins found. legs: stretches walked in search. draws: what chance was asked
+    for → how often. owed: skill → (ticks tried for the present unit, units that come with it).
+    burning: ticks of fire left in the furnace. standing: the station in use, "" for none.
+    paid: targets that were rewarded.
+    """
+
+    tick: int = 0
+    actions: int = 0
+    spot: Spot = (0, 64, 0)
+    inventory: Mapping[str, int] = field(default_factory=dict)
+    worn: tuple[str, ...] = ()
+    wear: Mapping[str, int] = field(default_factory=dict)
+    seen: Mapping[Cell, int] = field(default_factory=dict)
+    animals: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    veins: tuple[FoundVein, ...] = ()
+    taken: Mapping[str, int] = field(default_factory=dict)
+    hazards: Mapping[str, float] = field(default_factory=dict)
+    found: Mapping[str, int] = field(default_factory=dict)
+    legs: int = 0
+    draws: Mapping[str, int] = field(default_factory=dict)
+    owed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    burning: int = 0
+    standing: str = ""
+    paid: frozenset[str] = frozenset()
+
+    def held(self, *items: str) -> int:
+        """Return how many of the items are held together."""
+        return sum(self.inventory.get(item, 0) for item in items)
+
+    def plus(self, item: str, count: int) -> State:
+        """Return the state with more of an item, or with less where the count is negative."""
+        number = self.inventory.get(item, 0) + count
+        rest = {name: n for name, n in self.inventory.items() if name != item}
+        inventory = {**self.inventory, item: number} if number else rest
+        if number:
+            return replace(self, inventory=inventory)
+        worn = tuple(name for name in self.worn if name != item)
+        return replace(self, inventory=inventory, worn=worn)
+
+    def later(self, ticks: int) -> State:
+        return replace(self, tick=self.tick + ticks)
+
+    def drawn(self, what: str) -> tuple[int, State]:
+        """Return the number of a draw, from 0, and the state after it."""
+        number = self.draws.get(what, 0)
+        return number, replace(self, draws={**self.draws, what: number + 1})
+
+    def used(self, tool: str, lasts: int) -> State:
+        """Return the state after one use of a tool ("" for the hand), which may have broken it."""
+        if not tool:
+            return self
+        wear = self.wear.get(tool, 0) + 1
+        if wear < lasts:
+            return replace(self, wear={**self.wear, tool: wear})
+        rest = {name: n for name, n in self.wear.items() if name != tool}
+        return replace(self, wear=rest).plus(tool, -1)

@@ -1,0 +1,256 @@
+"""Train the horizon predictor of a selector (DEPS, arXiv 2302.01560, §3.3): `ldm horizon`.
+
+In each world of a training split one walks about for a while and then pursues goals at random, in
+turn with making things at random. Whenever control returns there is a row: what the observation
+tells of the goal, and how long it took from there.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.agents.deps.describe import clock, progress
+from ldm.agents.deps.horizon import HorizonModel, Situation, feature_rows, situation
+from ldm.agents.deps.plans import Goal
+from ldm.agents.deps.select import scaled
+from ldm.agents.deps.vocabulary import Vocabulary
+from ldm.episode import Environment
+from ldm.errors import LdmError
+from ldm.types import Card, Task, TimeStep, stable_seed
+
+#: The forest: trees, and rows in a leaf at least (the same for every environment).
+TREES, LEAF = 60, 8
+#: Walks at the start at most; actions in a world at most; counts of a goal at most.
+WALKS, ACTIONS, COUNT = 5, 200, 3
+#: How often something is made where goals could be pursued.
+MAKING = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row of training: what was told of a goal, and the ticks until it was reached.
+
+    Where it was not reached within its patience, they are the patience.
+    """
+
+    told: Situation
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model, and how well it predicts rows of worlds that it has not seen.
+
+    error: mean absolute difference in μ; baseline: that of predicting the mean of each item.
+    """
+
+    model: HorizonModel
+    worlds: int
+    rows: int
+    error: float
+    baseline: float
+
+
+def train(
+    env: Environment,
+    tasks: Sequence[Task],
+    seed: int = 0,
+    done: Callable[[int], None] = lambda worlds: None,
+) -> Trained:
+    """Return a model trained in the worlds of `tasks`. done: told how many worlds are played.
+
+    One world in ten is kept apart to measure it; the model is then trained on all.
+    Raises LdmError where the environment has no controller that tells times.
+    """
+    check(env.card)
+    played: list[list[Example]] = []
+    for number, task in enumerate(tasks):
+        played.append(list(World(env, task, stable_seed("horizon", seed, task.id)).examples()))
+        done(number + 1)
+    rows = [one for world in played for one in world]
+    if len(rows) < 2 * LEAF:
+        raise LdmError(
+            f"{len(tasks)} worlds gave {len(rows)} rows, which is too few to learn from.",
+            "Train in more worlds: --worlds.",
+        )
+    kept = [one for number, world in enumerate(played) if number % 10 == 0 for one in world]
+    others = [one for number, world in enumerate(played) if number % 10 for one in world]
+    error = baseline = 0.0
+    if kept and len(others) >= 2 * LEAF:
+        error, baseline = _measured(fit(others, env.card.name, seed), others, kept)
+    return Trained(fit(rows, env.card.name, seed), len(tasks), len(rows), error, baseline)
+
+
+def check(card: Card) -> None:
+    """Raise LdmError where no horizon can be learnt in the environment of this card."""
+    reading = card.reading
+    if not Vocabulary.of(card).counted or not reading.clock or not reading.gathering:
+        raise LdmError(
+            f"{card.name} has no controller that pursues goals and tells the time.",
+            "A horizon model is for environments whose card lists goals that are gathered.",
+        )
+
+
+@dataclass
+class World:
+    """One world, in which goals are pursued at random."""
+
+    env: Environment
+    task: Task
+    seed: int
+    actions: int = 0
+    pool: list[Goal] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._draw = random.Random(self.seed)
+        self._card = self.env.card
+        self._vocabulary = Vocabulary.of(self._card)
+        self._now = TimeStep("", done=True)
+        gathering = self._card.reading.gathering
+        self.pool = [
+            Goal(verb, item)
+            for verb in sorted(self._vocabulary.items)
+            if verb in gathering
+            for item in sorted(self._vocabulary.items[verb])
+        ]
+
+    def examples(self) -> Iterator[Example]:
+        """Play until the time is up; yield a row for each time that control returned."""
+        self._now = self.env.reset(self.task)
+        for _ in range(self._draw.randint(0, WALKS)):
+            if self._card.reading.walks and not self._over:
+                self._act(self._draw.choice(self._card.reading.walks))
+        refused: set[str] = set()
+        while not self._over and len(refused) < len(self.pool):
+            if self._made():
+                refused.clear()
+                continue
+            goal = replace(self._draw.choice(self.pool), count=self._draw.randint(1, COUNT))
+            if goal.name in refused:
+                continue
+            rows = self._pursued(goal)
+            if not rows:
+                refused.add(goal.name)
+            yield from rows
+
+    @property
+    def _over(self) -> bool:
+        return self._now.done or self.actions >= ACTIONS
+
+    def _act(self, action: str) -> None:
+        self.actions += 1
+        self._now = self.env.step(action)
+
+    def _made(self) -> bool:
+        """Make something at random of what can be made, now and then; return whether it was."""
+        gathering = self._card.reading.gathering
+        verbs = tuple(verb for verb in self._vocabulary.items if verb not in gathering)
+        walks = self._card.reading.walks
+        ways = [a for a in self._now.admissible or () if a.startswith(verbs) and a not in walks]
+        if not ways or self._draw.random() >= MAKING:
+            return False
+        self._act(self._draw.choice(ways))
+        return self._now.valid
+
+    def _pursued(self, goal: Goal) -> list[Example]:
+        """Pursue a goal to its end or to its patience; return its rows, none where refused."""
+        reading = self._card.reading
+        patience = reading.patience.get(goal.name, reading.patience.get("", 10**9))
+        begun = _tick(self._now, self._card)
+        seen: list[tuple[int, Situation]] = []
+        while True:
+            tick = _tick(self._now, self._card)
+            told = situation(goal, self._now, reading)
+            self._act(self._vocabulary.action(goal))
+            if not self._now.valid:
+                break
+            seen.append((tick, told))
+            came = progress(self._now, reading)
+            if came.reached:
+                end = _tick(self._now, self._card)
+                return [Example(one, end - at) for at, one in seen]
+            if not came.left or self._over or _tick(self._now, self._card) - begun >= patience:
+                break
+            goal = replace(goal, count=came.left)
+        # It was not reached: it takes the patience at least, unless it was the time that ended.
+        return [] if self._over else [Example(one, patience) for _, one in seen]
+
+
+def _tick(now: TimeStep, card: Card) -> int:
+    time = clock(now.observation, card.reading)
+    return time[0] if time else 0
+
+
+def fit(rows: Sequence[Example], env: str, seed: int) -> HorizonModel:
+    """Return a forest that fits rows: as many trees as `TREES`, drawn by `seed`."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    words = tuple(sorted({word for one in rows for word in one.told.words}))
+    features = feature_rows([one.told for one in rows], words)
+    forest = ExtraTreesRegressor(
+        TREES, min_samples_leaf=LEAF, random_state=seed % 2**32, n_jobs=1
+    ).fit(features, _targets(rows))
+    parts = [tree.tree_ for tree in forest.estimators_]
+    starts = np.cumsum([0, *(part.node_count for part in parts[:-1])])
+    return HorizonModel(
+        env=env,
+        words=words,
+        roots=starts.astype(np.int32),
+        feature=np.concatenate([np.maximum(part.feature, 0) for part in parts]).astype(np.int16),
+        threshold=np.concatenate(
+            [np.where(part.children_right < 0, 0, part.threshold) for part in parts]
+        ).astype(np.float32),
+        right=np.concatenate(
+            [
+                np.where(part.children_right < 0, 0, part.children_right + start)
+                for part, start in zip(parts, starts, strict=True)
+            ]
+        ).astype(np.int32),
+        # Rounded, so that the file is small.
+        value=np.concatenate([part.value[:, 0, 0] for part in parts])
+        .astype(np.float16)
+        .astype(np.float32),
+    )
+
+
+def _targets(rows: Sequence[Example]) -> NDArray[np.float64]:
+    return np.array([scaled(one.ticks) for one in rows])
+
+
+def _measured(
+    model: HorizonModel, rows: Sequence[Example], kept: Sequence[Example]
+) -> tuple[float, float]:
+    """Return the mean absolute error of a model on rows that it has not seen, and of item means."""
+    truth = _targets(kept)
+    predicted = model(feature_rows([one.told for one in kept], model.words))
+    by_item: dict[str, list[float]] = {}
+    for one, target in zip(rows, _targets(rows), strict=True):
+        by_item.setdefault(one.told.item, []).append(float(target))
+    overall = float(np.mean(_targets(rows)))
+    means = [float(np.mean(by_item.get(one.told.item, [overall]))) for one in kept]
+    return float(np.abs(predicted - truth).mean()), float(np.abs(np.array(means) - truth).mean())
+
+
+def worlds(env: Environment, split: str, number: int, seed: int) -> list[Task]:
+    """Return so many tasks of a training split, drawn by `seed`.
+
+    Raises LdmError where the split is none, or has fewer.
+    """
+    splits = tuple(getattr(env, "train_splits", ()))
+    if split not in splits:
+        raise LdmError(
+            f"{split!r} is no training split of {env.card.name}.",
+            f"Its training splits: {', '.join(splits) or 'none'}.",
+        )
+    known = list(env.tasks(split))
+    if len(known) < number:
+        raise LdmError(
+            f"The split {split} has {len(known)} worlds, and {number} were asked for.",
+            "Ask for fewer with --worlds, or set an option of the environment that makes more.",
+        )
+    return random.Random(stable_seed("worlds", seed)).sample(known, number)

@@ -1,0 +1,75 @@
+"""Ideal planners: they reply in turn, or with a plan that fits what failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ldm.agents import Resources
+from ldm.agents.deps import DepsAgent
+from ldm.agents.deps.findings import data_of
+from ldm.agents.deps.options import DepsOptions
+from ldm.episode import Environment, run_episode
+from ldm.llm import Message, Sampling
+from ldm.types import EpisodeResult, Task, Trajectory
+from tests.agents.scripted import Scripted
+
+
+@dataclass
+class Ideal:
+    """plans: replies of the planner, one after the other; then the last again.
+
+    explains: what the explainer replies to a description, by the first of these that is in it.
+    asked: what it was asked for, in order: "plan", "explain", "parse" or "do".
+    """
+
+    plans: Sequence[str]
+    explains: Mapping[str, str] = field(default_factory=dict)
+    executes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    parses: str = "none"
+    asked: list[str] = field(default_factory=list)
+
+    def model(self) -> Scripted:
+        return Scripted(self.reply)
+
+    def reply(self, messages: Sequence[Message], sampling: Sampling) -> str:
+        system, question = messages[0].content, messages[-1].content
+        if "You find out why" in system:
+            self.asked.append("explain")
+            return next((why for sign, why in self.explains.items() if sign in question), "")
+        if "You take a step of a plan apart" in system:
+            self.asked.append("parse")
+            return self.parses
+        if "You do a task" in system:
+            self.asked.append("do")
+            return self._executed(question)
+        if question.endswith("Write no plan yet:"):
+            self.asked.append("explain")
+            return "Something is missing."
+        self.asked.append("plan")
+        return self.plans[min(self.asked.count("plan"), len(self.plans)) - 1]
+
+    def _executed(self, question: str) -> str:
+        task = re.findall(r"<task>\n(.*?)\n</task>", question, re.DOTALL)[-1]
+        if task not in self.executes:
+            return "Act: task failed"
+        steps = question.rpartition("<so-far>")[2].count("\nAct:")
+        actions = self.executes[task]
+        return f"Act: {actions[steps]}" if steps < len(actions) else "Act: task completed"
+
+
+def play(
+    env: Any, llm: Scripted, task: Task | None = None, **options: Any
+) -> tuple[EpisodeResult, Trajectory, list[dict[str, Any]]]:
+    """An episode of the agent: its result, its only trial, and the rounds in its record."""
+    environment: Environment = env
+    embedding = options.pop("embedding", None)
+    resources = Resources(llm=llm, planner=llm, embedding=embedding)
+    agent = DepsAgent(DepsOptions(**options), resources)
+    result, (trial,) = run_episode(environment, agent, task or environment.tasks("test")[0])
+    assert result.error == "", result.error
+    data = data_of(result)
+    assert data is not None
+    return result, trial, list(data["rounds"])

@@ -1,0 +1,127 @@
+"""The agent keeps the contract of agents in every environment, whatever it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+
+import pytest
+
+from ldm.agents.deps import DepsAgent
+from ldm.agents.deps.findings import REPORTING, data_of
+from ldm.agents.deps.options import STYLES, DepsOptions, Method
+from ldm.agents.deps.vocabulary import Vocabulary
+from ldm.envs.minecraft import Minecraft
+from ldm.episode import Agent, Environment, run_episode
+from ldm.llm import Message, Sampling
+from ldm.testing import AgentContract
+from tests.agents.deps.workshop import Workshop
+from tests.agents.loop_contract import SPLITS, make_agent
+from tests.agents.scripted import ODD, Scripted, always, babbling
+from tests.agents.test_planners_contract import PLANS as DIVISIONS
+
+EVERYWHERE = {**SPLITS, "workshop": "test", "minecraft": "test"}
+METHODS: tuple[Method, ...] = get_args(Method)
+OPTIONS: dict[str, Any] = {"rounds": 2, "goal_steps": 3, "max_goals": 6}
+PLANS = (
+    *DIVISIONS,
+    'mine({"log": 2}, null); # step 1\ncraft({"planks": 4}, {"log": 1}, null);',
+    "Step 1: mine 1 wool\nStep 2: dance\nStep 3: mine 1 log",
+    "1. put the yellow block in the yellow bowl\n2. look",
+    "Goal: mine 1 log\nThought: wood",
+    "while not inventory.has({'log': 2}):\n    mine(obj='log', tool=None)",
+)
+
+
+def planning() -> Scripted:
+    """Babbles as executor and explainer, and gives a plan of some sort as a planner."""
+    babble = babbling()
+
+    def reply(messages: Sequence[Message], sampling: Sampling) -> str:
+        if messages[0].content.startswith(("You plan for", "You direct")):
+            return PLANS[len(messages[-1].content) % len(PLANS)]
+        return babble.complete(messages, sampling=sampling).text
+
+    return Scripted(reply)
+
+
+@pytest.fixture(scope="module")
+def everywhere(environments: dict[str, Environment]) -> Iterator[dict[str, Environment]]:
+    own: dict[str, Environment] = {"workshop": Workshop(), "minecraft": Minecraft()}
+    yield {**environments, **own}
+    for env in own.values():
+        env.close()
+
+
+@pytest.fixture(params=list(EVERYWHERE))
+def env_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class TestTheContract(AgentContract):
+    tasks = 1
+
+    @pytest.fixture(autouse=True)
+    def of(self, env_name: str) -> None:
+        self.split = EVERYWHERE[env_name]
+
+    @pytest.fixture
+    def env(self, env_name: str, everywhere: dict[str, Environment]) -> Environment:
+        return everywhere[env_name]
+
+    def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
+        return make_agent("deps", planning(), seed, budget=budget or 20, **OPTIONS)
+
+
+def able(method: Method, env: Environment) -> bool:
+    """Return whether a method can work there: programs need an inventory."""
+    return STYLES[method].form not in ("program", "policy") or Vocabulary.of(env.card).counted
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("method", METHODS)
+def test_no_reply_breaks_an_episode(
+    method: Method, kind: str, everywhere: dict[str, Environment]
+) -> None:
+    for name, split in EVERYWHERE.items():
+        env = everywhere[name]
+        if not able(method, env):
+            continue
+        llm = always(ODD[kind])
+        agent = make_agent("deps", llm, budget=4, method=method, **OPTIONS)
+        result, trials = run_episode(env, agent, env.tasks(split)[0])
+        assert result.error == "", (name, result.error)
+        assert result.end in ("budget", "done", "gave_up")
+        assert all(len(trial.steps) <= 4 for trial in trials)
+        assert result.usage.calls == len(llm.requests)
+        data = data_of(result)
+        assert data is not None
+        assert len(data["rounds"]) <= max(OPTIONS["rounds"] + 1, OPTIONS["max_goals"])
+        assert REPORTING.tree(result) is not None
+        assert REPORTING.findings([result]).lines
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_without_room_is_an_error_that_says_so(method: Method) -> None:
+    llm = babbling()
+    llm._room = 10
+    env = Workshop()
+    result, _ = run_episode(env, make_agent("deps", llm, method=method), env.tasks("test")[0])
+    assert result.end == "error"
+    assert "ContextTooLong" in result.error
+
+
+def test_what_it_may_not_be_used_for_is_said(everywhere: dict[str, Environment]) -> None:
+    env = everywhere["toy"]
+    agent = make_agent("deps", always(""), method="cap")
+    result, _ = run_episode(env, agent, env.tasks("test")[0])
+    assert "has none" in result.error
+
+
+def test_budgets_are_those_of_the_paper_where_it_has_one() -> None:
+    from ldm.agents import Resources
+    from ldm.envs import load_env
+
+    agent = DepsAgent(DepsOptions(), Resources())
+    for name, budget in (("alfworld", 50), ("minecraft", 300), ("webshop", 60)):
+        assert agent.budget(load_env(name).card) == budget  # type: ignore[attr-defined]

@@ -1,0 +1,255 @@
+"""Describe, explain, plan and select: the loop, step by step, in a small workshop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ldm.agents.deps.findings import REPORTING
+from ldm.agents.deps.options import DepsOptions, Method
+from ldm.errors import LdmError
+from ldm.types import Card
+from tests.agents.deps.ideal import Ideal, play
+from tests.agents.deps.workshop import Workshop, WorkshopOptions
+from tests.agents.scripted import always
+from tests.toy import ToyEnv
+
+#: App. G's stone sword: a pickaxe is missing, then a crafting table.
+FIRST = """mine({"log": 3}, null); # step 1
+craft({"planks": 12}, {"log": 3}, null); # step 2
+craft({"stick": 4}, {"planks": 2}, null); # step 3
+mine({"cobblestone": 2}, null); # step 4: mine 2 cobblestone without tool
+craft({"stone_sword": 1}, {"cobblestone": 2, "stick": 1}, "crafting_table"); # step 5"""
+SECOND = """craft({"wooden_pickaxe": 1}, {"planks": 3, "stick": 2}, "crafting_table");
+mine({"cobblestone": 2}, "wooden_pickaxe");
+craft({"stone_sword": 1}, {"cobblestone": 2, "stick": 1}, "crafting_table");"""
+THIRD = f'craft({{"crafting_table": 1}}, {{"planks": 4}}, null);\n{SECOND}'
+WHY = {
+    'Step 4 failed: "mine': "Mining cobblestone takes a wooden_pickaxe.",
+    'Step 1 failed: "craft': "Crafting a pickaxe takes a crafting_table.",
+}
+
+
+def ideal() -> Ideal:
+    return Ideal([FIRST, SECOND, THIRD], WHY)
+
+
+def test_a_plan_that_fails_is_described_explained_and_replaced() -> None:
+    model = ideal()
+    llm = model.model()
+
+    result, trial, rounds = play(Workshop(), llm)
+
+    assert (result.success, result.end) == (True, "done")
+    assert model.asked == ["plan", "explain", "plan", "explain", "plan"]
+    assert [one["trigger"] for one in rounds] == ["refused", "refused", None]
+    assert [one["done"] for one in rounds] == [[1, 2, 3], [], [1, 2, 3]]
+    assert rounds[0]["description"] == (
+        'Steps 1, 2 and 3 are done. Step 4 failed: "mine({"cobblestone": 2}, null)". '
+        "The answer was: Nothing happens. I hold 10 planks, 4 stick."
+    )
+    assert rounds[1]["description"].startswith("No step is done. Step 1 failed")
+    assert [one["explanation"] for one in rounds] == [*WHY.values(), ""]
+    assert [step.action for step in trial.steps][-2:] == [
+        "mine 1 cobblestone with wooden_pickaxe",
+        "craft 1 stone_sword with crafting_table",
+    ]
+
+
+def test_the_dialogue_grows_by_description_and_explanation() -> None:
+    llm = ideal().model()
+    _, _, rounds = play(Workshop(), llm)
+    last = llm.prompts[-1]
+    assert last.index("<plan>") < last.index("<description>") < last.index("<explanation>")
+    assert last.count("<plan>") == 2
+    for one in rounds[:2]:
+        assert one["description"] in last
+        assert one["explanation"] in last
+
+
+def test_a_goal_that_goes_on_is_repeated_for_what_is_left() -> None:
+    _, trial, rounds = play(Workshop(), ideal().model())
+    assert [step.action for step in trial.steps][:3] == ["mine 3 log", "mine 2 log", "mine 1 log"]
+    assert rounds[0]["pursued"][:3] == [[1, "unfinished"], [1, "unfinished"], [1, "done"]]
+
+
+def test_a_goal_is_given_up_after_its_patience() -> None:
+    env = Workshop(searches={"wool": 50, "log": 50})
+    plan = 'mine({"wool": 1}, null);'
+    _, trial, rounds = play(env, Ideal([plan, 'mine({"log": 1}, null);']).model(), rounds=1)
+    assert [one["trigger"] for one in rounds] == ["out of patience", "out of patience"]
+    actions = [step.action for step in trial.steps]
+    assert (actions.count("mine 1 wool"), actions.count("mine 1 log")) == (3, 6)
+    assert "It was not reached in 300 ticks." in rounds[0]["description"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "trigger", "said"),
+    [
+        ("I would not know.", "no goals", "No line of the plan names a goal"),
+        ("step 1: dance\nstep 2: sing", "no goals", "No line of the plan names a goal"),
+        ("step 1: mine 1 log", "all done", "All steps are done. The task is not done yet."),
+    ],
+)
+def test_what_ends_a_plan_is_described(plan: str, trigger: str, said: str) -> None:
+    result, _, rounds = play(Workshop(), always(plan), rounds=1)
+    assert [one["trigger"] for one in rounds] == [trigger, trigger]
+    assert said in rounds[0]["description"]
+    assert result.end == "gave_up"
+
+
+def test_lines_that_name_no_goal_are_dropped_and_counted() -> None:
+    _, _, rounds = play(Workshop(), always("step 1: dance\nstep 2: mine 1 log"), rounds=0)
+    assert rounds[0]["dropped"] == ["step 1: dance"]
+    assert [goal["goal"] for goal in rounds[0]["goals"]] == ["mine 1 log"]
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_there_are_no_more_new_plans_than_rounds(rounds: int) -> None:
+    model = Ideal(["step 1: mine 1 cobblestone"])
+    play(Workshop(), model.model(), rounds=rounds)
+    assert model.asked.count("plan") == rounds + 1
+    assert model.asked.count("explain") == rounds
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({"method": "gpt_rp"}, ["plan", "plan", "plan"]),
+        ({"explainer": "none"}, ["plan", "plan", "plan"]),
+        ({"explainer": "dialogue"}, ["plan", "explain", "plan", "explain", "plan"]),
+        ({"method": "gpt"}, ["plan"]),
+        ({"method": "progprompt"}, ["plan"]),
+        ({"method": "cot"}, ["plan"]),
+    ],
+)
+def test_who_explains_and_plans_anew(options: dict[str, Any], asked: list[str]) -> None:
+    model = ideal()
+    play(Workshop(), model.model(), **options)
+    assert model.asked == asked
+
+
+def test_without_room_the_oldest_rounds_go_and_the_last_one_stays() -> None:
+    plans = [f"step 1: mine {n} cobblestone" for n in range(1, 8)]
+    llm = Ideal(plans, {"failed": "A tool is missing, and without it nothing can be had. " * 6})
+    model = llm.model()
+    model._room = 3600
+    _, _, rounds = play(Workshop(), model, rounds=6)
+    last = model.prompts[-1]
+    assert "earlier plans are left out here" in last
+    assert "mine 1 cobblestone" not in last
+    assert rounds[-2]["description"] in last
+    assert "obtain 1 stone_sword" in last
+
+
+def test_the_planner_and_the_others_are_asked_in_their_roles() -> None:
+    from ldm.agents import Resources
+    from ldm.agents.deps import DepsAgent
+    from ldm.episode import run_episode
+
+    one, other = ideal(), ideal()
+    resources = Resources(llm=other.model(), planner=one.model())
+    env = Workshop()
+    run_episode(env, DepsAgent(DepsOptions(), resources), env.tasks("test")[0])
+    assert set(one.asked) == {"plan"}
+    assert set(other.asked) == {"explain"}
+
+
+def test_what_the_rules_cannot_read_goes_to_a_model_where_that_is_asked_for() -> None:
+    parsed = "name: mine_log; action: mine; object: 2 log; tool: none; rank: 1"
+    for parser, calls, goals in (("rules", 0, []), ("llm", 1, ["mine 2 log"])):
+        model = Ideal(["step 1: fell two trees"], parses=parsed)
+        _, _, rounds = play(Workshop(), model.model(), rounds=0, parser=parser)
+        assert model.asked.count("parse") == calls
+        assert [goal["goal"] for goal in rounds[0]["goals"]] == goals
+
+
+class TestWhereAModelIsTheController:
+    PLAN = "Step 1: find the apple\nStep 2: put it in the basket"
+
+    def test_an_executor_does_each_goal(self) -> None:
+        env = ToyEnv()
+        task = next(task for task in env.tasks("test") if task.kind == "fetch")
+        from tests.toy import expert
+
+        way = expert(task)
+        model = Ideal(
+            [self.PLAN],
+            executes={"find the apple": way[:-1], "put it in the basket": way[-1:]},
+        )
+        llm = model.model()
+        result, trial, rounds = play(env, llm, task)
+        assert result.success
+        assert [step.action for step in trial.steps] == list(way)
+        assert rounds[0]["pursued"] == [[1, "done"], [2, "stopped"]]
+        assert "Actions that are possible now" in llm.prompts[1]
+
+    def test_its_verdict_and_what_it_saw_are_described(self) -> None:
+        env = ToyEnv()
+        model = Ideal([self.PLAN], executes={"find the apple": ["go to shelf 1"]})
+        _, _, rounds = play(env, model.model(), rounds=1)
+        assert rounds[0]["trigger"] == "failed"
+        assert rounds[0]["description"].startswith("Step 1 is done. Step 2 failed:")
+        assert "Seen last: You are at shelf 1." in rounds[0]["description"]
+
+    def test_a_goal_has_so_many_steps(self) -> None:
+        env = ToyEnv()
+        looks = {"find the apple": ["go to shelf 1", "go to sink"] * 20}
+        _, trial, rounds = play(
+            env, Ideal([self.PLAN], executes=looks).model(), rounds=0, goal_steps=3
+        )
+        assert len(trial.steps) == 3
+        assert "It was not reached in 3 steps." in rounds[0]["description"]
+
+
+def test_rounds_are_the_levels_of_the_tree() -> None:
+    result, _, _ = play(Workshop(), ideal().model())
+    tree = REPORTING.tree(result)
+    assert tree is not None
+    assert tree.columns == {"method": "deps", "plans": "3", "goals done": "6"}
+    assert tree.lines[0] == "plan 1, ended by: refused"
+    assert "  4. mine 2 cobblestone  [refused]" in tree.lines
+    assert "  5. craft 1 stone_sword with crafting_table  [not tried]" in tree.lines
+    assert any(line.startswith("  plan 2") for line in tree.lines)
+    assert any(line.startswith("    plan 3") for line in tree.lines)
+
+
+def test_reports_count_plans_goals_and_what_ended_them() -> None:
+    result, _, _ = play(Workshop(), ideal().model())
+    findings = REPORTING.findings([result])
+    assert findings.values == {
+        "plans": 3,
+        "goals": 12,
+        "dropped": 0,
+        "ends": {"refused": 2, "the trial ended": 1},
+    }
+    assert [measure.of(result) for measure in REPORTING.measures] == [3.0, 6.0]
+
+
+@pytest.mark.parametrize("method", ["progprompt", "cap"])
+def test_programs_need_an_inventory(method: Method) -> None:
+    from ldm.agents.deps import DepsAgent
+
+    DepsAgent.check_card(DepsOptions(method=method), Workshop.card)
+    with pytest.raises(LdmError, match="has none"):
+        DepsAgent.check_card(DepsOptions(method=method), Card("room", "", ("go to PLACE",)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"plan": 0}, {"explanation": 0}, {"goal_steps": 0}, {"max_goals": 0}, {"rounds": -1},
+        {"temperature": -0.1}, {"shots": -1}, {"method": "im", "selector": "random"},
+    ],
+)  # fmt: skip
+def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"or more|leave selector out"):
+        DepsOptions(**wrong)
+
+
+def test_the_time_limit_ends_a_trial() -> None:
+    env = Workshop(WorkshopOptions(limit=250))
+    result, _, rounds = play(env, ideal().model())
+    assert (result.success, result.end) == (False, "done")
+    assert rounds[0]["pursued"][-1][1] == "stopped"

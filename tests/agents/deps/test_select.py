@@ -1,0 +1,134 @@
+"""The selector: which goals can be pursued now, and which of them each arm takes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ldm.agents.deps.plans import Goal, Plan
+from ldm.agents.deps.select import (
+    AtRandom,
+    InOrder,
+    MostSimilar,
+    Soonest,
+    candidates,
+    scaled,
+    true_times,
+)
+from ldm.errors import LdmError
+from ldm.types import TimeStep
+from tests.agents.deps.ideal import Ideal, play
+from tests.agents.deps.workshop import CARD, Workshop, WorkshopOptions
+
+NOW = TimeStep("Time: 0 of 6000.\nInventory: 2 stick.")
+LOG, PLANKS, WOOL, COBBLE = (
+    Goal("mine", "log", 3, rank=1),
+    Goal("craft", "planks", 4, rank=2),
+    Goal("mine", "wool", 1, rank=3),
+    Goal("mine", "cobblestone", 1, tool="wooden_pickaxe", rank=4),
+)
+PLAN = Plan("", (LOG, PLANKS, WOOL, COBBLE))
+
+
+def names(done: set[int], held: str = "2 stick") -> list[str]:
+    now = TimeStep(f"Inventory: {held}.")
+    return [goal.item for goal in candidates(PLAN, done, now, CARD.reading)]
+
+
+def test_the_first_goal_and_all_that_can_be_gathered_are_candidates() -> None:
+    assert names(set()) == ["log", "wool"]
+
+
+def test_what_is_made_waits_for_what_is_before_it() -> None:
+    assert names({1}) == ["planks", "wool"]
+
+
+def test_a_goal_with_a_tool_waits_until_that_is_held() -> None:
+    assert names({1}, "1 wooden_pickaxe") == ["planks", "wool", "cobblestone"]
+    assert names({1, 2, 3}) == ["cobblestone"]  # unless it is the first
+
+
+def test_a_plan_that_is_done_has_no_candidates() -> None:
+    assert names({1, 2, 3, 4}) == []
+
+
+def test_the_fixed_arm_keeps_the_plans_order() -> None:
+    assert InOrder().choose((LOG, WOOL), NOW) == LOG
+
+
+def test_the_random_arm_stays_with_its_goal_until_that_has_ended() -> None:
+    arm = AtRandom(0, "task")
+    first = arm.choose((LOG, WOOL, COBBLE), NOW)
+    assert all(arm.choose((LOG, WOOL, COBBLE), NOW) == first for _ in range(20))
+    others = tuple(goal for goal in (LOG, WOOL, COBBLE) if goal != first)
+    assert arm.choose(others, NOW) in others
+
+
+def test_the_random_arm_depends_on_its_seed_alone() -> None:
+    def draws(seed: int) -> list[Goal]:
+        return [AtRandom(seed, n).choose((LOG, WOOL, COBBLE), NOW) for n in range(30)]
+
+    assert draws(1) == draws(1) != draws(2)
+    assert len(Counter(draws(1))) == 3
+
+
+class Words:
+    """An embedder by words that texts share."""
+
+    name, dimension = "words", 64
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in enumerate(texts):
+            for word in text.lower().replace(".", " ").replace(",", " ").split():
+                rows[row, sum(map(ord, word)) % self.dimension] += 1
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+        return rows
+
+
+def test_the_similarity_arm_takes_what_is_nearest_to_what_is_seen() -> None:
+    arm = MostSimilar(Words)
+    assert arm.choose((LOG, WOOL), TimeStep("wool")) == WOOL
+    assert arm.choose((LOG, WOOL), TimeStep("log")) == LOG
+
+
+@pytest.mark.parametrize(("ticks", "mu"), [(0, 0.0), (20, 2.0), (60, 4.0), (10**9, 15.0)])
+def test_times_have_the_scale_of_sixteen_classes(ticks: int, mu: float) -> None:
+    assert scaled(ticks) == pytest.approx(mu)
+
+
+def test_the_soonest_is_taken_and_of_equals_the_first() -> None:
+    times = {"log": 5.0, "wool": 3.0, "cobblestone": 3.0}
+    arm = Soonest(lambda goals, now: [times[goal.item] for goal in goals])
+    assert arm.choose((LOG, COBBLE, WOOL), NOW) == COBBLE
+
+
+def test_sampling_draws_by_equation_2() -> None:
+    times = {"log": 1.0, "wool": 2.0}
+    arm = Soonest(lambda goals, now: [times[g.item] for g in goals], sample=True, seed=(1,))
+    drawn = Counter(arm.choose((LOG, WOOL), NOW).item for _ in range(4000))
+    expected = math.exp(-1) / (math.exp(-1) + math.exp(-2))
+    assert drawn["log"] / 4000 == pytest.approx(expected, abs=0.03)
+
+
+def test_the_oracle_reads_the_times_that_the_environment_tells() -> None:
+    times = true_times(CARD.reading)
+    now = TimeStep("Horizons: log 300, wool 100.")
+    assert times((LOG, WOOL, PLANKS), now) == [scaled(300), scaled(100), 0.0]
+    with pytest.raises(LdmError, match="true horizons"):
+        times((LOG, WOOL), NOW)
+
+
+def test_the_oracle_saves_time_in_an_episode() -> None:
+    plan = 'mine({"wool": 1}, null);\nmine({"log": 2}, null);\ncraft({"planks": 8}, {}, null);'
+    orders = {}
+    for selector in ("none", "oracle"):
+        env = Workshop(WorkshopOptions(goal="planks", horizons=True), {"wool": 2})
+        _, _, rounds = play(env, Ideal([plan]).model(), selector=selector, rounds=0)
+        orders[selector] = list(dict.fromkeys(rank for rank, _ in rounds[0]["pursued"]))
+    assert orders == {"none": [1, 2, 3], "oracle": [2, 1, 3]}

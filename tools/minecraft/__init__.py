@@ -1,0 +1,1 @@
+"""What makes Minecraft's shipped data: facts of the game, lists of tasks, an expert's episodes."""
