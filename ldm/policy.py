@@ -12,11 +12,19 @@ from typing import Literal
 from ldm.errors import LdmError
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
-from ldm.reasoner.prompted import PROMPT_RECALLS, Candidates, PromptedOptions
+from ldm.reasoner.prompted import (
+    PROMPT_RECALLS,
+    PROMPT_TOKENS,
+    Candidates,
+    PromptedOptions,
+    Thought,
+)
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
 MIN_AGREEING = 2
+#: Tokens below which no prompt says what has to be said.
+LEAST_TOKENS = 1_000
 #: Tuples whose translations are cached.
 TRANSLATIONS = 20_000
 
@@ -41,6 +49,8 @@ class PolicyOptions:
     outcomes: whether what came of recalled tuples counts, in a vote and in prompts (ours).
     share: what came with a refinement gives way to other tuples where it was recalled in more than
     this share of the steps that a process has taken; 1 for no bound (ours).
+    prompt_tokens: the most that a model's prompt should have; what a decision refers to stays
+    (ours). thought: whether a model thinks in a sentence or two before it decides (ours).
     """
 
     k: int = 0
@@ -53,12 +63,16 @@ class PolicyOptions:
     recall: Literal["similarity", "utility"] = "similarity"
     outcomes: bool = True
     share: float = 0.5
+    prompt_tokens: int = PROMPT_TOKENS
+    thought: Thought = "none"
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
         if not 0 < self.share <= 1:
             raise ValueError("share is above 0 and at most 1")
+        if self.prompt_tokens < LEAST_TOKENS:
+            raise ValueError(f"prompt_tokens is {LEAST_TOKENS} or more")
 
     def check(self, memory: Memory) -> None:
         """Raise LdmError where the memory lacks what these options need."""
@@ -76,6 +90,8 @@ class PolicyOptions:
             notes=self.history in {"full", "summary"},
             recalls=self.k or PROMPT_RECALLS,
             concurrency=concurrency,
+            prompt_tokens=self.prompt_tokens,
+            thought=self.thought,
         )
 
 
@@ -95,7 +111,8 @@ class Memo:
 class Observed:
     """The situation that a decision is about.
 
-    previous: of the preceding decision of the process. key: seeds what is random.
+    previous: of the preceding decision of the process. key: seeds what is random. steps_left: how
+    many more steps may be taken, None where nobody counts.
     localize: see `Environment.localize`.
     """
 
@@ -106,6 +123,7 @@ class Observed:
     previous: Memo = Memo()
     key: str = ""
     localize: Callable[[str], str] = str
+    steps_left: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,16 +231,26 @@ class Policy:
     def state(self, now: Observed) -> State:
         """Return what the reasoner sees: goal, history as configured, observation."""
         past, mode = shortened(now.past), self._options.history
-        notes = Notes()
+        notes, course = Notes(), now.past if mode == "full" else ()
         if mode == "none":
             history = History()
         elif mode == "actions":
-            history = History(past=tuple(("", action) for _, action in past))
+            course = tuple(("", action) for _, action in past)
+            history = History(past=course)
         else:
-            notes = self._reasoner.notes(now.goal, past, now.observation, now.previous.notes)
+            notes = self._reasoner.notes(now.goal, now.past, now.observation, now.previous.notes)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
-        opening = now.past[0][0] if now.past and mode == "full" else ""
-        return State(now.goal, history, now.observation, now.admissible, len(past), opening, notes)
+        return State(
+            goal=now.goal,
+            history=history,
+            observation=now.observation,
+            admissible=now.admissible,
+            steps=len(past),
+            opening=now.past[0][0] if now.past and mode == "full" else "",
+            notes=notes,
+            course=course,
+            steps_left=now.steps_left,
+        )
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self.state(now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -429,6 +429,11 @@ class Card:
         option is None; "env.NAME" is an option of the environment.
     outline: what kind of world it is, in a sentence or two that tell none of its rules.
     bare_actions: the action grammar where no rule may be told; () for the forms in `actions`.
+    free: verb → what its argument in brackets is, of actions that are listed with one argument of
+        many: {"search": "your own keywords"}.
+    verified: what a thought before an action says here beside what is done and what is to do.
+    repeatable: the verbs of actions that may bring something new when done twice in a row.
+    final: how actions begin that cannot be undone ("click[Buy Now]").
     """
 
     name: str
@@ -444,6 +449,28 @@ class Card:
     published: Mapping[str, Mapping[str, int | float | str]] = field(default_factory=dict)
     outline: str = ""
     bare_actions: tuple[str, ...] = ()
+    free: Mapping[str, str] = field(default_factory=dict)
+    verified: str = ""
+    repeatable: tuple[str, ...] = ()
+    final: tuple[str, ...] = ()
+
+    def offered(self, admissible: Sequence[str]) -> tuple[str, ...]:
+        """Return possible actions as prompts list them.
+
+        A free argument is offered as such. What is sorted as text is sorted by number, too.
+        """
+        forms = dict.fromkeys(self._offered(action) for action in admissible)
+        if list(forms) == sorted(forms):
+            return tuple(sorted(forms, key=_by_number))
+        return tuple(forms)
+
+    def is_repeatable(self, action: str) -> bool:
+        """Return whether an action may bring something new when it is done again at once."""
+        return action.partition("[")[0].split(" ")[0] in self.repeatable
+
+    def _offered(self, action: str) -> str:
+        verb = action.partition("[")[0]
+        return f"{verb}[{self.free[verb]}]" if verb in self.free else action
 
     def bare(self) -> Card:
         """Return the card without the world's rules: what it says is the task and the grammar.
@@ -452,6 +479,12 @@ class Card:
         """
         forms = self.bare_actions or tuple(_form(line) for line in self.actions)
         return replace(self, rules=self.outline, actions=forms, skills=(), judged=())
+
+
+def _by_number(text: str) -> list[tuple[int, str]]:
+    """Return a key by which "shelf 2" comes before "shelf 10"."""
+    parts = re.split(r"(\d+)", text)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _form(line: str) -> str:

@@ -96,4 +96,5 @@ def _observed(episode: Episode, memo: Memo) -> Observed:
         previous=memo,
         key=episode.task_id,
         localize=episode.localize,
+        steps_left=episode.steps_left,
     )

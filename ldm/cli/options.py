@@ -136,6 +136,16 @@ class Decisions:
         Literal["embedding", "llm"] | None,
         typer.Option(help="Who finds a state's types in the indices. Default: embedding."),
     ] = None
+    prompt_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1000, help="Most tokens of a prompt; less in a shorter context. Default: 6000."
+        ),
+    ] = None
+    thought: Annotated[
+        Literal["none", "short"] | None,
+        typer.Option(help="A short thought before each decision of a model. Default: none."),
+    ] = None
     admissible: Annotated[
         bool | None,
         typer.Option(

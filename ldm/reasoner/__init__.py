@@ -57,9 +57,11 @@ class Notes:
 
     assessment: the sub-goals, each complete or not (the paper's Evaluation).
     summary: what was searched, found and done (Eq. 6).
-    sub_goals, found, held: what a model's assessment and summary are made of: the sub-goals in the
-        order in which they get done; what each step brought, "" for nothing; what is held, chosen
-        or made.
+    sub_goals, checks, found, held: what a model's assessment and summary are made of: the sub-goals
+        in the order in which they get done; what is seen as soon as each is done, () or "" where
+        nobody said; what each step brought, "" for nothing; what is held, chosen or made.
+    proofs: for each complete sub-goal, what was seen that completed it.
+    steps: after how many steps `held` and `proofs` were written.
     """
 
     assessment: str = ""
@@ -67,6 +69,9 @@ class Notes:
     sub_goals: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     held: str = ""
+    checks: tuple[str, ...] = ()
+    proofs: tuple[str, ...] = ()
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ class State:
     opening: the first observation, in full, since it often says what no later one repeats
         (TextCraft's recipes); "" at the first step, and where the past is hidden.
     notes: the history in words; the next notes start from it.
+    course: the past with all observations in full, where they are shown: histories cut them.
+    steps_left: how many more may be taken, None where that is unknown.
     """
 
     goal: str
@@ -87,6 +94,8 @@ class State:
     steps: int = 0
     opening: str = ""
     notes: Notes = Notes()
+    course: Past = ()
+    steps_left: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ldm.reasoner import (
     entity_votes,
     page_votes,
     quote_votes,
+    shortened,
 )
 from ldm.reasoner.clusters import cluster, nearest
 from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situation
@@ -82,6 +83,7 @@ class OfflineReasoner:
 
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
         """Return assessment and summary of the whole past; `previous` has no influence."""
+        past = shortened(past)
         assessment = self.assess(goal, past, observation)
         return Notes(assessment, self.summarize(goal, past, observation))
 

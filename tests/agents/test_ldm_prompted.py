@@ -62,8 +62,13 @@ def agent(
 
 
 #: Notes that say nothing.
-BLANK = {"held": "", "complete": 0}
-SUB_GOALS: Reply = {"sub_goals": ["find it", "put it there"]}
+BLANK = {"held": "", "proof": "", "complete": 0}
+SUB_GOALS: Reply = {
+    "sub_goals": [
+        {"part": "find it", "check": "it is in view"},
+        {"part": "put it there", "check": "it lies there"},
+    ]
+}
 
 
 def follow(question: str) -> Reply:
@@ -72,7 +77,7 @@ def follow(question: str) -> Reply:
         return {"item_1": 2}
     if "Name its" in question:
         return SUB_GOALS
-    notes = {"held": "then the first", "complete": 0}
+    notes = {**BLANK, "held": "then the first"}
     decided = {"choice": 1} if "What records of people suggest" in question else {"action": "wait"}
     return {**notes, **decided}
 
