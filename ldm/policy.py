@@ -16,6 +16,7 @@ from ldm.reasoner.prompted import (
     PROMPT_RECALLS,
     PROMPT_TOKENS,
     Candidates,
+    Histories,
     PromptedOptions,
     Thought,
 )
@@ -51,6 +52,8 @@ class PolicyOptions:
     this share of the steps that a process has taken; 1 for no bound (ours).
     prompt_tokens: the most that a model's prompt should have; what a decision refers to stays
     (ours). thought: whether a model thinks in a sentence or two before it decides (ours).
+    histories: whether a model notes things as it decides (ours), or is asked for an assessment and
+    a summary before each decision ("paper", Eq. 6).
     """
 
     k: int = 0
@@ -65,6 +68,7 @@ class PolicyOptions:
     share: float = 0.5
     prompt_tokens: int = PROMPT_TOKENS
     thought: Thought = "none"
+    histories: Histories = "combined"
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
@@ -92,6 +96,7 @@ class PolicyOptions:
             concurrency=concurrency,
             prompt_tokens=self.prompt_tokens,
             thought=self.thought,
+            histories=self.histories,
         )
 
 

@@ -146,6 +146,13 @@ class Decisions:
         Literal["none", "short"] | None,
         typer.Option(help="A short thought before each decision of a model. Default: none."),
     ] = None
+    histories: Annotated[
+        Literal["combined", "paper"] | None,
+        typer.Option(
+            help="A model notes things as it decides, or is asked for a history first, with two "
+            "calls more (paper). Default: combined."
+        ),
+    ] = None
     admissible: Annotated[
         bool | None,
         typer.Option(

@@ -55,6 +55,7 @@ from ldm.types import Card, Past, Proposal, Recall
 Formation = Literal["trajectory", "paper"]
 Candidates = Literal["none", "vote"]
 Thought = Literal["none", "short"]
+Histories = Literal["combined", "paper"]
 
 #: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 PROMPT_RECALLS = 5
@@ -86,6 +87,8 @@ class PromptedOptions:
     prompt_tokens: the most that a prompt should have; a half and a quarter of them are tried where
         the model's context is shorter.
     thought: whether the model thinks in a sentence or two before it decides.
+    histories: "paper" asks for an assessment and a summary before each decision (Eq. 6) and tells
+        it nothing that the paper's prompts do not; "combined" has notes written with the decision.
     """
 
     formation: Formation = "trajectory"
@@ -95,6 +98,7 @@ class PromptedOptions:
     concurrency: int = 1
     prompt_tokens: int = PROMPT_TOKENS
     thought: Thought = "none"
+    histories: Histories = "combined"
 
 
 class PromptedReasoner:
@@ -138,12 +142,17 @@ class PromptedReasoner:
             return ()
         if self._options.formation == "trajectory":
             return self._writer.annotate(goal, steps)
-        notes = [Notes(assessment_text("", goal))]
-        for number in range(1, len(steps)):
-            past, observation = steps[:number], steps[number][0]
-            assessment = self.assess(goal, past, observation)
-            notes.append(Notes(assessment, self.summarize(goal, past, observation)))
-        return tuple(notes)
+        return tuple(
+            self._history(goal, steps[:number], observation)
+            for number, (observation, _) in enumerate(steps)
+        )
+
+    def _history(self, goal: str, past: Past, observation: str) -> Notes:
+        """Return h_τ as the paper has it: an assessment and a summary, of a past that there is."""
+        if not past:
+            return Notes(assessment_text("", goal))
+        assessment = self.assess(goal, past, observation)
+        return Notes(assessment, self.summarize(goal, past, observation))
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """See `Reasoner.assess`; the fallback answers where the reply is unusable."""
@@ -197,8 +206,11 @@ class PromptedReasoner:
         """Return the notes of the last decision that wrote any, with what was found since.
 
         A process starts with the sub-goals alone, asked for by themselves as in formation. What was
-        found is read off the record, whoever decided the steps.
+        found is read off the record, whoever decided the steps. In the paper's way they are written
+        anew, of the whole past.
         """
+        if self._options.histories == "paper":
+            return self._history(goal, past, observation)
         if not previous.sub_goals:
             previous = self._writer.begin(goal)
         seen = [*(text for text, _ in past), observation]
@@ -264,11 +276,16 @@ class PromptedReasoner:
     ) -> Any:
         """Return the model's reply. repeated: an action that it named though it was just done."""
         options, card = self._options, self._card
-        asked = Asked(notes=options.notes and state.steps > 0, thought=options.thought == "short")
+        paper = options.histories == "paper"
+        noting = options.notes and state.steps > 0 and not paper
+        asked = Asked(notes=noting, thought=options.thought == "short")
         examples = [recalls[i] for i in voters(state.observation, recalls)][: options.recalls]
         form, length = self._form(state, z, len(candidates), asked, repeated)
         tokens = z * (ACTION_TOKENS + length // 4)
         tokens += NOTES_TOKENS * asked.notes + THOUGHT_TOKENS * asked.thought
+
+        if paper:
+            state = replace(state, steps_left=None)
 
         def ask(share: float) -> Any:
             room = self._room(share)

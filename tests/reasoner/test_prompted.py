@@ -876,6 +876,38 @@ class TestBudgets:
         assert "[B07D6JNW39]" in model(reasoner).asked[0][-1].content
 
 
+class TestHistoriesOfThePaper:
+    """With `histories="paper"` h_τ is written before each decision (Eq. 6)."""
+
+    def test_are_written_at_each_decision_and_shown_alone(self) -> None:
+        def reply(question: str) -> Reply:
+            if "Which sub-goals" in question:
+                return {"complete": "find a letter", "incomplete": "stamp it"}
+            if "Summarise" in question:
+                return {"summary": f"{question.count('done:')} steps"}
+            return {"action": "take letter 1"}
+
+        reasoner = prompted(reply, histories="paper")
+        notes = reasoner.notes(GOAL, STEPS[:2], STEPS[2][0], Notes())
+        assert notes == Notes("complete: find a letter; to do: stamp it", "2 steps")
+        state = replace(STATE, notes=notes, history=History(notes.assessment, notes.summary))
+        state = replace(state, course=(), opening="", admissible=None)
+        assert reasoner.act(state, RECALLS).action == "take letter 1"
+        system, question = (message.content for message in model(reasoner).asked[-1])
+        assert "2 steps" in question
+        assert not [word for word in ("held", "sub-goals are complete", "proof") if word in system]
+        assert not [word for word in ("actions left", "<done>", "<start>") if word in question]
+
+    def test_are_what_formation_writes_in_the_papers_way(self) -> None:
+        def reply(question: str) -> Reply:
+            return {"complete": "", "incomplete": "it", "summary": f"{len(question)}"}
+
+        reasoner = prompted(reply, histories="paper", formation="paper")
+        formed = reasoner.annotate(GOAL, STEPS)
+        decided = [reasoner.notes(GOAL, STEPS[:n], STEPS[n][0], Notes()) for n in range(len(STEPS))]
+        assert list(formed) == decided
+
+
 class TestThoughts:
     def test_come_first_and_ask_what_is_verified_where_the_card_says_so(self) -> None:
         card = replace(CARD, verified="what of the address is verified")
@@ -923,11 +955,11 @@ class TestTicks:
 
     def test_are_said_to_be_older_where_others_decided_since(self) -> None:
         reasoner = prompted(lambda _: {**NOTED, "action": "x"})
-        reasoner.act(replace(STATE, notes=replace(KEPT, steps=1)), ())
-        reasoner.act(replace(STATE, notes=KEPT), ())
-        older, present = (asked[-1].content for asked in model(reasoner).asked)
-        assert "Your notes, which you last checked after step 1:" in older
-        assert "Your notes:" in present
+        for steps in (2, 3, 4):
+            reasoner.act(replace(STATE, notes=KEPT, steps=steps), ())
+        *present, older = (asked[-1].content for asked in model(reasoner).asked)
+        assert all("Your notes:" in question for question in present)
+        assert "Your notes, which you last checked after step 2:" in older
 
 
 @pytest.mark.parametrize(
