@@ -224,8 +224,7 @@ class Policy:
         state, recalls = self._recalled(now, batches)
         agreed = self._reasoner.agree(state, recalls, counted=counted)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
-            memo = _memo(state.notes, recalls, now)
-            return Decision((Proposal(agreed.action, 1.0),), recalls, memo)
+            return _decision(self._reasoner.follow(state, recalls, agreed), recalls, now)
         return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
 
     def imitate(self, now: Observed, source: StateActionTuple) -> str:

@@ -69,6 +69,10 @@ EmbedderName = Annotated[
 MemoryAt = Annotated[
     str, typer.Option("--memory", help="A directory, or http://host:port of a Chroma server.")
 ]
+PresetName = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="NAME", help="As a paper did it: ldm2, or a file of yours."),
+]
 MemoryDefault = Annotated[str | None, typer.Option(help=f"Memory; default {DEFAULT_MEMORY}.")]
 BundledEmbedder = Annotated[str | None, typer.Option(help="Embedder; default: the bundled one.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything drawn at random.")]

@@ -18,6 +18,7 @@ from ldm.cli.options import (
     Kinds,
     LlmName,
     MemoryDefault,
+    PresetName,
     ReasonerName,
     Resume,
     RunsAt,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 class Exploration:
     """Which goals are explored, and how (`ldm.explore.RefineOptions`)."""
 
+    preset: PresetName = None
     env: Annotated[
         str | None, typer.Option(help="Environment; the memory's only one if left out.")
     ] = None
@@ -129,11 +131,11 @@ class Exploration:
     ] = None
     seed: Seed = None
 
-    def goals(self) -> Goals:
-        """Return which goals to explore."""
+    def goals(self, count: int = DEFAULT_GOALS) -> Goals:
+        """Return which goals to explore; count: how many where nothing is said."""
         ids = self.tasks is not None and not self.tasks.isdecimal()
         return Goals(
-            count=int(self.tasks) if self.tasks and not ids else DEFAULT_GOALS,
+            count=int(self.tasks) if self.tasks and not ids else count,
             ids=listed_ids(self.tasks) if self.tasks and ids else (),
             kinds=listed_names(self.kinds or ""),
             reuse=self.reuse_goals,
@@ -227,6 +229,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     """
     from ldm.experiments import refinement
     from ldm.experiments.lifecycle import recorded_spec
+    from ldm.experiments.stages import RefinementPreset
 
     runtime = command_runtime(execution.runs, execution.workers, trust=execution.trust)
     models = execution.calls.options(llm=execution.llm, reasoner_llm=execution.reasoner_llm)
@@ -259,6 +262,9 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             seed=exploration.seed or 0,
         )
         goals, dry_run = exploration.goals(), execution.dry_run
+        if exploration.preset is not None:
+            published = RefinementPreset.named(exploration.preset, spec.env)
+            spec, goals = published.spec(spec), exploration.goals(published.settings.tasks)
         recorded = refinement.prepare(spec, goals, models, runtime, dry_run=dry_run)
     for result in refinement.rounds(recorded, runtime, dry_run=execution.dry_run):
         _show(result, as_json=execution.as_json)

@@ -214,6 +214,10 @@ class Reasoner(Protocol):
         """
         ...
 
+    def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
+        """Return the action that recalls agree on, with confidence 1, and the notes (§3.3)."""
+        ...
+
     def compare(self, best: Process, ground: Process) -> int:
         """Return the key step: the index in `best` of what made it the better process (Eq. 10)."""
         ...

@@ -164,6 +164,10 @@ class OfflineReasoner:
         """Return the action that most recalls come to, by the weights of their votes or counted."""
         return self._poll(state, recalls).agreement(counted=counted)
 
+    def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
+        """See `Reasoner.follow`."""
+        return Answer((Proposal(agreed.action, 1.0),), state.notes)
+
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
         """Return the `z` actions with most votes: the share of each, and how many support it."""
         return self._poll(state, recalls).support()[:z]

@@ -88,7 +88,8 @@ class PromptedOptions:
         the model's context is shorter.
     thought: whether the model thinks in a sentence or two before it decides.
     histories: "paper" asks for an assessment and a summary before each decision (Eq. 6) and tells
-        it nothing that the paper's prompts do not; "combined" has notes written with the decision.
+        it nothing that the paper's prompts do not, and forms the tuples of a refinement likewise;
+        "combined" has notes written with the decision.
     """
 
     formation: Formation = "trajectory"
@@ -140,7 +141,7 @@ class PromptedReasoner:
         """See `Reasoner.annotate`. Nothing is asked of the first step: nothing happened before."""
         if not steps:
             return ()
-        if self._options.formation == "trajectory":
+        if "paper" not in (self._options.formation, self._options.histories):
             return self._writer.annotate(goal, steps)
         return tuple(
             self._history(goal, steps[:number], observation)
@@ -265,6 +266,16 @@ class PromptedReasoner:
     def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
         """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
         return self._fallback.agree(state, recalls, counted=counted)
+
+    def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
+        """See `Reasoner.follow`; where nothing is listed, the model writes the action down.
+
+        What recalls come to by analogy need not be an action then.
+        """
+        if state.admissible is not None:
+            return self._fallback.follow(state, recalls, agreed)
+        answer = self.act(state, recalls)
+        return replace(answer, proposals=(Proposal(answer.action, 1.0),))
 
     def _decide(
         self,

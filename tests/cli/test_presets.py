@@ -262,7 +262,7 @@ class TestListing:
         out = run("presets", "show", "ldm2-table2").out
         for words in (
             "environment: alfworld: valid_unseen",
-            "prepare with: ldm build-memory recorded --env alfworld --per-kind 200",
+            "prepare with: ldm build-memory recorded --preset ldm2 --env alfworld",
             "differs: the paper states no steps for a trial",
             "generation=newest",
             "BUTLER: imitation learning",

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from ldm import prompts
 from ldm.errors import ContextTooLong
 from ldm.llm.structured import form_of
-from ldm.reasoner import Notes, Process, State, TypeView
+from ldm.reasoner import Agreement, Notes, Process, State, TypeView
 from ldm.reasoner.forms import (
     Asked,
     AssessmentForm,
@@ -1030,6 +1030,25 @@ class TestProposals:
         assert len(answer.proposals) == 1
         assert answer.proposals[0].confidence == 1
         assert reasoner.counts()["malformed"] == 1
+
+
+class TestAgreement:
+    """Where recalls agree a tree has one child (§3.3)."""
+
+    def test_needs_no_call_where_the_action_is_listed(self) -> None:
+        reasoner = prompted(in_turn())
+        agreed = reasoner.agree(STATE, RECALLS)
+        answer = reasoner.follow(STATE, RECALLS, agreed)
+        assert [(p.action, p.confidence) for p in answer.proposals] == [(agreed.action, 1.0)]
+        assert answer.action in (STATE.admissible or ())
+
+    def test_is_written_down_by_the_model_where_nothing_is_listed(self) -> None:
+        """Carried over by analogy, "go to drawer 2" may come to "go to drawer"."""
+        reasoner = prompted(in_turn({**NOTED, "action": "go to drawer 2"}))
+        state = replace(STATE, admissible=None, history=History())
+        answer = reasoner.follow(state, RECALLS, Agreement("go to drawer", 1.0, 6))
+        assert [(p.action, p.confidence) for p in answer.proposals] == [("go to drawer 2", 1.0)]
+        assert answer.notes.steps == STATE.steps
 
 
 PROCESS: Process = Process(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -141,7 +141,7 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
         "propose": decisions(place, number, proposals=4),
     }
     seen_before = sorted({text for text, _ in place.states[0][0]} | {p[1] for p in place.states})
-    for name, ask in {
+    ways: dict[str, Callable[[PromptedReasoner], object]] = {
         "split": lambda r: r.annotate(goal, (("", ""),)),
         "recount": lambda r: r.annotate(goal, (*past, (seen, ""), ("", ""))),
         "assess": lambda r: r.assess(goal, past, seen),
@@ -149,7 +149,8 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
         "compare": lambda r: r.compare(process, other),
         "choose": lambda r: r.choose([process, other]),
         "cluster": lambda r: r.cluster_observations(seen_before[:4]),
-    }.items():
+    }
+    for name, ask in ways.items():
         reasoner = asking(place.card)
         ask(reasoner)
         if model(reasoner).asked:
