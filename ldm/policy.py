@@ -12,6 +12,7 @@ from typing import Literal
 from ldm.errors import LdmError
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
+from ldm.reasoner.consulting import CERTAINTY, NEAR, Consult, Consulting
 from ldm.reasoner.prompted import (
     PROMPT_RECALLS,
     PROMPT_TOKENS,
@@ -54,6 +55,9 @@ class PolicyOptions:
     (ours). thought: whether a model thinks in a sentence or two before it decides (ours).
     histories: whether a model notes things as it decides (ours), or is asked for an assessment and
     a summary before each decision ("paper", Eq. 6).
+    consult: when decisions ask a model: "always", where memory is "unsure", or "never" (ours).
+    certainty: the share of the votes from which on memory is sure. near: the similarity of the
+    nearest recall below which it is not.
     """
 
     k: int = 0
@@ -69,12 +73,17 @@ class PolicyOptions:
     prompt_tokens: int = PROMPT_TOKENS
     thought: Thought = "none"
     histories: Histories = "combined"
+    consult: Consult = "always"
+    certainty: float = CERTAINTY
+    near: float = NEAR
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
         if not 0 < self.share <= 1:
             raise ValueError("share is above 0 and at most 1")
+        if not (0 <= self.certainty <= 1 and -1 <= self.near <= 1):
+            raise ValueError("certainty is in [0, 1] and near in [-1, 1]")
         if self.prompt_tokens < LEAST_TOKENS:
             raise ValueError(f"prompt_tokens is {LEAST_TOKENS} or more")
 
@@ -97,6 +106,7 @@ class PolicyOptions:
             prompt_tokens=self.prompt_tokens,
             thought=self.thought,
             histories=self.histories,
+            consulting=Consulting(self.consult, self.certainty, self.near),
         )
 
 
@@ -117,7 +127,7 @@ class Observed:
     """The situation that a decision is about.
 
     previous: of the preceding decision of the process. key: seeds what is random. steps_left: how
-    many more steps may be taken, None where nobody counts.
+    many more steps may be taken, None where nobody counts. refused: whether the last action was.
     localize: see `Environment.localize`.
     """
 
@@ -129,6 +139,7 @@ class Observed:
     key: str = ""
     localize: Callable[[str], str] = str
     steps_left: int | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +148,14 @@ class Decision:
 
     memo: for the next decision of the process.
     followed: places in `recalls` of those that the best proposal follows (`Answer.followed`).
+    asked: why a model was asked, "" where memory decided (`Answer.asked`).
     """
 
     proposals: tuple[Proposal, ...]
     recalls: tuple[Recall, ...]
     memo: Memo = Memo()
     followed: tuple[int, ...] | None = None
+    asked: str = ""
 
     @property
     def action(self) -> str:
@@ -254,6 +267,7 @@ class Policy:
             notes=notes,
             course=course,
             steps_left=now.steps_left,
+            refused=now.refused,
         )
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
@@ -268,7 +282,8 @@ class Policy:
         history: the present one, for options that rank by it.
         """
         options = self._options
-        k = self._reasoner.recalls if options.candidates == "vote" else options.k
+        voting = options.candidates == "vote" or options.consult != "always"
+        k = self._reasoner.recalls if voting else options.k
         k = k or self._reasoner.recalls
         if options.control == "none":
             return ()
@@ -339,7 +354,7 @@ def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Re
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
     memo = _memo(answer.notes, recalls, now)
-    return Decision(answer.proposals, recalls, memo, answer.followed)
+    return Decision(answer.proposals, recalls, memo, answer.followed, answer.asked)
 
 
 def _memo(notes: Notes, recalls: Sequence[Recall], now: Observed) -> Memo:

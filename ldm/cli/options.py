@@ -140,6 +140,13 @@ class Decisions:
         Literal["embedding", "llm"] | None,
         typer.Option(help="Who finds a state's types in the indices. Default: embedding."),
     ] = None
+    consult: Annotated[
+        Literal["always", "unsure", "never"] | None,
+        typer.Option(
+            help="Ask a model at each step, where the recalls do not agree, or never. "
+            "Default: always."
+        ),
+    ] = None
     prompt_tokens: Annotated[
         int | None,
         typer.Option(

@@ -85,6 +85,7 @@ class State:
     notes: the history in words; the next notes start from it.
     course: the past with all observations in full, where they are shown: histories cut them.
     steps_left: how many more may be taken, None where that is unknown.
+    refused: whether the last action was refused.
     """
 
     goal: str
@@ -96,6 +97,7 @@ class State:
     notes: Notes = Notes()
     course: Past = ()
     steps_left: int | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,13 @@ class Answer:
         the actions that they can come to here, it is the one most like their own, or one of several
         (`voting.Poll.followers`). An action that no vote can come to follows those that name it
         word for word. None where that is unknown.
+    asked: why a model was asked for it; "" where memory decided.
     """
 
     proposals: tuple[Proposal, ...]
     notes: Notes = Notes()
     followed: tuple[int, ...] | None = None
+    asked: str = ""
 
     @property
     def action(self) -> str:

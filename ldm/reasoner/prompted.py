@@ -22,6 +22,7 @@ from ldm.reasoner import (
     State,
     TypeView,
 )
+from ldm.reasoner.consulting import Consulting
 from ldm.reasoner.excerpts import characters, finding
 from ldm.reasoner.forms import (
     WORDS,
@@ -40,7 +41,7 @@ from ldm.reasoner.history import HistoryWriter
 from ldm.reasoner.indexing import TypeIndexer
 from ldm.reasoner.notes import assessment_text, noted, with_summary
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.proofs import shown_by
+from ldm.reasoner.proofs import proves
 from ldm.reasoner.replies import (
     Prompter,
     fit_context,
@@ -48,7 +49,14 @@ from ldm.reasoner.replies import (
     match_action,
     salvage_field,
 )
-from ldm.reasoner.views import OVERHEAD, ProcessView, decision_view, past_view
+from ldm.reasoner.views import (
+    OVERHEAD,
+    ProcessView,
+    decision_view,
+    distinct,
+    past_view,
+    sub_goal_views,
+)
 from ldm.reasoner.voting import voters
 from ldm.types import Card, Past, Proposal, Recall
 
@@ -90,6 +98,7 @@ class PromptedOptions:
     histories: "paper" asks for an assessment and a summary before each decision (Eq. 6) and tells
         it nothing that the paper's prompts do not, and forms the tuples of a refinement likewise;
         "combined" has notes written with the decision.
+    consulting: when decisions ask the model at all.
     """
 
     formation: Formation = "trajectory"
@@ -100,6 +109,7 @@ class PromptedOptions:
     prompt_tokens: int = PROMPT_TOKENS
     thought: Thought = "none"
     histories: Histories = "combined"
+    consulting: Consulting = Consulting()  # noqa: RUF009 - frozen
 
 
 class PromptedReasoner:
@@ -123,7 +133,7 @@ class PromptedReasoner:
         self._fallback = fallback
         self._prompter = Prompter(llm)
         self.name = f"{llm.name}, {self._options.formation}"
-        voting = self._options.candidates == "vote"
+        voting = self._options.candidates == "vote" or self._options.consulting.when != "always"
         self.recalls = fallback.recalls if voting else self._options.recalls
         self.concurrency = self._options.concurrency
         tokens = self._options.prompt_tokens
@@ -212,7 +222,7 @@ class PromptedReasoner:
         """
         if self._options.histories == "paper":
             return self._history(goal, past, observation)
-        if not previous.sub_goals:
+        if not previous.sub_goals and self._options.consulting.when == "always":
             previous = self._writer.begin(goal)
         seen = [*(text for text, _ in past), observation]
         found = tuple(finding(goal, seen[:n], seen[n], WORDS) for n in range(1, len(seen)))
@@ -220,7 +230,30 @@ class PromptedReasoner:
         return with_summary(notes, self._fallback, goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """See `Reasoner.act`; the same call also writes the notes on what has happened by now.
+        """See `Reasoner.act`; the vote's action where memory is to decide and is sure."""
+        consulting = self._options.consulting
+        if consulting.when == "always":
+            return replace(self._asked(state, recalls), asked="always")
+        vote = self._fallback.act(state, recalls)
+        agreed = self._fallback.agree(state, recalls)
+        why = consulting.reason(self._card, state, recalls, agreed, vote.action)
+        self._prompter.counts.add(f"consulted: {why}" if why else "decided by memory")
+        if not why:
+            return vote
+        return replace(self._asked(self._begun(state), recalls), asked=why)
+
+    def _begun(self, state: State) -> State:
+        """Return the state with sub-goals, where they are asked for with the first question."""
+        options = self._options
+        if options.consulting.when == "always" or state.notes.sub_goals or not options.notes:
+            return state
+        begun, summary = self._writer.begin(state.goal), state.notes.summary
+        notes = replace(begun, summary=summary, found=state.notes.found)
+        history = replace(state.history, assessment=notes.assessment)
+        return replace(state, notes=notes, history=history)
+
+    def _asked(self, state: State, recalls: Sequence[Recall]) -> Answer:
+        """Return what the model decides; the same call also writes the notes on what has happened.
 
         At the first step that is nothing: a small model asked for notes there told how it had done
         the whole task, and believed it from then on. An action that was done a moment ago and is
@@ -245,6 +278,7 @@ class PromptedReasoner:
         """See `Reasoner.propose`; equal actions are merged, confidences scaled to sum to 1."""
         if z == 1:
             return self.act(state, recalls)
+        state = self._begun(state)
         completion = self._decide(state, recalls, z, self._candidates(state, recalls))
         form = completion.value
         weights: dict[str, float] = {}
@@ -274,7 +308,7 @@ class PromptedReasoner:
         """
         if state.admissible is not None:
             return self._fallback.follow(state, recalls, agreed)
-        answer = self.act(state, recalls)
+        answer = self._asked(self._begun(state), recalls)
         return replace(answer, proposals=(Proposal(answer.action, 1.0),))
 
     def _decide(
@@ -290,7 +324,8 @@ class PromptedReasoner:
         paper = options.histories == "paper"
         noting = options.notes and state.steps > 0 and not paper
         asked = Asked(notes=noting, thought=options.thought == "short")
-        examples = [recalls[i] for i in voters(state.observation, recalls)][: options.recalls]
+        voting = [recalls[i] for i in voters(state.observation, recalls)]
+        examples = voting[: options.recalls] if paper else distinct(voting, options.recalls)
         form, length = self._form(state, z, len(candidates), asked, repeated)
         tokens = z * (ACTION_TOKENS + length // 4)
         tokens += NOTES_TOKENS * asked.notes + THOUGHT_TOKENS * asked.thought
@@ -346,14 +381,18 @@ class PromptedReasoner:
     def _notes(self, form: Any, state: State) -> Notes:
         """Return the notes of a reply; what it omits stays as in the state.
 
-        That more sub-goals are complete is believed where the reply names something that was seen.
+        That more sub-goals are complete is believed where the reply names something that was seen
+        and has to do with the latest of them.
         """
         if not isinstance(form, NotesForm):
             return state.notes
         seen = (*(text for text, _ in state.course or state.history.past), state.observation)
-        proof = form.proof if shown_by(form.proof, seen) else ""
-        notes = noted(state.notes, form.held, proof, form.complete, state.steps)
-        if len(notes.proofs) < min(form.complete, len(notes.sub_goals)):
+        complete = min(form.complete, len(state.notes.sub_goals))
+        latest = sub_goal_views(state.notes)[max(0, complete - 1) :][:1]
+        about = " ".join(f"{one.text} {one.check}" for one in latest)
+        proof = form.proof if proves(form.proof, about, seen) else ""
+        notes = noted(state.notes, form.held, proof, complete, state.steps)
+        if len(notes.proofs) < complete:
             self._prompter.counts.add("unproven")
         return notes
 

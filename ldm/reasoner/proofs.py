@@ -12,6 +12,14 @@ from ldm.reasoner.pages import content_words
 SHARE = 0.75
 
 
+def proves(proof: str, sub_goal: str, seen: Iterable[str]) -> bool:
+    """Return whether a proof speaks of a sub-goal, and one of the texts that were seen says it.
+
+    sub_goal: with what is seen as soon as it is done. A small model copies any line of the record.
+    """
+    return bool(content_words(proof) & content_words(sub_goal)) and shown_by(proof, seen)
+
+
 def shown_by(proof: str, seen: Iterable[str]) -> bool:
     """Return whether one of the texts that were seen says what a proof says.
 

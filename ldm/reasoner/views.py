@@ -5,6 +5,7 @@ What stays the same from step to step comes first in the prompt, so that a serve
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ ACTION_LENGTH = 300
 EXAMPLE_GOAL = 400
 #: Characters of an example's observation below which there are rather fewer examples.
 LEAST_EXAMPLE = 160
+#: Examples of the same action, as long as there are others.
+ALIKE = 2
 #: Characters of an observation from which on a repeated one is only named.
 REPEATED = 40
 #: The most of the budget that each of the opening, the present observation and the actions takes.
@@ -99,6 +102,16 @@ def _named(seen: Sequence[str], number: int) -> str:
     if first == number or len(text) < REPEATED:
         return text
     return f"the same as after step {first}" if first else "the same as at the start"
+
+
+def distinct(recalls: Sequence[Recall], count: int) -> list[Recall]:
+    """Return `count` recalls, the nearest first: at most two of the same action if others exist."""
+    counts: Counter[str] = Counter()
+    ranks = []
+    for place, recall in enumerate(recalls):
+        counts[recall.tuple.action] += 1
+        ranks.append((counts[recall.tuple.action] > ALIKE, place))
+    return [recalls[place] for place in sorted(place for _, place in sorted(ranks)[:count])]
 
 
 def example_views(recalls: Sequence[Recall], room: int, *, notes: bool) -> list[ExampleView]:

@@ -573,8 +573,9 @@ class TestDecisions:
         ],
     )
     def test_count_no_more_sub_goals_than_there_are(self, complete: int, assessment: str) -> None:
-        reasoner = prompted(in_turn({**NOTED, "complete": complete, "action": "x"}))
-        assert reasoner.act(STATE, ()).notes.assessment == assessment
+        proof = "letterbox 1" if complete == 99 else NOTED["proof"]
+        noted = {**NOTED, "proof": proof, "complete": complete, "action": "x"}
+        assert prompted(in_turn(noted)).act(STATE, ()).notes.assessment == assessment
 
     def test_are_made_of_less_where_there_is_no_room(self) -> None:
         many = tuple(f"go to drawer {number}" for number in range(1000))
@@ -762,6 +763,17 @@ class TestDecisions:
         with pytest.raises(ContextTooLong):
             prompted(lambda _: {}, room=10).act(STATE, long)
 
+    def test_show_at_most_two_examples_of_the_same_action_and_the_nearest_last(self) -> None:
+        reasoner = prompted(in_turn({**NOTED, "action": "x"}), recalls=4)
+        actions = ["wait", "wait", "wait", "wait", "look", "go to drawer 2", "look"]
+        reasoner.act(STATE, [recall(n, action) for n, action in enumerate(actions)])
+        question = model(reasoner).asked[0][-1].content
+        shown = re.findall(r"^action: (.*)", question, re.MULTILINE)
+        assert shown == ["go to drawer 2", "look", "wait", "wait"]
+        alone = prompted(in_turn({**NOTED, "action": "x"}), recalls=4)
+        alone.act(STATE, [recall(n, "wait") for n in range(6)])
+        assert model(alone).asked[0][-1].content.count("action: wait") == 4
+
     def test_with_candidates_take_the_one_that_the_model_names(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "choice": 2}), candidates="vote")
         assert reasoner.recalls == FALLBACK.recalls
@@ -931,7 +943,7 @@ class TestTicks:
         ("proof", "complete"),
         [
             ("letter 1 in drawer 2", True),
-            ("an office with a desk 1", True),
+            ("an office with a desk 1", False),  # seen, but no letter
             ("I will find a letter", False),
             ("letter 2 in drawer 2", False),
             ("", False),

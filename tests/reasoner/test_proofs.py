@@ -8,7 +8,7 @@ import pytest
 
 from ldm.reasoner import Notes
 from ldm.reasoner.notes import in_words, noted
-from ldm.reasoner.proofs import shown_by
+from ldm.reasoner.proofs import proves, shown_by
 from ldm.types import History
 
 SEEN = (
@@ -34,6 +34,18 @@ def test_most_of_its_words_and_all_numbers_stood_in_one_observation(
     proof: str, shown: bool
 ) -> None:
     assert shown_by(proof, SEEN) is shown
+
+
+@pytest.mark.parametrize(
+    ("proof", "proven"),
+    [
+        ("On the desk 1, you see a mug 2", True),
+        ("a pen 1 on the desk 1", False),  # it was seen, and has nothing to do with a mug
+        ("a mug 3", False),
+    ],
+)
+def test_a_proof_is_about_the_sub_goal(proof: str, proven: bool) -> None:
+    assert proves(proof, "find a mug; a mug is in view", SEEN) is proven
 
 
 PARTS = ("find a mug", "clean it", "put it on the shelf")
