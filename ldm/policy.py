@@ -12,11 +12,21 @@ from typing import Literal
 from ldm.errors import LdmError
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
-from ldm.reasoner.prompted import PROMPT_RECALLS, Candidates, PromptedOptions
+from ldm.reasoner.consulting import CERTAINTY, NEAR, Consult, Consulting
+from ldm.reasoner.prompted import (
+    PROMPT_RECALLS,
+    PROMPT_TOKENS,
+    Candidates,
+    Histories,
+    PromptedOptions,
+    Thought,
+)
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
 MIN_AGREEING = 2
+#: Tokens below which no prompt says what has to be said.
+LEAST_TOKENS = 1_000
 #: Tuples whose translations are cached.
 TRANSLATIONS = 20_000
 
@@ -41,6 +51,13 @@ class PolicyOptions:
     outcomes: whether what came of recalled tuples counts, in a vote and in prompts (ours).
     share: what came with a refinement gives way to other tuples where it was recalled in more than
     this share of the steps that a process has taken; 1 for no bound (ours).
+    prompt_tokens: the most that a model's prompt should have; what a decision refers to stays
+    (ours). thought: whether a model thinks in a sentence or two before it decides (ours).
+    histories: whether a model notes things as it decides (ours), or is asked for an assessment and
+    a summary before each decision ("paper", Eq. 6).
+    consult: when decisions ask a model: "always", where memory is "unsure", or "never" (ours).
+    certainty: the share of the votes from which on memory is sure. near: the similarity of the
+    nearest recall below which it is not.
     """
 
     k: int = 0
@@ -53,12 +70,22 @@ class PolicyOptions:
     recall: Literal["similarity", "utility"] = "similarity"
     outcomes: bool = True
     share: float = 0.5
+    prompt_tokens: int = PROMPT_TOKENS
+    thought: Thought = "none"
+    histories: Histories = "combined"
+    consult: Consult = "always"
+    certainty: float = CERTAINTY
+    near: float = NEAR
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
         if not 0 < self.share <= 1:
             raise ValueError("share is above 0 and at most 1")
+        if not (0 <= self.certainty <= 1 and -1 <= self.near <= 1):
+            raise ValueError("certainty is in [0, 1] and near in [-1, 1]")
+        if self.prompt_tokens < LEAST_TOKENS:
+            raise ValueError(f"prompt_tokens is {LEAST_TOKENS} or more")
 
     def check(self, memory: Memory) -> None:
         """Raise LdmError where the memory lacks what these options need."""
@@ -76,6 +103,10 @@ class PolicyOptions:
             notes=self.history in {"full", "summary"},
             recalls=self.k or PROMPT_RECALLS,
             concurrency=concurrency,
+            prompt_tokens=self.prompt_tokens,
+            thought=self.thought,
+            histories=self.histories,
+            consulting=Consulting(self.consult, self.certainty, self.near),
         )
 
 
@@ -95,7 +126,8 @@ class Memo:
 class Observed:
     """The situation that a decision is about.
 
-    previous: of the preceding decision of the process. key: seeds what is random.
+    previous: of the preceding decision of the process. key: seeds what is random. steps_left: how
+    many more steps may be taken, None where nobody counts. refused: whether the last action was.
     localize: see `Environment.localize`.
     """
 
@@ -106,6 +138,8 @@ class Observed:
     previous: Memo = Memo()
     key: str = ""
     localize: Callable[[str], str] = str
+    steps_left: int | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +148,14 @@ class Decision:
 
     memo: for the next decision of the process.
     followed: places in `recalls` of those that the best proposal follows (`Answer.followed`).
+    asked: why a model was asked, "" where memory decided (`Answer.asked`).
     """
 
     proposals: tuple[Proposal, ...]
     recalls: tuple[Recall, ...]
     memo: Memo = Memo()
     followed: tuple[int, ...] | None = None
+    asked: str = ""
 
     @property
     def action(self) -> str:
@@ -201,8 +237,7 @@ class Policy:
         state, recalls = self._recalled(now, batches)
         agreed = self._reasoner.agree(state, recalls, counted=counted)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
-            memo = _memo(state.notes, recalls, now)
-            return Decision((Proposal(agreed.action, 1.0),), recalls, memo)
+            return _decision(self._reasoner.follow(state, recalls, agreed), recalls, now)
         return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
 
     def imitate(self, now: Observed, source: StateActionTuple) -> str:
@@ -213,16 +248,27 @@ class Policy:
     def state(self, now: Observed) -> State:
         """Return what the reasoner sees: goal, history as configured, observation."""
         past, mode = shortened(now.past), self._options.history
-        notes = Notes()
+        notes, course = Notes(), now.past if mode == "full" else ()
         if mode == "none":
             history = History()
         elif mode == "actions":
-            history = History(past=tuple(("", action) for _, action in past))
+            course = tuple(("", action) for _, action in past)
+            history = History(past=course)
         else:
-            notes = self._reasoner.notes(now.goal, past, now.observation, now.previous.notes)
+            notes = self._reasoner.notes(now.goal, now.past, now.observation, now.previous.notes)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
-        opening = now.past[0][0] if now.past and mode == "full" else ""
-        return State(now.goal, history, now.observation, now.admissible, len(past), opening, notes)
+        return State(
+            goal=now.goal,
+            history=history,
+            observation=now.observation,
+            admissible=now.admissible,
+            steps=len(past),
+            opening=now.past[0][0] if now.past and mode == "full" else "",
+            notes=notes,
+            course=course,
+            steps_left=now.steps_left,
+            refused=now.refused,
+        )
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self.state(now)
@@ -236,7 +282,8 @@ class Policy:
         history: the present one, for options that rank by it.
         """
         options = self._options
-        k = self._reasoner.recalls if options.candidates == "vote" else options.k
+        voting = options.candidates == "vote" or options.consult != "always"
+        k = self._reasoner.recalls if voting else options.k
         k = k or self._reasoner.recalls
         if options.control == "none":
             return ()
@@ -307,7 +354,7 @@ def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Re
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
     memo = _memo(answer.notes, recalls, now)
-    return Decision(answer.proposals, recalls, memo, answer.followed)
+    return Decision(answer.proposals, recalls, memo, answer.followed, answer.asked)
 
 
 def _memo(notes: Notes, recalls: Sequence[Recall], now: Observed) -> Memo:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -473,6 +473,11 @@ class Card:
     goals: every goal that a controller pursues, in the words of the grammar, so that goals in other
         words can be matched to them; no prompt shows them. () where the grammar is all there is.
     reading: how its observations tell what came of such a goal.
+    free: verb → what its argument in brackets is, of actions that are listed with one argument of
+        many: {"search": "your own keywords"}.
+    verified: what a thought before an action says here beside what is done and what is to do.
+    repeatable: the verbs of actions that may bring something new when done twice in a row.
+    final: how actions begin that cannot be undone ("click[Buy Now]").
     """
 
     name: str
@@ -490,6 +495,28 @@ class Card:
     bare_actions: tuple[str, ...] = ()
     goals: tuple[str, ...] = ()
     reading: Reading = Reading()
+    free: Mapping[str, str] = field(default_factory=dict)
+    verified: str = ""
+    repeatable: tuple[str, ...] = ()
+    final: tuple[str, ...] = ()
+
+    def offered(self, admissible: Sequence[str]) -> tuple[str, ...]:
+        """Return possible actions as prompts list them.
+
+        A free argument is offered as such. What is sorted as text is sorted by number, too.
+        """
+        forms = dict.fromkeys(self._offered(action) for action in admissible)
+        if list(forms) == sorted(forms):
+            return tuple(sorted(forms, key=_by_number))
+        return tuple(forms)
+
+    def is_repeatable(self, action: str) -> bool:
+        """Return whether an action may bring something new when it is done again at once."""
+        return action.partition("[")[0].split(" ")[0] in self.repeatable
+
+    def _offered(self, action: str) -> str:
+        verb = action.partition("[")[0]
+        return f"{verb}[{self.free[verb]}]" if verb in self.free else action
 
     def bare(self) -> Card:
         """Return the card without the world's rules: what it says is the task and the grammar.
@@ -498,6 +525,12 @@ class Card:
         """
         forms = self.bare_actions or tuple(_form(line) for line in self.actions)
         return replace(self, rules=self.outline, actions=forms, skills=(), judged=())
+
+
+def _by_number(text: str) -> list[tuple[int, str]]:
+    """Return a key by which "shelf 2" comes before "shelf 10"."""
+    parts = re.split(r"(\d+)", text)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _form(line: str) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from ldm.types import Step, Trajectory, stable_hash
 from tools.hotpotqa import demonstrations as hotpotqa
+from tools.webshop import second_search
 
 #: What a heated, cleaned or cooled thing is.
 BECOMES = {"heat": "hot", "clean": "clean", "cool": "cool"}
@@ -65,9 +67,11 @@ def _room(episode: Trajectory) -> int:
 
 
 def _pick_alfworld(episodes: Sequence[Trajectory]) -> Iterator[Trajectory]:
-    """Yield two of each kind whose object was not at the first place; for one, a place was opened.
+    """Yield two of each kind whose object was not at the first place.
 
-    Where none was, a small model stood before closed places and did not open them.
+    For one a closed place was opened to look into it, for the other to put something in, where
+    there is such an episode. Where there was none, a small model stood before closed places and did
+    not open them.
     """
     for kind in sorted({episode.task.kind for episode in episodes}):
         searched = [
@@ -80,7 +84,8 @@ def _pick_alfworld(episodes: Sequence[Trajectory]) -> Iterator[Trajectory]:
             if _taken(episode) != _taken(opened[0]) and not _opens(episode)
         )
         yield from opened
-        yield from _shortest(rest, 1, _taken)
+        others = list(rest)
+        yield from _shortest([one for one in others if _opens_to_put(one)] or others, 1, _taken)
 
 
 def _walks(episode: Trajectory) -> int:
@@ -89,6 +94,14 @@ def _walks(episode: Trajectory) -> int:
 
 def _opens(episode: Trajectory) -> bool:
     return any(action.startswith("open ") for action in _before_taking(episode))
+
+
+def _opens_to_put(episode: Trajectory) -> bool:
+    actions = [step.action for step in episode.steps]
+    return any(
+        before.startswith("open ") and then.startswith(("put ", "move "))
+        for before, then in pairwise(actions)
+    )
 
 
 def _before_taking(episode: Trajectory) -> list[str]:
@@ -146,32 +159,54 @@ def _next(actions: Sequence[str]) -> str:
 
 
 def _pick_webshop(episodes: Sequence[Trajectory]) -> list[Trajectory]:
-    """Return one with the full reward in which an option was chosen."""
+    """Return one with the full reward in which an option was chosen, and a harder one.
+
+    In the latter the first page is of no use, and what is asked for stands among the features.
+    """
     candidates = [
         episode
         for episode in episodes
         if episode.success and episode.steps[0].action.startswith("search[") and _options(episode)
     ]
-    return _shortest(candidates, 1, lambda episode: episode.task.goal)
+    return [*_shortest(candidates, 1, lambda episode: episode.task.goal), second_search.play()]
 
 
 def _think_webshop(episode: Trajectory) -> Thoughts:
-    """Return thoughts before the search, the product, the first option and the purchase."""
+    """Return thoughts before a search, the product, its features, the options and the purchase."""
     thoughts: Thoughts = {
         0: "I search for the kind of product with the attributes asked for, without the price."
     }
-    page, option_chosen = episode.opening, False
+    wanted, thing = second_search.attributes(episode.task.goal)
+    title, open_questions = "", wanted
+    page, option_chosen, checked = episode.opening, False, "title"
     for number, step in enumerate(episode.steps):
         click_match = re.fullmatch(r"click\[(.+)\]", step.action)
         if click_match and re.fullmatch(r"[A-Z0-9]{10}", click_match[1]):
             title, price = _listed(page, click_match[1])
+            says = f"{click_match[1]} is what is asked for: {title}, {price}."
+            if "click[Features]" in [one.action for one in episode.steps]:
+                says = f"{click_match[1]} may be what is asked for: {title}, {price}."
+            thoughts[number] = f"{says} I open it."
+        elif step.action == "click[Back to Search]":
+            thoughts[0] = f"I search for what it should be: {_and(wanted)}."
             thoughts[number] = (
-                f"{click_match[1]} is what is asked for: {title}, {price}. I open it."
+                f"This page shows no {thing}. I search again, with the kind of product."
+            )
+        elif step.action == "click[Features]":
+            checked = "features"
+            open_questions = [one for one in wanted if not second_search.names(title, one)]
+            thoughts[number] = (
+                f"The price fits. The title does not say {_and(open_questions)}: the features may."
+            )
+        elif step.action == "click[< Prev]":
+            thoughts[number] = (
+                f"The features say {_and(open_questions)}. There is no Buy Now on this page: I go "
+                "back to the product."
             )
         elif step.observation.startswith("You have clicked") and not option_chosen:
             option_chosen = True
             options = _and(_options(episode))
-            thoughts[number] = f"Price and title fit. I choose what is asked for: {options}."
+            thoughts[number] = f"Price and {checked} fit. I choose what is asked for: {options}."
         elif step.action == "click[Buy Now]":
             thoughts[number] = "All that was asked for is chosen. I buy it."
         page = step.observation or page

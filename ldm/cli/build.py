@@ -18,6 +18,7 @@ from ldm.cli.options import (
     EmbedderName,
     LlmName,
     MemoryAt,
+    PresetName,
     ReasonerName,
     expanded,
 )
@@ -98,6 +99,7 @@ class FormingModels:
 def build_memory(
     forming: Forming,
     models: FormingModels,
+    preset: PresetName = None,
     format_name: FormatName = "",
     strict: Strict = False,
     as_json: AsJson = False,
@@ -125,10 +127,13 @@ def build_memory(
       ldm build-memory logs.jsonl --failures contrast --memory /tmp/memory
     """
     from ldm.experiments.building import build_each
+    from ldm.experiments.stages import build_options
 
     options = BuildOptions(
         **asdict(forming.options), record=models.record, format=format_name, strict=strict
     )
+    if preset is not None:
+        options = build_options(preset, options)
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     reports = []
     for built in build_each(forming.data, forming.memory, options, called, command_runtime()):

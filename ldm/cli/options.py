@@ -70,6 +70,10 @@ EmbedderName = Annotated[
 MemoryAt = Annotated[
     str, typer.Option("--memory", help="A directory, or http://host:port of a Chroma server.")
 ]
+PresetName = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="NAME", help="As a paper did it: ldm2, or a file of yours."),
+]
 MemoryDefault = Annotated[str | None, typer.Option(help=f"Memory; default {DEFAULT_MEMORY}.")]
 BundledEmbedder = Annotated[str | None, typer.Option(help="Embedder; default: the bundled one.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything drawn at random.")]
@@ -136,6 +140,30 @@ class Decisions:
     index: Annotated[
         Literal["embedding", "llm"] | None,
         typer.Option(help="Who finds a state's types in the indices. Default: embedding."),
+    ] = None
+    consult: Annotated[
+        Literal["always", "unsure", "never"] | None,
+        typer.Option(
+            help="Ask a model at each step, where the recalls do not agree, or never. "
+            "Default: always."
+        ),
+    ] = None
+    prompt_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1000, help="Most tokens of a prompt; less in a shorter context. Default: 6000."
+        ),
+    ] = None
+    thought: Annotated[
+        Literal["none", "short"] | None,
+        typer.Option(help="A short thought before each decision of a model. Default: none."),
+    ] = None
+    histories: Annotated[
+        Literal["combined", "paper"] | None,
+        typer.Option(
+            help="A model notes things as it decides, or is asked for a history first, with two "
+            "calls more (paper). Default: combined."
+        ),
     ] = None
     admissible: Annotated[
         bool | None,

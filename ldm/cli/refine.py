@@ -16,6 +16,7 @@ from ldm.cli.options import (
     Kinds,
     LlmName,
     MemoryDefault,
+    PresetName,
     ReasonerName,
     Recorded,
     Seed,
@@ -117,6 +118,7 @@ class Gate:
 class Exploration:
     """Which goals are explored, and how."""
 
+    preset: PresetName = None
     env: Annotated[
         str | None, typer.Option(help="Environment; the memory's only one if left out.")
     ] = None
@@ -144,11 +146,11 @@ class Exploration:
     ] = None
     seed: Seed = None
 
-    def goals(self) -> Goals:
-        """Return which goals to explore."""
+    def goals(self, count: int = DEFAULT_GOALS) -> Goals:
+        """Return which goals to explore; count: how many where nothing is said."""
         ids = self.tasks is not None and not self.tasks.isdecimal()
         return Goals(
-            count=int(self.tasks) if self.tasks and not ids else DEFAULT_GOALS,
+            count=int(self.tasks) if self.tasks and not ids else count,
             ids=listed_ids(self.tasks) if self.tasks and ids else (),
             kinds=listed_names(self.kinds or ""),
             reuse=self.reuse_goals,
@@ -212,6 +214,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     """
     from ldm.experiments import refinement
     from ldm.experiments.lifecycle import recorded_spec
+    from ldm.experiments.stages import RefinementPreset
 
     runtime = execution.runtime(execution.workers)
     models = execution.calls.options(llm=execution.llm, reasoner_llm=execution.reasoner_llm)
@@ -249,6 +252,9 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             seed=exploration.seed or 0,
         )
         goals, dry_run = exploration.goals(), execution.dry_run
+        if exploration.preset is not None:
+            published = RefinementPreset.named(exploration.preset, spec.env)
+            spec, goals = published.spec(spec), exploration.goals(published.settings.tasks)
         recorded = refinement.prepare(spec, goals, models, runtime, dry_run=dry_run)
     for result in refinement.rounds(recorded, runtime, dry_run=execution.dry_run):
         _show(result, as_json=execution.as_json)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ldm.eval.judged import JudgedRun
 from ldm.eval.plan_scores import PlanEvaluation, PlanScores
-from ldm.eval.presets import Preset, list_presets, preset
 from ldm.experiments.building import (
     BuildOptions,
     build_memory,
@@ -32,6 +31,7 @@ from ldm.experiments.planning import (
     optimize_plan,
     optimize_plans,
 )
+from ldm.experiments.presets import Preset, list_presets, preset
 from ldm.experiments.refinement import Goals, Refined, refine
 from ldm.experiments.reproducing import Reproduction, evaluate_preset
 from ldm.experiments.resuming import resume

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
-from ldm.eval.presets import Formed, Preset, Row, list_presets, preset, written
 from ldm.eval.published import PresetRecord, beside, remarks
 from ldm.experiments.builders import agent_of, agent_options, option_names
 from ldm.experiments.evaluation import (
@@ -26,6 +25,7 @@ from ldm.experiments.evaluation import (
 )
 from ldm.experiments.grid import Grid, fitting, label, with_options
 from ldm.experiments.lifecycle import discard
+from ldm.experiments.presets import Formed, Preset, Row, list_presets, preset, written
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import EvaluationSpec
 from ldm.llm.models import ModelOptions

@@ -255,6 +255,7 @@ class Explorer:
             previous=memos.get(position.past[:-1], Memo()) if position.past else Memo(),
             key=task.id,
             localize=self._setup.env.localize,
+            steps_left=self._setup.options.depth - len(position.past),
         )
 
     def _with_added_tuples(self, tree: Tree, task: Task) -> Tree:

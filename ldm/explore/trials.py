@@ -269,6 +269,7 @@ class _Player:
             previous=memo,
             key=task.id,
             localize=self._setup.env.localize,
+            steps_left=self._setup.options.depth - len(position.past),
         )
 
     def _memory(self, trial: Trial) -> Memory:

@@ -57,9 +57,11 @@ class Notes:
 
     assessment: the sub-goals, each complete or not (the paper's Evaluation).
     summary: what was searched, found and done (Eq. 6).
-    sub_goals, found, held: what a model's assessment and summary are made of: the sub-goals in the
-        order in which they get done; what each step brought, "" for nothing; what is held, chosen
-        or made.
+    sub_goals, checks, found, held: what a model's assessment and summary are made of: the sub-goals
+        in the order in which they get done; what is seen as soon as each is done, () or "" where
+        nobody said; what each step brought, "" for nothing; what is held, chosen or made.
+    proofs: for each complete sub-goal, what was seen that completed it.
+    steps: after how many steps `held` and `proofs` were written.
     """
 
     assessment: str = ""
@@ -67,6 +69,9 @@ class Notes:
     sub_goals: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     held: str = ""
+    checks: tuple[str, ...] = ()
+    proofs: tuple[str, ...] = ()
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,9 @@ class State:
     opening: the first observation, in full, since it often says what no later one repeats
         (TextCraft's recipes); "" at the first step, and where the past is hidden.
     notes: the history in words; the next notes start from it.
+    course: the past with all observations in full, where they are shown: histories cut them.
+    steps_left: how many more may be taken, None where that is unknown.
+    refused: whether the last action was refused.
     """
 
     goal: str
@@ -87,6 +95,9 @@ class State:
     steps: int = 0
     opening: str = ""
     notes: Notes = Notes()
+    course: Past = ()
+    steps_left: int | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +109,13 @@ class Answer:
         the actions that they can come to here, it is the one most like their own, or one of several
         (`voting.Poll.followers`). An action that no vote can come to follows those that name it
         word for word. None where that is unknown.
+    asked: why a model was asked for it; "" where memory decided.
     """
 
     proposals: tuple[Proposal, ...]
     notes: Notes = Notes()
     followed: tuple[int, ...] | None = None
+    asked: str = ""
 
     @property
     def action(self) -> str:
@@ -203,6 +216,10 @@ class Reasoner(Protocol):
 
         counted: whether each recall counts as one, not by the weight that it has in a vote.
         """
+        ...
+
+    def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
+        """Return the action that recalls agree on, with confidence 1, and the notes (§3.3)."""
         ...
 
     def compare(self, best: Process, ground: Process) -> int:

@@ -15,6 +15,10 @@ from pydantic import BeforeValidator, Field
 
 #: Characters of a few words in a reply.
 WORDS = 80
+#: Characters of an action in a reply, where none that is listed is longer.
+ACTION = 160
+#: Lengths of actions go in steps of this size, so that requests stay alike from state to state.
+ACTION_STEP = 80
 #: Sub-goals of a task: a small model writes any number of them.
 MOST_SUB_GOALS = 6
 
@@ -28,8 +32,6 @@ def _bounded(length: int) -> Any:
 # is written last, so that it runs first and the schema still says maxItems of lists.
 Words = Annotated[str, Field(max_length=WORDS), _bounded(WORDS)]
 Paragraph = Annotated[str, Field(max_length=320), _bounded(320)]
-Line = Annotated[str, Field(max_length=160), _bounded(160)]
-SubGoals = Annotated[tuple[Words, ...], Field(max_length=MOST_SUB_GOALS), _bounded(MOST_SUB_GOALS)]
 Count = Annotated[
     int,
     Field(ge=0, le=MOST_SUB_GOALS),
@@ -41,13 +43,33 @@ Count = Annotated[
 class NotesForm:
     """What a model notes as it decides. complete: how many of the sub-goals, taken in order.
 
-    It is not asked what it found: it sees what came of its last actions, and repeated its findings
-    of the step before. Nor is it asked in its own words what is to do: it named an action there,
-    and followed its own note from then on.
+    proof: what it saw that completed the latest of them. It is not asked what it found: it sees
+    what came of its actions, and repeated its findings of the step before. Nor is it asked in its
+    own words what is to do: it named an action there, and followed its own note from then on.
     """
 
     held: Words
+    proof: Words
     complete: Count
+
+
+@dataclass(frozen=True)
+class SubGoalForm:
+    """A part of a task, and what is seen as soon as it is done."""
+
+    part: Words
+    check: Words
+
+
+def _with_check(value: Any) -> Any:
+    """Take a sub-goal that a server's model gave as a text for one without a check."""
+    return {"part": value, "check": ""} if isinstance(value, str) else value
+
+
+SubGoal = Annotated[SubGoalForm, BeforeValidator(_with_check)]
+SubGoals = Annotated[
+    tuple[SubGoal, ...], Field(max_length=MOST_SUB_GOALS), _bounded(MOST_SUB_GOALS)
+]
 
 
 @dataclass(frozen=True)
@@ -86,61 +108,77 @@ class SummaryForm:
 
 
 @dataclass(frozen=True)
-class ActionForm:
-    """The next action."""
+class ThoughtForm:
+    """A short thought before anything is decided."""
 
-    action: Line
-
-
-@dataclass(frozen=True)
-class NotedActionForm(NotesForm):
-    """Notes, and the next action."""
-
-    action: Line
+    thought: Paragraph
 
 
 @dataclass(frozen=True)
-class WeighedForm:
-    """One of several next actions."""
+class Asked:
+    """What a decision's form asks for beside the action: notes, and a thought before them."""
 
-    action: Line
-    confidence: float
+    notes: bool = False
+    thought: bool = False
 
-
-#: More actions than are asked for; the least confident are dropped later.
-Weighed = Annotated[tuple[WeighedForm, ...], Field(min_length=1, max_length=10), _bounded(10)]
-
-
-@dataclass(frozen=True)
-class ActionsForm:
-    """Several next actions."""
-
-    actions: Weighed
+    @property
+    def bases(self) -> tuple[type[Any], ...]:
+        """The forms whose fields come before the action, the first ones last."""
+        forms = ((NotesForm, self.notes), (ThoughtForm, self.thought))
+        return tuple(form for form, wanted in forms if wanted)
 
 
-@dataclass(frozen=True)
-class NotedActionsForm(NotesForm):
-    """Notes, and several next actions."""
+def action_length(listed: Sequence[str]) -> int:
+    """Return how long an action may be: as long as the longest that is listed."""
+    longest = max([ACTION, *(len(action) for action in listed)])
+    return -(-longest // ACTION_STEP) * ACTION_STEP
 
-    actions: Weighed
 
-
-def action_form(actions: Sequence[str], notes: bool) -> type[Any]:
-    """Return a form with one of the `actions`, as `action`, with notes or without.
-
-    Servers that enforce schemas return one of them; the reply of another server is taken as it is.
-    """
-    action = Annotated[Line, Field(json_schema_extra={"enum": list(actions)})]
-    bases = (NotesForm,) if notes else ()
-    return make_dataclass("PossibleActionForm", [("action", action)], bases=bases, frozen=True)
+def _line(length: int) -> Any:
+    return Annotated[str, Field(max_length=length), _bounded(length)]
 
 
 @cache
-def choice_form(candidates: int, notes: bool) -> type[Any]:
-    """Return a form with the number of a candidate, as `choice`, with notes or without."""
+def decision_form(asked: Asked, length: int = ACTION) -> type[Any]:
+    """Return a form with the next action, as `action`, of up to `length` characters."""
+    return _form("ActionForm", [("action", _line(length))], asked)
+
+
+@cache
+def proposals_form(asked: Asked, length: int = ACTION) -> type[Any]:
+    """Return a form with several next `actions`, each with a `confidence`.
+
+    There may be more than are asked for; the least confident are dropped later.
+    """
+    weighed = make_dataclass(
+        "WeighedForm", [("action", _line(length)), ("confidence", float)], frozen=True
+    )
+    several = tuple[weighed, ...]  # type: ignore[valid-type] # a class made above
+    actions = Annotated[several, Field(min_length=1, max_length=10), _bounded(10)]
+    return _form("ActionsForm", [("actions", actions)], asked)
+
+
+def possible_action_form(actions: Sequence[str], asked: Asked) -> type[Any]:
+    """Return a form with one of the `actions`, as `action`.
+
+    Servers that enforce schemas return one of them; the reply of another server is taken as it is.
+    """
+    length = action_length(actions)
+    enum = Field(max_length=length, json_schema_extra={"enum": list(actions)})
+    action = Annotated[str, enum, _bounded(length)]
+    return _form("PossibleActionForm", [("action", action)], asked)
+
+
+@cache
+def choice_form(candidates: int, asked: Asked) -> type[Any]:
+    """Return a form with the number of a candidate, as `choice`."""
     number = Annotated[int, Field(ge=1, le=candidates)]
-    bases = (NotesForm,) if notes else ()
-    return make_dataclass(f"ChoiceOf{candidates}", [("choice", number)], bases=bases, frozen=True)
+    return _form(f"ChoiceOf{candidates}", [("choice", number)], asked)
+
+
+def _form(name: str, fields: list[tuple[str, Any]], asked: Asked) -> type[Any]:
+    """Return a form with `fields` after those of what else is asked."""
+    return make_dataclass(name, fields, bases=asked.bases, frozen=True)
 
 
 @cache

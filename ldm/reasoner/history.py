@@ -4,33 +4,42 @@ The model is asked once for the sub-goals and once for every PIECE steps. The pa
 Eq. 6) asks for an assessment and a summary of the whole past at every step, so that the cost of an
 episode grows with the square of its length; here it grows with the length.
 
-No question describes the world: a small model takes what its rules say ("Nothing happens.") for
-what was done.
+No question tells the world's rules: a small model takes what they say ("Nothing happens.") for what
+was done. What kind of world it is, and what can be done there, the card's outline and actions say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ldm.prompts import shortened
 from ldm.reasoner import Notes
 from ldm.reasoner.entities import Entity, numbered
+from ldm.reasoner.excerpts import Passage, characters, fitted
 from ldm.reasoner.forms import WORDS, StepForm, SubGoalsForm, field_values, steps_form
-from ldm.reasoner.notes import initial_notes, next_notes, progress_text, status_text, with_summary
+from ldm.reasoner.notes import (
+    initial_notes,
+    next_notes,
+    progress_text,
+    status_text,
+    with_summary,
+)
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.replies import Prompter, fit_context_or_none, match_action
-from ldm.types import Past
+from ldm.reasoner.views import sub_goal_views
+from ldm.types import Card, Past
 
 #: Steps that one call writes notes on, and how many of those before are shown.
 PIECE = 8
 OVERLAP = 2
-#: Characters of an observation and of a goal that are shown.
-OBSERVATION_LENGTH = 400
+#: Characters of a goal that are shown, and of all that a question says beside the steps.
 GOAL_LENGTH = 2000
+OVERHEAD = 3000
 #: Most tokens of the notes on a step, and of the sub-goals.
 STEP_TOKENS = 120
-GOAL_TOKENS = 160
+GOAL_TOKENS = 320
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,14 @@ class _Trajectory:
         """Return a step counted from 1: its number, its action, and the observation after it."""
         return number, self.steps[number - 1][1], self.steps[number][0]
 
+    def told(self, numbers: Sequence[int], room: int) -> list[tuple[int, str, str]]:
+        """Return steps for a prompt, their observations within `room` characters altogether."""
+        steps = [self.step(number) for number in numbers]
+        following = [self.steps[number][1] for number in numbers]
+        passages = [Passage(s[2], action) for s, action in zip(steps, following, strict=True)]
+        texts = fitted(passages, room - sum(len(s[1]) for s in steps), self.goal)
+        return [(n, action, text) for (n, action, _), text in zip(steps, texts, strict=True)]
+
     def hidden(self, number: int) -> frozenset[Entity]:
         """Return the entities that occur only later than the observation after step `number`."""
         texts = [text for step in self.steps for text in step]
@@ -55,10 +72,15 @@ class _Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class HistoryWriter:
-    """Writes notes by asking a model. fallback: writes those for which its reply is unusable."""
+    """Writes notes by asking a model. fallback: writes those for which its reply is unusable.
+
+    prompt_tokens: most that a question should have.
+    """
 
     prompter: Prompter
+    card: Card
     fallback: OfflineReasoner
+    prompt_tokens: int
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """Return, for each step (o_τ, a_τ), the notes on the steps before it.
@@ -68,25 +90,31 @@ class HistoryWriter:
         cannot slip into them.
         """
         trajectory = _Trajectory(goal, steps)
-        notes = [initial_notes(self.split_goal(goal))]
+        notes = [self.begin(goal)]
         for first in range(1, len(steps), PIECE):
             numbers = range(first, min(first + PIECE, len(steps)))
             notes += self._piece(trajectory, numbers, notes[-1])
         return tuple(notes[: len(steps)])
 
-    def split_goal(self, goal: str) -> tuple[str, ...]:
-        """Return the sub-goals of a goal, in order; the goal itself where the model names none."""
+    def begin(self, goal: str) -> Notes:
+        """Return the notes before the first step: the sub-goals, in order, with their checks.
+
+        The goal itself is the only one where the model names none.
+        """
 
         def ask(share: float) -> SubGoalsForm | None:
             excerpt = shortened(goal, int(GOAL_LENGTH * share))
             reply: SubGoalsForm | None = self.prompter.ask(
-                "split", SubGoalsForm, GOAL_TOKENS, goal=excerpt
+                "split", SubGoalsForm, GOAL_TOKENS, card=self.card, goal=excerpt
             ).value
             return reply
 
         form = fit_context_or_none(ask)
-        sub_goals = () if form is None else tuple(g.strip() for g in form.sub_goals if g.strip())
-        return sub_goals or (goal,)
+        parts = () if form is None else tuple(g for g in form.sub_goals if g.part.strip())
+        if not parts:
+            return initial_notes((goal,))
+        checks = tuple(" ".join(g.check.split()).rstrip(".") for g in parts)
+        return initial_notes(tuple(" ".join(g.part.split()) for g in parts), checks)
 
     def _piece(self, trajectory: _Trajectory, numbers: range, before: Notes) -> list[Notes]:
         """Return the notes after each of the steps `numbers`; before: those on the step before.
@@ -97,17 +125,19 @@ class HistoryWriter:
 
         def ask(share: float) -> Any:
             earlier = range(max(1, numbers[0] - OVERLAP), numbers[0])
+            room = characters(int(self.prompt_tokens * share)) - OVERHEAD
+            told = trajectory.told([*earlier, *numbers], room)
             return self.prompter.ask(
                 "recount",
                 steps_form(numbers[0], numbers[-1]),
                 STEP_TOKENS * len(numbers),
+                card=self.card,
                 goal=shortened(trajectory.goal, int(GOAL_LENGTH * share)),
-                sub_goals=before.sub_goals,
+                sub_goals=sub_goal_views(before),
                 before=status_text(before) if before.found else "",
-                earlier=[trajectory.step(number) for number in earlier],
-                steps=[trajectory.step(number) for number in numbers],
+                earlier=told[: len(earlier)],
+                steps=told[len(earlier) :],
                 wanted=list(numbers),
-                length=int(OBSERVATION_LENGTH * share),
             ).value
 
         form = fit_context_or_none(ask)

@@ -12,8 +12,10 @@ from dataclasses import replace
 from ldm.reasoner import Notes
 from ldm.reasoner.entities import FUNCTION_WORDS, words
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.types import Past
+from ldm.types import History, Past
 
+#: How the parts of an assessment that a model has made begin.
+COMPLETE, TO_DO = "complete", "to do"
 #: Findings that a summary names, the latest ones.
 FINDINGS = 4
 
@@ -28,7 +30,7 @@ _NOTHING = re.compile(
 
 def assessment_text(complete: str, incomplete: str) -> str:
     """Return complete and incomplete sub-goals as the one text that a history holds."""
-    parts = (("complete", complete.strip()), ("to do", incomplete.strip()))
+    parts = ((COMPLETE, complete.strip()), (TO_DO, incomplete.strip()))
     return "; ".join(f"{name}: {text}" for name, text in parts if text)
 
 
@@ -38,9 +40,19 @@ def progress_text(sub_goals: tuple[str, ...], complete: int) -> str:
     return assessment_text("; ".join(sub_goals[:done]), "; ".join(sub_goals[done:]))
 
 
-def initial_notes(sub_goals: tuple[str, ...]) -> Notes:
+def initial_notes(sub_goals: tuple[str, ...], checks: tuple[str, ...] = ()) -> Notes:
     """Return the notes before the first step of a task with these sub-goals."""
-    return Notes(progress_text(sub_goals, 0), sub_goals=sub_goals)
+    return Notes(progress_text(sub_goals, 0), sub_goals=sub_goals, checks=checks)
+
+
+def in_words(history: History) -> str:
+    """Return a history for a model to read: "" where the words were put together without one.
+
+    The offline reasoner's assessment names words of the goal, which tells a model nothing.
+    """
+    if not history.assessment.startswith((f"{COMPLETE}: ", f"{TO_DO}: ")):
+        return ""
+    return history.text
 
 
 def blank_if_nothing(text: str) -> str:
@@ -53,6 +65,24 @@ def status_text(notes: Notes) -> str:
     """Return how things stand, without what was found and done: a small model copies that."""
     held = f"Held: {notes.held}" if notes.held else ""
     return "\n".join(text for text in (notes.assessment, held) if text)
+
+
+def noted(notes: Notes, held: str, proof: str, complete: int, steps: int) -> Notes:
+    """Return `notes` as a model has written them after so many steps; see `NotesForm`.
+
+    proof: what completed the latest of the sub-goals, "" where nothing shows that any more is: then
+    no more are complete than before. One that turned out not to be complete is open again.
+    """
+    complete = min(max(complete, 0), len(notes.sub_goals))
+    before = notes.proofs[:complete]
+    proofs = before + (proof,) * (complete - len(before)) if proof else before
+    return replace(
+        notes,
+        assessment=progress_text(notes.sub_goals, len(proofs)),
+        held=blank_if_nothing(held) if held.strip() else notes.held,
+        proofs=proofs,
+        steps=steps,
+    )
 
 
 def next_notes(notes: Notes, found: str = "", held: str = "", assessment: str = "") -> Notes:

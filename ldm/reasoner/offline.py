@@ -23,6 +23,7 @@ from ldm.reasoner import (
     entity_votes,
     page_votes,
     quote_votes,
+    shortened,
 )
 from ldm.reasoner.clusters import cluster, nearest
 from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situation
@@ -82,6 +83,7 @@ class OfflineReasoner:
 
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
         """Return assessment and summary of the whole past; `previous` has no influence."""
+        past = shortened(past)
         assessment = self.assess(goal, past, observation)
         return Notes(assessment, self.summarize(goal, past, observation))
 
@@ -161,6 +163,10 @@ class OfflineReasoner:
     def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
         """Return the action that most recalls come to, by the weights of their votes or counted."""
         return self._poll(state, recalls).agreement(counted=counted)
+
+    def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
+        """See `Reasoner.follow`."""
+        return Answer((Proposal(agreed.action, 1.0),), state.notes)
 
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
         """Return the `z` actions with most votes: the share of each, and how many support it."""

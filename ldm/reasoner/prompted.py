@@ -7,13 +7,12 @@ answer takes its place.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ldm.embed import Embedder
 from ldm.llm import LLM, Completion
-from ldm.prompts import shortened
 from ldm.reasoner import (
     Agreement,
     Answer,
@@ -23,28 +22,26 @@ from ldm.reasoner import (
     State,
     TypeView,
 )
+from ldm.reasoner.consulting import Consulting
+from ldm.reasoner.excerpts import characters, finding
 from ldm.reasoner.forms import (
-    ActionForm,
-    ActionsForm,
+    WORDS,
+    Asked,
     AssessmentForm,
-    NotedActionForm,
-    NotedActionsForm,
     NotesForm,
     SummaryForm,
-    action_form,
+    action_length,
     choice_form,
+    decision_form,
     numbers_form,
+    possible_action_form,
+    proposals_form,
 )
 from ldm.reasoner.history import HistoryWriter
 from ldm.reasoner.indexing import TypeIndexer
-from ldm.reasoner.notes import (
-    assessment_text,
-    initial_notes,
-    next_notes,
-    progress_text,
-    with_summary,
-)
+from ldm.reasoner.notes import assessment_text, noted, with_summary
 from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.proofs import proves
 from ldm.reasoner.replies import (
     Prompter,
     fit_context,
@@ -52,32 +49,31 @@ from ldm.reasoner.replies import (
     match_action,
     salvage_field,
 )
+from ldm.reasoner.views import (
+    OVERHEAD,
+    ProcessView,
+    decision_view,
+    distinct,
+    past_view,
+    sub_goal_views,
+)
 from ldm.reasoner.voting import voters
-from ldm.types import Card, Past, Proposal, Recall, StateActionTuple
+from ldm.types import Card, Past, Proposal, Recall
 
 Formation = Literal["trajectory", "paper"]
 Candidates = Literal["none", "vote"]
+Thought = Literal["none", "short"]
+Histories = Literal["combined", "paper"]
 
 #: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 PROMPT_RECALLS = 5
-#: The agent's own actions that a decision shows, the latest ones.
-RECENT_ACTIONS = 12
-#: Characters of each text shown: of a step where the past is assessed, and in a decision.
-PAST_LENGTH = 400
-LENGTHS = {
-    "goal": 2000,
-    "action": 300,
-    "recalled": 200,
-    "so_far": 160,
-    "past": 90,
-    "start": 4000,
-    "present": 4000,
-    "opening": 600,
-    "step": 120,
-}
+#: Most tokens of a prompt: they fit a context of 8,192 with the reply, and what is estimated here.
+PROMPT_TOKENS = 6_000
 #: Most tokens of replies. Notes should be short, and a model that repeats itself must be stopped.
-NOTES_TOKENS = 160
-ACTION_TOKENS = 60
+NOTES_TOKENS = 200
+THOUGHT_TOKENS = 120
+#: Of an action, by its length in characters.
+ACTION_TOKENS = 20
 NUMBER_TOKENS = 20
 #: Candidates of the vote, and steps of a process, that are shown.
 CANDIDATES_SHOWN = 6
@@ -96,6 +92,13 @@ class PromptedOptions:
     notes: whether decisions assess and summarise as they go.
     recalls: how many recalled tuples a prompt shows.
     concurrency: calls at a time.
+    prompt_tokens: the most that a prompt should have; a half and a quarter of them are tried where
+        the model's context is shorter.
+    thought: whether the model thinks in a sentence or two before it decides.
+    histories: "paper" asks for an assessment and a summary before each decision (Eq. 6) and tells
+        it nothing that the paper's prompts do not, and forms the tuples of a refinement likewise;
+        "combined" has notes written with the decision.
+    consulting: when decisions ask the model at all.
     """
 
     formation: Formation = "trajectory"
@@ -103,6 +106,10 @@ class PromptedOptions:
     notes: bool = True
     recalls: int = PROMPT_RECALLS
     concurrency: int = 1
+    prompt_tokens: int = PROMPT_TOKENS
+    thought: Thought = "none"
+    histories: Histories = "combined"
+    consulting: Consulting = Consulting()  # noqa: RUF009 - frozen
 
 
 class PromptedReasoner:
@@ -126,10 +133,11 @@ class PromptedReasoner:
         self._fallback = fallback
         self._prompter = Prompter(llm)
         self.name = f"{llm.name}, {self._options.formation}"
-        voting = self._options.candidates == "vote"
+        voting = self._options.candidates == "vote" or self._options.consulting.when != "always"
         self.recalls = fallback.recalls if voting else self._options.recalls
         self.concurrency = self._options.concurrency
-        self._writer = HistoryWriter(self._prompter, fallback)
+        tokens = self._options.prompt_tokens
+        self._writer = HistoryWriter(self._prompter, card, fallback, tokens)
         self._goals = TypeIndexer(self._prompter, embedder, "goals", self.concurrency)
         self._observations = TypeIndexer(self._prompter, embedder, "observations", self.concurrency)
 
@@ -143,14 +151,19 @@ class PromptedReasoner:
         """See `Reasoner.annotate`. Nothing is asked of the first step: nothing happened before."""
         if not steps:
             return ()
-        if self._options.formation == "trajectory":
+        if "paper" not in (self._options.formation, self._options.histories):
             return self._writer.annotate(goal, steps)
-        notes = [Notes(assessment_text("", goal))]
-        for number in range(1, len(steps)):
-            past, observation = steps[:number], steps[number][0]
-            assessment = self.assess(goal, past, observation)
-            notes.append(Notes(assessment, self.summarize(goal, past, observation)))
-        return tuple(notes)
+        return tuple(
+            self._history(goal, steps[:number], observation)
+            for number, (observation, _) in enumerate(steps)
+        )
+
+    def _history(self, goal: str, past: Past, observation: str) -> Notes:
+        """Return h_τ as the paper has it: an assessment and a summary, of a past that there is."""
+        if not past:
+            return Notes(assessment_text("", goal))
+        assessment = self.assess(goal, past, observation)
+        return Notes(assessment, self.summarize(goal, past, observation))
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """See `Reasoner.assess`; the fallback answers where the reply is unusable."""
@@ -175,10 +188,7 @@ class PromptedReasoner:
                 form,
                 NOTES_TOKENS,
                 card=self._card,
-                goal=shortened(goal, int(LENGTHS["goal"] * share)),
-                past=past,
-                observation=observation,
-                length=int(PAST_LENGTH * share),
+                **past_view(past, observation, self._room(share), goal),
             ).value
 
         return fit_context_or_none(ask)
@@ -204,41 +214,71 @@ class PromptedReasoner:
     # Decisions
 
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
-        """Return the notes of the last decision, which wrote them as it decided.
+        """Return the notes of the last decision that wrote any, with what was found since.
 
-        A process starts with the sub-goals alone, asked for by themselves as in formation.
+        A process starts with the sub-goals alone, asked for by themselves as in formation. What was
+        found is read off the record, whoever decided the steps. In the paper's way they are written
+        anew, of the whole past.
         """
-        if not previous.sub_goals:
-            previous = initial_notes(self._writer.split_goal(goal))
-        return with_summary(previous, self._fallback, goal, past, observation)
+        if self._options.histories == "paper":
+            return self._history(goal, past, observation)
+        if not previous.sub_goals and self._options.consulting.when == "always":
+            previous = self._writer.begin(goal)
+        seen = [*(text for text, _ in past), observation]
+        found = tuple(finding(goal, seen[:n], seen[n], WORDS) for n in range(1, len(seen)))
+        notes = replace(previous, found=found)
+        return with_summary(notes, self._fallback, goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """See `Reasoner.act`; the same call also writes the notes on what has happened by now.
+        """See `Reasoner.act`; the vote's action where memory is to decide and is sure."""
+        consulting = self._options.consulting
+        if consulting.when == "always":
+            return replace(self._asked(state, recalls), asked="always")
+        vote = self._fallback.act(state, recalls)
+        agreed = self._fallback.agree(state, recalls)
+        why = consulting.reason(self._card, state, recalls, agreed, vote.action)
+        self._prompter.counts.add(f"consulted: {why}" if why else "decided by memory")
+        if not why:
+            return vote
+        return replace(self._asked(self._begun(state), recalls), asked=why)
+
+    def _begun(self, state: State) -> State:
+        """Return the state with sub-goals, where they are asked for with the first question."""
+        options = self._options
+        if options.consulting.when == "always" or state.notes.sub_goals or not options.notes:
+            return state
+        begun, summary = self._writer.begin(state.goal), state.notes.summary
+        notes = replace(begun, summary=summary, found=state.notes.found)
+        history = replace(state.history, assessment=notes.assessment)
+        return replace(state, notes=notes, history=history)
+
+    def _asked(self, state: State, recalls: Sequence[Recall]) -> Answer:
+        """Return what the model decides; the same call also writes the notes on what has happened.
 
         At the first step that is nothing: a small model asked for notes there told how it had done
         the whole task, and believed it from then on. An action that was done a moment ago and is
-        not possible now is asked for again, among the possible ones: a small model goes to the
-        place where it is until the steps run out.
+        not listed is asked for again, among the possible ones, or with a warning where none are
+        known: a small model goes to the place where it is until the steps run out.
         """
         if candidates := self._candidates(state, recalls):
             form = self._decide(state, recalls, 1, candidates).value
             action = self._chosen_candidate(form, candidates)
             followed = self._fallback.followed(state, recalls, action)
-            return Answer((Proposal(action, 1.0),), _notes(form, state), followed)
+            return Answer((Proposal(action, 1.0),), self._notes(form, state), followed)
         completion = self._decide(state, recalls, 1, ())
         action = self._action(completion, state)
-        past = state.history.past
-        if past and action == past[-1][1] and action not in (state.admissible or (action,)):
+        if self._repeats(action, state):
             self._prompter.counts.add("asked again")
-            completion = self._decide(state, recalls, 1, (), among=state.admissible or ())
+            completion = self._decide(state, recalls, 1, (), repeated=action)
             action = self._action(completion, state)
         followed = self._fallback.followed(state, recalls, action)
-        return Answer((Proposal(action, 1.0),), _notes(completion.value, state), followed)
+        return Answer((Proposal(action, 1.0),), self._notes(completion.value, state), followed)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """See `Reasoner.propose`; equal actions are merged, confidences scaled to sum to 1."""
         if z == 1:
             return self.act(state, recalls)
+        state = self._begun(state)
         completion = self._decide(state, recalls, z, self._candidates(state, recalls))
         form = completion.value
         weights: dict[str, float] = {}
@@ -255,11 +295,21 @@ class PromptedReasoner:
             Proposal(action, weight / total if total else 1 / len(ranked))
             for action, weight in ranked
         )
-        return Answer(proposals, _notes(form, state))
+        return Answer(proposals, self._notes(form, state))
 
     def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
         """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
         return self._fallback.agree(state, recalls, counted=counted)
+
+    def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
+        """See `Reasoner.follow`; where nothing is listed, the model writes the action down.
+
+        What recalls come to by analogy need not be an action then.
+        """
+        if state.admissible is not None:
+            return self._fallback.follow(state, recalls, agreed)
+        answer = self._asked(self._begun(state), recalls)
+        return replace(answer, proposals=(Proposal(answer.action, 1.0),))
 
     def _decide(
         self,
@@ -267,42 +317,84 @@ class PromptedReasoner:
         recalls: Sequence[Recall],
         z: int,
         candidates: Sequence[Agreement],
-        among: Sequence[str] = (),
+        repeated: str = "",
     ) -> Any:
-        """Return the model's reply; among: the actions that it must choose from, () for any."""
-        options = self._options
-        examples = [recalls[i] for i in voters(state.observation, recalls)]
-        noting = options.notes and state.steps > 0
-        form: type[Any] = NotedActionForm if noting else ActionForm
-        if z > 1:
-            form = NotedActionsForm if noting else ActionsForm
-        elif candidates:
-            form = choice_form(len(candidates), noting)
-        elif among:
-            form = action_form(among, noting)
+        """Return the model's reply. repeated: an action that it named though it was just done."""
+        options, card = self._options, self._card
+        paper = options.histories == "paper"
+        noting = options.notes and state.steps > 0 and not paper
+        asked = Asked(notes=noting, thought=options.thought == "short")
+        voting = [recalls[i] for i in voters(state.observation, recalls)]
+        examples = voting[: options.recalls] if paper else distinct(voting, options.recalls)
+        form, length = self._form(state, z, len(candidates), asked, repeated)
+        tokens = z * (ACTION_TOKENS + length // 4)
+        tokens += NOTES_TOKENS * asked.notes + THOUGHT_TOKENS * asked.thought
+
+        if paper:
+            state = replace(state, steps_left=None)
 
         def ask(share: float) -> Any:
+            room = self._room(share)
+            view = decision_view(card, state, examples, room, notes=options.notes)
             return self._prompter.ask(
                 "act",
                 form,
-                (NOTES_TOKENS if noting else 0) + ACTION_TOKENS * z,
-                card=self._card,
-                noting=noting,
-                notes=options.notes,
+                tokens,
+                card=card,
+                noting=asked.notes,
+                thinking=asked.thought,
                 z=z,
-                recalls=[_example(r) for r in examples[: round(options.recalls * share)]],
-                goal=state.goal,
-                opening=state.opening,
-                sub_goals=state.notes.sub_goals,
-                so_far=state.history.text,
-                done=_recent_steps(state.history.past),
-                observation=state.observation,
                 candidates=candidates,
-                admissible=() if candidates else _first(state.admissible or (), share),
-                lengths=_lengths(share),
+                own_words=_own_words(card, view["admissible"]),
+                repeated=repeated,
+                **view,
             )
 
         return fit_context(ask)
+
+    def _repeats(self, action: str, state: State) -> bool:
+        """Return whether an action was done a moment ago and is not known to be of use again."""
+        past = state.history.past
+        if not past or action != past[-1][1] or action in (state.admissible or ()):
+            return False
+        return bool(state.admissible) or not self._card.is_repeatable(action)
+
+    def _form(
+        self, state: State, z: int, candidates: int, asked: Asked, repeated: str
+    ) -> tuple[type[Any], int]:
+        """Return the form of a decision's reply, and how long an action in it may be."""
+        listed = state.admissible or ()
+        length = action_length(listed)
+        if z > 1:
+            return proposals_form(asked, length), length
+        if candidates:
+            return choice_form(candidates, asked), 0
+        free = any(verb in self._card.free for verb in map(_verb, listed))
+        if repeated and listed and not free:
+            return possible_action_form(listed, asked), length
+        return decision_form(asked, length), length
+
+    def _room(self, share: float) -> int:
+        """Return how many characters a share of a prompt's tokens holds."""
+        return characters(int(self._options.prompt_tokens * share))
+
+    def _notes(self, form: Any, state: State) -> Notes:
+        """Return the notes of a reply; what it omits stays as in the state.
+
+        That more sub-goals are complete is believed where the reply names something that was seen
+        and has to do with the latest of them.
+        """
+        if not isinstance(form, NotesForm):
+            return state.notes
+        seen = (*(text for text, _ in state.course or state.history.past), state.observation)
+        complete = min(form.complete, len(state.notes.sub_goals))
+        latest = sub_goal_views(state.notes)[max(0, complete - 1) :][:1]
+        about = " ".join(f"{one.text} {one.check}" for one in latest)
+        proof = form.proof if proves(form.proof, about, seen) else ""
+        notes = noted(state.notes, form.held, proof, complete, state.steps)
+        if len(notes.proofs) < complete:
+            self._prompter.counts.add("unproven")
+        return notes
 
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
         """Return the actions that the fallback would take, with their votes and supporters."""
@@ -323,7 +415,7 @@ class PromptedReasoner:
 
     def _match(self, answer: str, state: State) -> str:
         """Return the action that an answer means, and count how it was recognised."""
-        action, match = match_action(answer, state.admissible)
+        action, match = match_action(answer, state.admissible, self._card.free)
         self._prompter.counts.add(f"matched {match}")
         return action
 
@@ -342,12 +434,13 @@ class PromptedReasoner:
 
         def ask(share: float) -> int | None:
             places = range(parting, min(parting + int(STEPS_SHOWN * share), len(best.steps)))
+            others = [place for place in places if place < len(ground.steps)]
+            room = (self._room(share) - OVERHEAD) // 2
             number = self._ask_number(
                 "compare",
                 numbers_form(1, places[-1] + 1, first=places[0] + 1),
-                share,
-                better=_ProcessView.of(best, places),
-                other=_ProcessView.of(ground, [n for n in places if n < len(ground.steps)]),
+                better=ProcessView.of(best, places, room),
+                other=ProcessView.of(ground, others, room),
             )
             return None if number is None else number - 1
 
@@ -360,39 +453,19 @@ class PromptedReasoner:
             return 0
 
         def ask(share: float) -> int | None:
-            views = [_ProcessView.of(p, _first_and_last(len(p.steps), share)) for p in processes]
-            return self._ask_number("choose", numbers_form(1, len(views)), share, processes=views)
+            room = (self._room(share) - OVERHEAD) // len(processes)
+            views = [
+                ProcessView.of(p, _first_and_last(len(p.steps), share), room) for p in processes
+            ]
+            return self._ask_number("choose", numbers_form(1, len(views)), processes=views)
 
         number = fit_context_or_none(ask)
         return self._fallback.choose(processes) if number is None else number - 1
 
-    def _ask_number(
-        self, prompt: str, form: type[Any], share: float, **variables: Any
-    ) -> int | None:
+    def _ask_number(self, prompt: str, form: type[Any], **variables: Any) -> int | None:
         """Return the one number that the model names; None where it names none."""
-        filled = self._prompter.ask(
-            prompt, form, NUMBER_TOKENS, card=self._card, lengths=_lengths(share), **variables
-        ).value
+        filled = self._prompter.ask(prompt, form, NUMBER_TOKENS, card=self._card, **variables).value
         return None if filled is None else int(filled.item_1)
-
-
-@dataclass(frozen=True, slots=True)
-class _ProcessView:
-    """A process as prompts show it. steps: (number from 1, action, observation after it)."""
-
-    goal: str
-    opening: str
-    steps: tuple[tuple[int, str, str], ...]
-
-    @classmethod
-    def of(cls, process: Process, places: Iterable[int]) -> _ProcessView:
-        steps = tuple((n + 1, *process.steps[n]) for n in places)
-        return cls(process.goal, process.opening, steps)
-
-
-def _lengths(share: float) -> dict[str, int]:
-    """Return `share` of the characters of each text."""
-    return {name: int(length * share) for name, length in LENGTHS.items()}
 
 
 def _first_and_last(steps: int, share: float) -> list[int]:
@@ -404,45 +477,13 @@ def _first_and_last(steps: int, share: float) -> list[int]:
     return [*range(first), *range(steps - (most - first), steps)]
 
 
-def _first(actions: Sequence[str], share: float) -> Sequence[str]:
-    """Return the first `share` of the actions."""
-    return actions[: math.ceil(len(actions) * share)]
+def _verb(action: str) -> str:
+    return action.partition("[")[0]
 
 
-def _recent_steps(past: Past) -> list[tuple[str, str]]:
-    """Return (action, observation after it) of the latest RECENT_ACTIONS steps.
-
-    After the last one it is the present observation, which the prompt has anyway: "" here.
-    """
-    after = [*(observation for observation, _ in past), ""][1:]
-    return list(zip((action for _, action in past), after, strict=True))[-RECENT_ACTIONS:]
-
-
-def _example(recall: Recall) -> dict[str, str]:
-    """Return a recalled tuple as prompts show it."""
-    source = recall.tuple
-    return {
-        "goal": source.goal,
-        "so_far": source.history.text.replace("\n", ". "),
-        "observation": source.observation,
-        "action": source.action,
-        "outcome": _outcome_text(source),
-    }
-
-
-def _outcome_text(source: StateActionTuple) -> str:
-    """Say what came of a recalled action; "" where it was a full success or is unknown."""
-    outcome = source.outcome
-    if outcome is None or not source.fell_short:
-        return ""
-    if source.is_warning:
-        return "this was tried and failed; do otherwise"
-    return f"this was tried and earned {outcome.score:.2g} of 1"
-
-
-def _notes(form: Any, state: State) -> Notes:
-    """Return the notes of a reply; what it omits stays as in the state."""
-    if not isinstance(form, NotesForm):
-        return state.notes
-    assessment = progress_text(state.notes.sub_goals, form.complete)
-    return next_notes(state.notes, held=form.held, assessment=assessment)
+def _own_words(card: Card, offered: Sequence[str]) -> str:
+    """Say how an action with a free argument is written, where one is offered."""
+    free = [
+        action for action in offered if action == f"{_verb(action)}[{card.free.get(_verb(action))}]"
+    ]
+    return f", but in {' and '.join(free)} words of your own" if free else ""

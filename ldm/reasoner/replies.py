@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from ldm import prompts
@@ -20,6 +21,9 @@ TEXT_SHARES = (1.0, 0.5, 0.25)
 
 #: What stands between several actions; not in brackets, where words are searched for.
 _SEPARATOR = re.compile(r"\s*;(?![^\[]*\])\s*| and then ")
+
+#: An action with an argument in brackets, whatever a model wraps around it.
+_CALL = re.compile(r"\b(\w+)\[(.*)\]")
 
 Match = Literal["exact", "normalised", "closest", "none", "free"]
 T = TypeVar("T")
@@ -100,15 +104,27 @@ def salvage_field(text: str, name: str) -> str:
     return lines[0] if lines and not lines[0].startswith(("{", "```", "[")) else ""
 
 
-def match_action(answer: str, admissible: Sequence[str] | None) -> tuple[str, Match]:
+def match_action(
+    answer: str, admissible: Sequence[str] | None, free: Mapping[str, str] = MappingProxyType({})
+) -> tuple[str, Match]:
     """Return the admissible action that an answer means, and how it was recognised.
 
-    "free" where nothing is known to be admissible, "none" where nothing is similar: then the answer
-    is returned as it is, and the environment may refuse it. Ties keep the order of `admissible`.
+    "free" where nothing is known to be admissible, or where the argument is free; "none" where
+    nothing is similar: then the answer is returned as it is, and the environment may refuse it.
+    Ties keep the order of `admissible`.
+
+    free: verb → what stands in brackets in the place of a free argument (`Card.free`).
     """
     answer = " ".join(answer.split())
     if not admissible:
         return answer, "free"
+    if answer not in admissible and (match := _CALL.search(answer)):
+        verb, argument = match[1].lower(), match[2].strip()
+        listed = [action for action in admissible if action.startswith(f"{verb}[")]
+        if verb in free and listed:
+            # Whoever copies the form means an argument: the one that is listed.
+            copied = argument in ("", free[verb])
+            return (listed[0], "normalised") if copied else (f"{verb}[{argument}]", "free")
     if answer in admissible:
         return answer, "exact"
     normalised = [normalise_action(action) for action in admissible]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.util import find_spec
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ SHIPPED = {
     "alfworld": dict.fromkeys(("clean", "cool", "heat", "look", "pick", "pick2"), 2),
     "hotpotqa": {"bridge": 3, "comparison": 3},
     "textcraft": {"depth2": 2},
-    "webshop": {"buy": 1},
+    "webshop": {"buy": 2},
 }
 #: Environments whose demonstrations are plans in rounds, without thoughts (tests/agents/deps).
 ROUNDED = ("minecraft",)
@@ -79,6 +79,32 @@ def test_of_each_household_task_one_opens_a_closed_place_to_look_into_it() -> No
         if any(s.action.startswith("open ") for s in takewhile(_not_taken, one.steps))
     ]
     assert opening == list(SHIPPED["alfworld"])
+
+
+def test_of_most_household_tasks_one_opens_a_closed_place_to_put_something_in() -> None:
+    putting = [
+        one.task.kind
+        for one in demonstrations.load("alfworld")
+        for before, then in pairwise([s.action for s in one.steps if s.action])
+        if before.startswith("open ") and then.startswith("move ")
+    ]
+    assert putting == ["clean", "cool", "heat", "pick"]
+
+
+def test_one_purchase_needs_a_second_search_and_a_look_at_the_features() -> None:
+    plain, harder = demonstrations.load("webshop")
+    verbs = [step.action.partition("[")[0] for step in plain.steps if step.action]
+    assert verbs.count("search") == 1
+    actions = [step.action for step in harder.steps if step.action]
+    first, back, second, product, *rest = actions
+    assert back == "click[Back to Search]"
+    assert first.startswith("search[")
+    assert second.startswith("search[")
+    assert product[6:-1] not in harder.steps[1].observation  # the first page is of no use
+    assert rest[:2] == ["click[Features]", "click[< Prev]"]
+    assert rest[-1] == "click[Buy Now]"
+    assert len(rest) == 5  # two options
+    assert "There is no Buy Now on this page" in " ".join(s.thought for s in harder.steps)
 
 
 def _not_taken(step: Step) -> bool:

@@ -62,8 +62,13 @@ def agent(
 
 
 #: Notes that say nothing.
-BLANK = {"held": "", "complete": 0}
-SUB_GOALS: Reply = {"sub_goals": ["find it", "put it there"]}
+BLANK = {"held": "", "proof": "", "complete": 0}
+SUB_GOALS: Reply = {
+    "sub_goals": [
+        {"part": "find it", "check": "it is in view"},
+        {"part": "put it there", "check": "it lies there"},
+    ]
+}
 
 
 def follow(question: str) -> Reply:
@@ -72,7 +77,7 @@ def follow(question: str) -> Reply:
         return {"item_1": 2}
     if "Name its" in question:
         return SUB_GOALS
-    notes = {"held": "then the first", "complete": 0}
+    notes = {**BLANK, "held": "then the first"}
     decided = {"choice": 1} if "What records of people suggest" in question else {"action": "wait"}
     return {**notes, **decided}
 
@@ -167,6 +172,52 @@ def test_a_model_that_follows_the_vote_does_as_well_as_the_vote(memory: Memory) 
     last = model.asked[-1][-1].content
     assert "<notes-so-far>" in last
     assert "then the first" in last
+
+
+def test_the_record_says_who_decided_each_step(memory: Memory) -> None:
+    env = ToyEnv()
+    player, model = agent(memory, follow, consult="unsure", budget=12)
+    alone = LdmAgent(LdmOptions(budget=12), Resources(memory, OfflineReasoner(EMBEDDER)))
+    for task in env.tasks("test")[:6]:
+        before = len(model.asked)
+        result, (trial,) = run_episode(env, player, task)
+        (why,) = (note.data["steps"] for note in result.notes if note.kind == "consulted")
+        assert len(why) == len(trial.steps)
+        asked = [reason for reason in why if reason]
+        assert set(asked) <= {"refused", "loop", "far", "unsure", "final"}
+        again = replies(result).get("asked again", 0)
+        assert len(model.asked) - before - again == len(asked) + bool(asked)  # for the sub-goals
+        by_vote = run_episode(env, alone, task)[1][0]
+        first = next((n for n, reason in enumerate(why) if reason), len(why))
+        assert [s.action for s in trial.steps[:first]] == [s.action for s in by_vote.steps[:first]]
+
+
+@pytest.mark.parametrize("decision", ["pooled", "per-batch"])
+def test_a_model_that_is_never_asked_costs_nothing(memory: Memory, decision: str) -> None:
+    env = ToyEnv()
+    player, model = agent(memory, follow, consult="never", decision=decision, budget=12)
+    offline = Resources(memory, OfflineReasoner(EMBEDDER))
+    alone = LdmAgent(LdmOptions(decision=decision, budget=12), offline)  # type: ignore[arg-type]
+    for task in env.tasks("test")[:4]:
+        _, trials = run_episode(env, player, task)
+        by_vote = run_episode(env, alone, task)[1]
+        assert [t.steps for t in trials] == [t.steps for t in by_vote]
+    asked = [messages[-1].content for messages in model.asked]
+    assert all("Which attempt" in question for question in asked)
+
+
+def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
+    env = ToyEnv()
+    player, _ = agent(memory, lambda _: {**BLANK, "action": "dance"}, consult="unsure", budget=6)
+    reasons: list[str] = []
+    for task in env.tasks("test")[:8]:
+        result, (trial,) = run_episode(env, player, task)
+        (why,) = (note.data["steps"] for note in result.notes if note.kind == "consulted")
+        for step, reason in zip(trial.steps, why[1:], strict=False):
+            if not step.valid:
+                reasons.append(reason)
+    assert reasons
+    assert set(reasons) == {"refused"}
 
 
 def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> None:

@@ -13,8 +13,9 @@ from ldm import records
 from ldm.agents.autoplan.plans import PlanFile, path_of, write
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of, metadata
-from ldm.eval.presets import SHIPPED, Preset, preset
 from ldm.experiments.building import read_trajectories
+from ldm.experiments.presets import SHIPPED, Preset, preset
+from ldm.memory import Memory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
@@ -264,7 +265,7 @@ class TestListing:
         out = run("presets", "show", "ldm2-table2").out
         for words in (
             "environment: alfworld: valid_unseen",
-            "prepare with: ldm build-memory recorded --env alfworld --per-kind 200",
+            "prepare with: ldm build-memory recorded --preset ldm2 --env alfworld",
             "differs: the paper states no steps for a trial",
             "generation=newest",
             "BUTLER: imitation learning",
@@ -283,3 +284,27 @@ class TestListing:
         assert "would run its code" in refused.err
         assert "sheds" not in sys.modules
         assert run("presets", "show", "shed.toml", "--trust").code == 0
+
+
+@pytest.mark.usefixtures("server")
+def test_a_memory_is_built_and_refined_as_the_paper_did(run: Run) -> None:
+    episodes = read_trajectories(CHECKOUT / "data" / "trajectories" / "alfworld")[:3]
+    records.write(Path("data") / "some.jsonl", episodes)
+    built = run("build-memory", "data", "--preset", "ldm2", "--env", "alfworld")
+    assert built.code == 0, built.err
+    batches = Memory.open(".ldm/memory", "alfworld", embedder=BagOfWords()).batches
+    assert {batch.reasoner for batch in batches} == {"fake, paper"}
+    small_tree = ("--split", "demo_train", "--tasks", "1", "--depth", "2", "--dry-run", "--json")
+    refined = run("refine", "--preset", "ldm2", "--env", "alfworld", *small_tree)
+    assert refined.code == 0, refined.err
+    made = json.loads(next(Path("runs").glob("refine-*/run.json")).read_text())
+    plan = made["arguments"]["plan"]
+    options = {**dict(plan["options"]), **dict(plan["policy_options"])}
+    assert (options["decision"], options["histories"], options["width"]) == (
+        "per-batch",
+        "paper",
+        "4",
+    )
+    unknown = run("build-memory", "data", "--preset", "react")
+    assert unknown.code != 0
+    assert "does not say how a memory is made" in unknown.err

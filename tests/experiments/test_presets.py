@@ -13,9 +13,9 @@ import pytest
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of
 from ldm.errors import LdmError
-from ldm.eval.presets import SHIPPED, Preset, Row, list_presets, preset, read
 from ldm.eval.published import Figures
 from ldm.experiments.grid import Grid
+from ldm.experiments.presets import SHIPPED, Preset, Row, list_presets, preset, read
 from ldm.experiments.reproducing import Planned, evaluate_preset, plan
 from ldm.experiments.runtime import Runtime
 from tests.conftest import CHECKOUT
@@ -44,6 +44,14 @@ SPELT = {
 #: Preset → kind → the line with it, where the paper's rows are the columns of ours.
 TURNED = {
     "deps-table4": {f"MT{number}": f"MT{number}" for number in range(1, 9)},
+    "deps-table8": {
+        "assembling_kits": "Assembling Kits",
+        "towers_of_hanoi": "Towers of Hanoi",
+        "put_block_in_bowl": "Put Block in Bowl",
+        "packing_shapes": "Packing Shapes",
+        "stack_block_pyramid": "Stack Block Pyramid",
+        "all": "Average",
+    },
     "deps-table6": {
         "pick": "Pick & Place",
         "clean": "Clean & Place",
@@ -144,7 +152,7 @@ def column_of(lines: list[str], label: str, column: str) -> float:
     number, head = next(
         (number, line.replace("\\infty", "∞").split()[1:])
         for number, line in enumerate(lines)
-        if line.startswith(("Group BUTLER", "Rounds "))
+        if line.startswith(("Group BUTLER", "Rounds ", "Task CLIPort"))
     )
     below = next(line for line in lines[number:] if line.startswith(f"{label} "))
     return numbers(below.removeprefix(label).replace("+", ""))[head.index(column)]

@@ -22,6 +22,7 @@ from ldm.reasoner import Agreement, Process, TypeView
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Task
 from tests.embedder import BagOfWords
+from tests.reasoner.scripted import Contrary
 from tests.toy import EchoEnv, EchoOptions, ToyEnv, ToyOptions, expert_trajectories, record
 
 #: Eight shelves and four episodes: enough to know how, too little to find everything in time.
@@ -176,6 +177,19 @@ class TestOptions:
             assert [tree.batches for tree in trees] == [(b,) for b in memory.batches_for(task.goal)]
             for tree in trees:
                 assert {row.batch for row in tree.added} <= set(tree.batches)
+
+    def test_places_new_tuples_by_the_model_where_it_finds_the_types(self, poor: Path) -> None:
+        memory, reasoner = opened(poor), Contrary()
+        policy = Policy(memory, reasoner, PolicyOptions(index="llm"))
+        options = RefineOptions(depth=DEPTH)
+        setup = ExplorationSetup(ToyEnv(SHED), memory, reasoner, policy, options)
+        explorers = Explorer(setup)
+        added = [row for t in new_goals() for tree in explorers.explore(t) for row in tree.added]
+        assert added
+        types = {batch.id: batch.goal_types for batch in memory.batches}
+        for row in added:  # it puts everything into the last type
+            assert row.goal_type == len(types[row.batch]) - 1
+            assert row.observation_type == len(types[row.batch][-1].observation_types) - 1
 
     def test_without_the_concentration_test_more_is_branched_on(self, poor: Path) -> None:
         goals = new_goals()[:12]

@@ -33,9 +33,9 @@ from ldm.envs.interchange.foreign import Assumed
 from ldm.envs.textcraft.recipes import load_book
 from ldm.envs.textcraft.tasks import read_list
 from ldm.envs.webshop.catalogue import Files, read_products
-from ldm.eval.presets import SHIPPED, preset
 from ldm.eval.published import PresetRecord, PublishedRow, PublishedTable, remarks
 from ldm.experiments.evaluation import preset_record
+from ldm.experiments.presets import SHIPPED, preset
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Call, Request

@@ -1,9 +1,9 @@
-"""Four games played by a real small model, one decision process a batch: recorded, and replayed.
+"""Two games played by a real small model, one decision process a batch: recorded, and replayed.
 
-The recording was made with Qwen2.5-Coder 0.5B. After a change of a prompt it is made anew, with a
+The recording was made with Qwen2.5-Coder 1.5B. After a change of a prompt it is made anew, with a
 server at $OPENAI_BASE_URL:
 
-    LDM_RECORD=qwen2.5-coder-0.5b pytest tests/integration/test_recorded_llm.py
+    LDM_RECORD=qwen2.5-coder-1.5b pytest tests/integration/test_recorded_llm.py
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def models(tmp_path: Path) -> Iterator[Models]:
 
 
 def play(tmp_path: Path) -> list[dict[str, Any]]:
-    """What four games came to, without the time they took."""
+    """What two games came to, without the time they took."""
     episodes = [t for t in records.read(EPISODES, Trajectory) if t.task.kind in KINDS]
     place = str(tmp_path / "memory")
     build(place, episodes, EMBEDDER, OfflineReasoner, options=FormationOptions(batch_size=10))
     memory = Memory.open(place, "alfworld", embedder=EMBEDDER)
     env = ALFWorld()
-    games = [task for task in env.tasks("demo_test") if task.kind in KINDS][:4]
+    games = [task for task in env.tasks("demo_test") if task.kind in KINDS][:4:3]
 
     def ask(llm: LLM, card: Card, options: PromptedOptions) -> PromptedReasoner:
         return PromptedReasoner(llm, card, OfflineReasoner(EMBEDDER), EMBEDDER, options)

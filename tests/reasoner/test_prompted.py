@@ -16,15 +16,16 @@ from pydantic import TypeAdapter
 from ldm import prompts
 from ldm.errors import ContextTooLong
 from ldm.llm.structured import form_of
-from ldm.reasoner import Notes, Process, State, TypeView
+from ldm.reasoner import Agreement, Notes, Process, State, TypeView
 from ldm.reasoner.forms import (
+    Asked,
     AssessmentForm,
-    NotedActionForm,
-    NotedActionsForm,
     NotesForm,
     SubGoalsForm,
     SummaryForm,
-    action_form,
+    decision_form,
+    possible_action_form,
+    proposals_form,
     steps_form,
     types_form,
 )
@@ -39,7 +40,10 @@ from tests.reasoner.scripted import Reply, Scripted, in_turn, items_in, step_not
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reasoner"
 CARD = Card(
-    "post office", "You work in a post office.", ("go to PLACE: walk", "take THING: pick up")
+    "post office",
+    "You work in a post office.",
+    ("go to PLACE: walk", "take THING: pick up"),
+    outline="You send letters.",
 )
 GOAL = "post a stamped letter"
 STEPS: Past = (
@@ -49,7 +53,10 @@ STEPS: Past = (
     ("You take letter 1.", "go to letterbox 1"),
 )
 PARTS = ("find a letter", "stamp it", "post it")
-SUB_GOALS: Reply = {"sub_goals": list(PARTS)}
+CHECKS = ("a letter is in view", "the letter bears a stamp", "the letterbox holds it")
+SUB_GOALS: Reply = {
+    "sub_goals": [{"part": p, "check": c} for p, c in zip(PARTS, CHECKS, strict=True)]
+}
 EMBEDDER = BagOfWords()
 FALLBACK = OfflineReasoner(EMBEDDER)
 
@@ -84,7 +91,7 @@ def recall(number: int, action: str, observation: str = "On desk 1 you see: pen 
 
 
 RECALLS = tuple(recall(n, "go to drawer 2") for n in range(6))
-BEGUN = Notes("to do: find a letter; stamp it; post it", "Went to desk 1.", PARTS)
+BEGUN = Notes("to do: find a letter; stamp it; post it", "Went to desk 1.", PARTS, checks=CHECKS)
 STATE = State(
     GOAL,
     History(BEGUN.assessment, BEGUN.summary, STEPS[:2]),
@@ -93,14 +100,17 @@ STATE = State(
     steps=2,
     opening=STEPS[0][0],
     notes=BEGUN,
+    course=STEPS[:2],
+    steps_left=8,
 )
-NOTED = {"held": "pen 1", "complete": 1}
+NOTED = {"held": "pen 1", "proof": "letter 1 in drawer 2", "complete": 1}
 #: What they come to after STATE's two steps.
 KEPT = replace(
     BEGUN,
     assessment="complete: find a letter; to do: stamp it; post it",
-    found=("",),
     held="pen 1",
+    proofs=("letter 1 in drawer 2",),
+    steps=2,
 )
 
 
@@ -471,8 +481,10 @@ class TestForms:
     """What a server is told, so that small models stop in time and miss nothing."""
 
     def test_bound_every_text_and_list(self) -> None:
-        forms: list[Any] = [NotedActionsForm, SubGoalsForm, types_form(3, 2), steps_form(2, 4)]
-        forms += [AssessmentForm, SummaryForm, NotedActionForm, action_form(["a"], notes=True)]
+        asked = Asked(notes=True, thought=True)
+        forms: list[Any] = [proposals_form(asked), SubGoalsForm, types_form(3, 2), steps_form(2, 4)]
+        forms += [AssessmentForm, SummaryForm, decision_form(asked)]
+        forms += [possible_action_form(["a"], asked)]
 
         def bounded(node: Any) -> bool:
             if isinstance(node, list):
@@ -488,7 +500,9 @@ class TestForms:
         for form in forms:
             assert bounded(form_of(form).schema), form_of(form).schema
 
-    @pytest.mark.parametrize("form", [NotedActionForm, steps_form(1, 2), types_form(3, 2)])
+    @pytest.mark.parametrize(
+        "form", [decision_form(Asked(notes=True)), steps_form(1, 2), types_form(3, 2)]
+    )
     def test_keep_what_docstrings_say_to_themselves(self, form: Any) -> None:
         assert "description" in json.dumps(TypeAdapter(NotesForm).json_schema())
         assert "description" not in json.dumps(form_of(form).schema)
@@ -523,12 +537,22 @@ class TestDecisions:
         assert answer.notes == notes
 
     def test_are_made_from_the_notes_of_those_before(self) -> None:
-        past, previous = STEPS[:2], replace(KEPT, held="stamp 1", found=("", "letter 1"))
+        past, previous = STEPS[:2], replace(KEPT, held="stamp 1")
         noted = prompted(in_turn()).notes(GOAL, past, STEPS[2][0], previous)
         assert noted.assessment == previous.assessment
         assert noted.summary == (
-            "Held: stamp 1. Found: letter 1 (go to drawer 2). Done: go to desk 1, drawer 2"
+            "Held: stamp 1. Found: In drawer 2 you see: letter 1 (go to drawer 2). "
+            "Done: go to desk 1, drawer 2"
         )
+
+    def test_tell_what_was_found_whoever_decided_the_steps(self) -> None:
+        """A tree asks nobody where recalls agree: notes must not be a step behind after that."""
+        reasoner = prompted(in_turn())
+        for skipped in range(4):
+            past = tuple((f"At {n} you see nothing.", f"go to {n}") for n in range(skipped))
+            noted = reasoner.notes(GOAL, (*past, *STEPS[1:2]), STEPS[2][0], KEPT)
+            assert len(noted.found) == skipped + 1
+            assert "letter 1 (go to drawer 2)" in noted.summary
 
     def test_begin_with_sub_goals_that_are_asked_for_without_the_course(self) -> None:
         reasoner = prompted(in_turn(SUB_GOALS))
@@ -549,8 +573,9 @@ class TestDecisions:
         ],
     )
     def test_count_no_more_sub_goals_than_there_are(self, complete: int, assessment: str) -> None:
-        reasoner = prompted(in_turn({**NOTED, "complete": complete, "action": "x"}))
-        assert reasoner.act(STATE, ()).notes.assessment == assessment
+        proof = "letterbox 1" if complete == 99 else NOTED["proof"]
+        noted = {**NOTED, "proof": proof, "complete": complete, "action": "x"}
+        assert prompted(in_turn(noted)).act(STATE, ()).notes.assessment == assessment
 
     def test_are_made_of_less_where_there_is_no_room(self) -> None:
         many = tuple(f"go to drawer {number}" for number in range(1000))
@@ -619,7 +644,8 @@ class TestDecisions:
         reasoner = prompted(in_turn(again, other), notes=notes)
         assert reasoner.act(state, RECALLS).action == "take letter 1"
         first, second = model(reasoner).asked
-        assert first == second  # the server knows it all: only the form is another one
+        assert "<repeated>\ngo to drawer 2\n</repeated>" in second[-1].content
+        assert first[0] == second[0]
         schema = form_of(model(reasoner).forms[1]).schema
         assert schema["properties"]["action"]["enum"] == list(state.admissible or ())
         assert reasoner.counts()["asked again"] == 1
@@ -627,12 +653,33 @@ class TestDecisions:
         stubborn = prompted(in_turn(again, again), notes=notes)
         assert stubborn.act(state, RECALLS).action == "go to drawer 2"
 
+    @pytest.mark.parametrize("admissible", [None, ()])
+    def test_that_repeat_the_last_one_are_asked_for_again_where_nothing_is_listed(
+        self, admissible: tuple[str, ...] | None
+    ) -> None:
+        again, other = {**NOTED, "action": "go to drawer 2"}, {**NOTED, "action": "take letter 1"}
+        for second in (other, again):
+            reasoner = prompted(in_turn(again, second))
+            action = reasoner.act(replace(STATE, admissible=admissible), RECALLS).action
+            assert action == second["action"]  # it may insist
+            assert "enum" not in str(form_of(model(reasoner).forms[1]).schema)
+            assert "Do it again only if" in model(reasoner).asked[1][-1].content
+            assert "Do it again only if" not in model(reasoner).asked[0][-1].content
+
+    @pytest.mark.parametrize("verb", ["lookup", "craft", "search"])
+    def test_that_may_bring_something_new_each_time_are_done_again(self, verb: str) -> None:
+        action = {"craft": "craft 1 stick using 2 planks"}.get(verb, f"{verb}[Berlin]")
+        card = replace(CARD, repeatable=("lookup", "craft"))
+        llm = Scripted(lambda _: {**NOTED, "action": action})
+        past = (("You see a book.", action),)
+        state = replace(STATE, admissible=None, history=History(past=past), course=past)
+        assert PromptedReasoner(llm, card, FALLBACK, EMBEDDER).act(state, ()).action == action
+        assert len(llm.asked) == (2 if verb == "search" else 1)
+
     @pytest.mark.parametrize(
         ("answer", "admissible"),
         [
             ("go to drawer 2", STATE.admissible),  # possible again
-            ("go to drawer 2", None),
-            ("go to drawer 2", ()),
             ("go to desk 1", ("take letter 1",)),  # done before, but not a moment ago
             ("search[letter]", ("take letter 1",)),  # what is listed need not be all
         ],
@@ -671,16 +718,30 @@ class TestDecisions:
         assert answer.notes == Notes()
         assert "held" not in model(reasoner).asked[0][0].content
 
-    def test_show_what_was_done_last_and_what_came_of_it(self) -> None:
+    def test_show_all_that_was_done_and_what_came_of_it(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "action": "x"}))
-        reasoner.act(replace(STATE, history=History("", "", STEPS)), ())
+        steps = tuple((f"You are at {n} now.", f"go to {n}") for n in range(20))
+        reasoner.act(replace(STATE, course=(*steps, *STEPS[1:4], STEPS[1])), ())
         done = model(reasoner).asked[0][-1].content.split("<done>")[1].split("</done>")[0]
-        assert [line for line in done.splitlines() if line] == [
-            "go to desk 1: On desk 1 you see: nothing.",
-            "go to drawer 2: In drawer 2 you see: letter 1.",
-            "take letter 1: You take letter 1.",
-            "go to letterbox 1",
+        lines = [line for line in done.splitlines() if line]
+        assert lines[0] == "1. go to 0: You are at 1 now."
+        assert lines[19:] == [
+            "20. go to 19: On desk 1 you see: nothing.",
+            "21. go to drawer 2: In drawer 2 you see: letter 1.",
+            "22. take letter 1: You take letter 1.",
+            "23. go to letterbox 1: On desk 1 you see: nothing.",
+            "24. go to drawer 2: what you see now",
         ]
+
+    def test_name_what_was_seen_before_by_the_step(self) -> None:
+        page = "The page of a product, with its price, $3, and its colours: red, blue."
+        start = "The page on which one searches for products, and reads the task."
+        course = ((start, "open it"), (page, "read"), ("Text.", "back"), (page, "home"))
+        reasoner = prompted(in_turn({**NOTED, "action": "x"}))
+        reasoner.act(replace(STATE, course=(*course, (start, "again")), observation="x"), ())
+        done = model(reasoner).asked[0][-1].content.split("<done>")[1].split("</done>")[0]
+        assert "3. back: the same as after step 1\n" in done
+        assert "4. home: the same as at the start\n" in done
 
     def test_show_as_many_recalls_as_wanted_the_present_state_last(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "action": "x"}), recalls=3)
@@ -692,15 +753,26 @@ class TestDecisions:
         assert order == sorted(order)
 
     def test_show_less_where_the_model_has_no_room(self) -> None:
-        long = tuple(recall(n, "go to drawer 2", "pages " * 60) for n in range(5))
+        long = tuple(recall(n, "go to drawer 2", "pages " * 600) for n in range(5))
         whole = prompted(lambda _: {**NOTED, "action": "x"})
         whole.act(STATE, long)
         size = sum(len(m.content) for m in model(whole).asked[0])
         tight = prompted(lambda _: {**NOTED, "action": "x"}, room=size // 2 + 200)
         assert tight.act(STATE, long).action == "x"
-        assert model(tight).asked[0][-1].content.count("Example ") < 5
+        assert sum(len(m.content) for m in model(tight).asked[0]) <= size // 2 + 200
         with pytest.raises(ContextTooLong):
             prompted(lambda _: {}, room=10).act(STATE, long)
+
+    def test_show_at_most_two_examples_of_the_same_action_and_the_nearest_last(self) -> None:
+        reasoner = prompted(in_turn({**NOTED, "action": "x"}), recalls=4)
+        actions = ["wait", "wait", "wait", "wait", "look", "go to drawer 2", "look"]
+        reasoner.act(STATE, [recall(n, action) for n, action in enumerate(actions)])
+        question = model(reasoner).asked[0][-1].content
+        shown = re.findall(r"^action: (.*)", question, re.MULTILINE)
+        assert shown == ["go to drawer 2", "look", "wait", "wait"]
+        alone = prompted(in_turn({**NOTED, "action": "x"}), recalls=4)
+        alone.act(STATE, [recall(n, "wait") for n in range(6)])
+        assert model(alone).asked[0][-1].content.count("action: wait") == 4
 
     def test_with_candidates_take_the_one_that_the_model_names(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "choice": 2}), candidates="vote")
@@ -723,6 +795,210 @@ class TestDecisions:
     def test_without_any_vote_are_free(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "action": "take letter 1"}), candidates="vote")
         assert reasoner.act(STATE, ()).action == "take letter 1"
+
+
+SHOP = replace(CARD, free={"search": "your own keywords"})
+SEARCH = f"search[{'a red shirt with long sleeves, ' * 7}and price lower than 50 dollars]"
+
+
+class TestListedActions:
+    def test_with_a_free_argument_are_offered_as_such(self) -> None:
+        llm = Scripted(in_turn({**NOTED, "action": "search[red shirt]"}))
+        reasoner = PromptedReasoner(llm, SHOP, FALLBACK, EMBEDDER)
+        state = replace(STATE, admissible=(SEARCH, "click[Next >]"))
+        assert reasoner.act(state, RECALLS).action == "search[red shirt]"
+        system, question = (message.content for message in llm.asked[0])
+        assert "search[your own keywords]; click[Next >]" in question
+        assert "with long sleeves" not in question
+        assert "but in search[your own keywords] words of your own" in system
+
+    def test_give_replies_the_length_of_the_longest(self) -> None:
+        """One that a model copies word for word is not cut."""
+        assert len(SEARCH) > 160
+        reasoner = prompted(in_turn({**NOTED, "action": SEARCH}))
+        assert reasoner.act(replace(STATE, admissible=(SEARCH, "wait")), ()).action == SEARCH
+        proposed = {**NOTED, "actions": [{"action": SEARCH, "confidence": 1}]}
+        state = replace(STATE, admissible=(SEARCH, "wait"))
+        assert prompted(in_turn(proposed)).propose(state, (), 3).action == SEARCH
+        again = replace(state, course=((SEARCH, "sleep"),), history=History(past=(("", "sleep"),)))
+        answers = in_turn({**NOTED, "action": "sleep"}, {**NOTED, "action": SEARCH})
+        assert prompted(answers).act(again, ()).action == SEARCH
+
+
+class TestBudgets:
+    """What has to go, goes where it matters least."""
+
+    PAGE = "\n".join(
+        f"[B07D6JNW{n:02}]\nA shirt of many colours, number {n}\n${n}.99" for n in range(40)
+    )
+
+    def example(self, number: int) -> Recall:
+        one = recall(number, f"click[B07D6JNW{number + 30}]", self.PAGE)
+        return replace(one, tuple=replace(one.tuple, goal="buy a shirt"))
+
+    def test_keep_the_product_that_an_example_opened(self) -> None:
+        reasoner = prompted(lambda _: {**NOTED, "action": "x"}, prompt_tokens=2000)
+        reasoner.act(STATE, [self.example(n) for n in range(5)])
+        question = model(reasoner).asked[0][-1].content
+        for part in question.split("Example ")[1:]:
+            (code,) = re.findall(r"action: click\[(\w+)\]", part)
+            assert f"[{code}]\n" in part.partition("action:")[0]
+            assert f"${int(code[-2:])}.99" in part
+
+    def test_keep_candidates_and_prices_that_were_seen_earlier(self) -> None:
+        course = (
+            (STEPS[0][0], "search[shirt]"),
+            (self.PAGE, "click[B07D6JNW33]"),
+            ("Blue.", "back"),
+        )
+        reasoner = prompted(lambda _: {**NOTED, "action": "x"})
+        reasoner.act(replace(STATE, course=course), ())
+        done = model(reasoner).asked[0][-1].content.split("<done>")[1].split("</done>")[0]
+        assert all(f"[B07D6JNW{n:02}]" in done and f"${n}.99" in done for n in range(40))
+
+    @pytest.mark.parametrize("tokens", [1000, 1500, 2000, 3000, 6000])
+    def test_bound_the_prompt(self, tokens: int) -> None:
+        course = tuple((f"{n} {self.PAGE}", f"click[B07D6JNW{n:02}]") for n in range(30))
+        reasoner = prompted(lambda _: {**NOTED, "action": "x"}, prompt_tokens=tokens)
+        reasoner.act(replace(STATE, course=course), [self.example(n) for n in range(5)])
+        assert sum(len(m.content) for m in model(reasoner).asked[0]) <= 3 * tokens
+
+    def test_of_a_long_course_leave_the_latest_steps(self) -> None:
+        course = tuple((f"{n} {self.PAGE}", f"go to {n} " + "far " * 40) for n in range(90))
+        reasoner = prompted(lambda _: {**NOTED, "action": "x"}, prompt_tokens=2000)
+        reasoner.act(replace(STATE, course=course), ())
+        numbers = re.findall(r"^(\d+)\. go to", model(reasoner).asked[0][-1].content, re.MULTILINE)
+        assert numbers[-1] == "90"
+        assert [int(n) for n in numbers] == list(range(int(numbers[0]), 91))
+
+    def test_hold_for_what_is_judged_too(self) -> None:
+        """What distinguishes two attempts may stand at the end of a page."""
+        ends = ("It fits.", "It is too small.")
+        bought, other = (
+            Process(GOAL, "", (("open it", f"{'page ' * 60}{end}"), ("buy", "")), (0.5, 0.5))
+            for end in ends
+        )
+        reasoner = prompted(in_turn({"item_1": 1}))
+        reasoner.choose([bought, other])
+        assert all(end in model(reasoner).asked[0][-1].content for end in ends)
+
+    def test_hold_for_questions_about_the_past(self) -> None:
+        reasoner = prompted(lambda _: {"summary": "x"}, formation="paper")
+        reasoner.summarize(GOAL, ((self.PAGE, "click[B07D6JNW33]"),), "Blue.")
+        assert "[B07D6JNW39]" in model(reasoner).asked[0][-1].content
+
+
+class TestHistoriesOfThePaper:
+    """With `histories="paper"` h_τ is written before each decision (Eq. 6)."""
+
+    def test_are_written_at_each_decision_and_shown_alone(self) -> None:
+        def reply(question: str) -> Reply:
+            if "Which sub-goals" in question:
+                return {"complete": "find a letter", "incomplete": "stamp it"}
+            if "Summarise" in question:
+                return {"summary": f"{question.count('done:')} steps"}
+            return {"action": "take letter 1"}
+
+        reasoner = prompted(reply, histories="paper")
+        notes = reasoner.notes(GOAL, STEPS[:2], STEPS[2][0], Notes())
+        assert notes == Notes("complete: find a letter; to do: stamp it", "2 steps")
+        state = replace(STATE, notes=notes, history=History(notes.assessment, notes.summary))
+        state = replace(state, course=(), opening="", admissible=None)
+        assert reasoner.act(state, RECALLS).action == "take letter 1"
+        system, question = (message.content for message in model(reasoner).asked[-1])
+        assert "2 steps" in question
+        assert not [word for word in ("held", "sub-goals are complete", "proof") if word in system]
+        assert not [word for word in ("actions left", "<done>", "<start>") if word in question]
+
+    def test_are_what_formation_writes_in_the_papers_way(self) -> None:
+        def reply(question: str) -> Reply:
+            return {"complete": "", "incomplete": "it", "summary": f"{len(question)}"}
+
+        reasoner = prompted(reply, histories="paper", formation="paper")
+        formed = reasoner.annotate(GOAL, STEPS)
+        decided = [reasoner.notes(GOAL, STEPS[:n], STEPS[n][0], Notes()) for n in range(len(STEPS))]
+        assert list(formed) == decided
+
+
+class TestThoughts:
+    def test_come_first_and_ask_what_is_verified_where_the_card_says_so(self) -> None:
+        card = replace(CARD, verified="what of the address is verified")
+        llm = Scripted(in_turn({"thought": "I look.", **NOTED, "action": "take letter 1"}))
+        reasoner = PromptedReasoner(llm, card, FALLBACK, EMBEDDER, PromptedOptions(thought="short"))
+        assert reasoner.act(STATE, RECALLS).action == "take letter 1"
+        assert list(form_of(llm.forms[0]).schema["properties"]) == [
+            "thought",
+            "held",
+            "proof",
+            "complete",
+            "action",
+        ]
+        assert "what of the address is verified" in llm.asked[0][0].content
+
+
+class TestTicks:
+    """A sub-goal is complete when something was seen that completes it."""
+
+    @pytest.mark.parametrize(
+        ("proof", "complete"),
+        [
+            ("letter 1 in drawer 2", True),
+            ("an office with a desk 1", False),  # seen, but no letter
+            ("I will find a letter", False),
+            ("letter 2 in drawer 2", False),
+            ("", False),
+        ],
+    )
+    def test_are_believed_where_the_record_shows_them(self, proof: str, complete: bool) -> None:
+        reasoner = prompted(in_turn({**NOTED, "proof": proof, "action": "x"}))
+        notes = reasoner.act(STATE, ()).notes
+        assert notes.assessment.startswith("complete: find a letter") == complete
+        assert reasoner.counts().get("unproven", 0) == (not complete)
+
+    def test_are_shown_with_what_completes_them_and_what_was_seen(self) -> None:
+        reasoner = prompted(in_turn({**NOTED, "action": "x"}))
+        reasoner.act(replace(STATE, notes=KEPT), ())
+        question = model(reasoner).asked[0][-1].content
+        assert (
+            "1. find a letter (complete when seen: a letter is in view) - "
+            "you counted it as complete when you saw: letter 1 in drawer 2\n"
+        ) in question
+        assert "2. stamp it (complete when seen: the letter bears a stamp)\n" in question
+
+    def test_are_said_to_be_older_where_others_decided_since(self) -> None:
+        reasoner = prompted(lambda _: {**NOTED, "action": "x"})
+        for steps in (2, 3, 4):
+            reasoner.act(replace(STATE, notes=KEPT, steps=steps), ())
+        *present, older = (asked[-1].content for asked in model(reasoner).asked)
+        assert all("Your notes:" in question for question in present)
+        assert "Your notes, which you last checked after step 2:" in older
+
+
+@pytest.mark.parametrize(
+    ("left", "text"),
+    [(8, "You have 8 actions left."), (1, "This is your last action."), (None, None)],
+)
+def test_the_model_is_told_how_many_actions_are_left(left: int | None, text: str | None) -> None:
+    reasoner = prompted(in_turn({**NOTED, "action": "x"}))
+    reasoner.act(replace(STATE, steps_left=left), ())
+    question = model(reasoner).asked[0][-1].content
+    assert (text in question) if text else ("left" not in question and "last" not in question)
+
+
+def test_sub_goals_are_asked_for_with_the_kind_of_world_and_its_actions() -> None:
+    reasoner = prompted(in_turn(SUB_GOALS))
+    reasoner.annotate(GOAL, STEPS[:1])
+    system = model(reasoner).asked[0][0].content
+    assert "You send letters." in system
+    assert "- take THING: pick up" in system
+
+
+def test_no_prompt_calls_every_world_one_of_text() -> None:
+    assert not [
+        path.name
+        for path in prompts.FOLDER.rglob("*.jinja")
+        if "text world" in path.read_text(encoding="utf-8")
+    ]
 
 
 class TestProposals:
@@ -766,6 +1042,25 @@ class TestProposals:
         assert len(answer.proposals) == 1
         assert answer.proposals[0].confidence == 1
         assert reasoner.counts()["malformed"] == 1
+
+
+class TestAgreement:
+    """Where recalls agree a tree has one child (§3.3)."""
+
+    def test_needs_no_call_where_the_action_is_listed(self) -> None:
+        reasoner = prompted(in_turn())
+        agreed = reasoner.agree(STATE, RECALLS)
+        answer = reasoner.follow(STATE, RECALLS, agreed)
+        assert [(p.action, p.confidence) for p in answer.proposals] == [(agreed.action, 1.0)]
+        assert answer.action in (STATE.admissible or ())
+
+    def test_is_written_down_by_the_model_where_nothing_is_listed(self) -> None:
+        """Carried over by analogy, "go to drawer 2" may come to "go to drawer"."""
+        reasoner = prompted(in_turn({**NOTED, "action": "go to drawer 2"}))
+        state = replace(STATE, admissible=None, history=History())
+        answer = reasoner.follow(state, RECALLS, Agreement("go to drawer", 1.0, 6))
+        assert [(p.action, p.confidence) for p in answer.proposals] == [("go to drawer 2", 1.0)]
+        assert answer.notes.steps == STATE.steps
 
 
 PROCESS: Process = Process(
@@ -883,7 +1178,7 @@ def test_what_the_vote_suggests_stays_in_its_fence(admissible: tuple[str, ...] |
     lines = listed.splitlines()
     assert len(lines) >= 2
     assert all(re.match(rf"{n}\. ", line) for n, line in enumerate(lines, 1))
-    assert after == "What do you do next?"
+    assert after == "You have 8 actions left.\nWhat do you do next?"
     assert "burn everything" in listed
     assert "<system>" not in before + listed
 

@@ -49,7 +49,7 @@ def solve(env: Environment, task: Task, *, seed: int) -> Trajectory:
 
     The environment has to show bracket pages. Raise LdmError where it shows others.
     """
-    person = _Person(env, task, random.Random(stable_seed("shopper", seed, task.id)))
+    person = Person(env, task, random.Random(stable_seed("shopper", seed, task.id)))
     person.shop()
     score = person.now.reward
     return Trajectory(
@@ -75,7 +75,7 @@ def key_words(instruction: str) -> list[str]:
 
 
 @dataclass
-class _Person:
+class Person:
     """The expert in one session, with what it has seen and done."""
 
     env: Environment

@@ -42,6 +42,8 @@ CARD = Card(
         "reflexion": {**_LOOP, "trials": 5},  # Shinn et al., arXiv 2303.11366, §4.2
         "autoplan": {"budget": 10, "pool": 50},  # AutoPlan, arXiv 2305.15064, §4.2 and §4.1
     },
+    repeatable=("lookup",),
+    final=("finish[",),
     outline="You answer a question by looking it up in a collection of articles.",
     # What the three actions do belongs to AutoPlan's task description (§4.1).
     bare_actions=(

@@ -1,7 +1,7 @@
 """The tabletop's rules, actions and skills in words, for any agent's prompt."""
 
 from ldm.envs.tabletop.kinds import KINDS
-from ldm.types import Card
+from ldm.types import Card, Reading
 
 #: Moves until a task is over: k of DEPS, arXiv 2302.01560, App. A.2.
 LIMIT = 15
@@ -53,4 +53,5 @@ CARD = Card(
     published={"deps": _LOOP},
     outline="You rearrange things on a table with a gripper.",
     goals=tuple(goal for kind in KINDS.values() for goal in kind.goals()),
+    reading=Reading(done="^You carry |^The "),  # a look is answered by where things are
 )

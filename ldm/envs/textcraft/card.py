@@ -48,5 +48,6 @@ CARD = Card(
         "try_again": {**_LOOP, "trials": 4},  # the same
         "adapt": {"d_max": 4, **_EXECUTOR},  # ADaPT §4.2
     },
+    repeatable=("craft", "get"),
     outline="You craft an item in a world of recipes, which the first observation lists.",
 )

@@ -18,6 +18,8 @@ CARD = Card(
         "What can be clicked stands in brackets. A search lists products, some on each page; a "
         "product's page shows its price and options and leads to its description and features. "
         "Options are chosen by clicking on their values; one that is chosen has two brackets. "
+        "The pages with the description, the features and the reviews have no Buy Now: "
+        "click[< Prev] leads back to the product. "
         "Buying ends the task, and the product should fit the instruction in kind, attributes, "
         "options and price. An action that is not possible answers 'Invalid action!' and changes "
         "nothing."
@@ -57,5 +59,11 @@ CARD = Card(
         "try_again": {**_LOOP, "trials": 3},  # ADaPT §4.2: d_max
         "adapt": {"d_max": 3, **_EXECUTOR},  # ADaPT §4.2
     },
+    free={"search": "your own keywords"},
+    verified=(
+        "which parts of the instruction (kind, attributes, options, price) the page verifies, and "
+        "which it does not"
+    ),
+    final=("click[Buy Now]",),
     outline="You shop on a web site, for a product that fits an instruction.",
 )

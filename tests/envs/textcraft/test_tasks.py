@@ -13,7 +13,9 @@ from ldm.envs.textcraft import TextCraft, TextCraftOptions
 from ldm.envs.textcraft.recipes import Book
 from ldm.envs.textcraft.tasks import OWN_SPLITS, own_games, stored_games
 from ldm.errors import LdmError
-from ldm.reasoner.prompted import LENGTHS
+from ldm.policy import PolicyOptions
+from ldm.reasoner.excerpts import characters
+from ldm.reasoner.views import PART
 
 GOOD = {
     "id": "env_0",
@@ -58,7 +60,9 @@ def test_no_recipe_of_an_opening_is_cut_out_of_a_prompt(book: Book) -> None:
     openings = [game.opening for split in OWN_SPLITS for game in own_games(split, book)]
     longest = max(map(len, openings))
     assert 2000 < longest <= LoopOptions().observation
-    assert longest <= min(AutoPlanOptions().observation, LENGTHS["start"])
+    assert longest <= min(
+        AutoPlanOptions().observation, PART * characters(PolicyOptions().prompt_tokens)
+    )
 
 
 def test_the_stored_list_is_read_in_its_order(env: TextCraft) -> None:

@@ -103,12 +103,41 @@ class Formed:
 
 
 @dataclass(frozen=True, slots=True)
+class Build:
+    """How the paper's memory is formed; fields of `BuildOptions`."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    formation: Literal["trajectory", "paper"] = "paper"
+    per_kind: Count | None = None
+    batch_size: Count | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refine:
+    """How the paper's memory is refined; fields of `RefinementSpec`, options as TOML values.
+
+    tasks: how many new goals.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    tasks: Count
+    split: str = ""
+    env_options: dict[str, Value] = field(default_factory=dict)
+    policy_options: dict[str, Value] = field(default_factory=dict)
+    options: dict[str, Value] = field(default_factory=dict)
+    gate_options: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Content:
     """What stands in the file of a preset.
 
     paper, table, model, tasks, second_hand, notes: see `PublishedTable`.
     needs: options that have to be given, such as "env.tasks" → what they are. prepare: commands
-    that make what the preset needs.
+    that make what the preset needs. build, refine: how the memory is made, for the same option of
+    `ldm build-memory` and `ldm refine`.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -125,6 +154,8 @@ class Content:
     needs: dict[str, str] = field(default_factory=dict)
     prepare: tuple[str, ...] = ()
     memory: Formed | None = None
+    build: Build | None = None
+    refine: Refine | None = None
 
 
 @dataclass(frozen=True)
@@ -220,6 +251,7 @@ class Preset:
             env = load_env(own.env, recorded=not trust)
         with self._naming("evaluation.env_options"):
             override(env.Options, dict(written(own.env_options)), f"environment {own.env}")
+        self._check_refinement(env.Options)
         lacking = set(own.agent_options)
         for number, row in enumerate(self.content.rows):
             if not row.agent:
@@ -237,6 +269,21 @@ class Preset:
                 f"{min(lacking)!r}.",
                 "Correct it there; `ldm agents` lists what each has.",
             )
+
+    def _check_refinement(self, env_options: type[Any]) -> None:
+        """Raise LdmError where its refinement has an option that is not there."""
+        from ldm.explore import GateOptions, RefineOptions
+        from ldm.policy import PolicyOptions
+
+        own = self.content.refine
+        for name, options in {
+            "env_options": env_options,
+            "policy_options": PolicyOptions,
+            "options": RefineOptions,
+            "gate_options": GateOptions,
+        }.items():
+            with self._naming(f"refine.{name}"):
+                override(options, dict(written(getattr(own, name, {}))), "refinement")
 
     @contextmanager
     def _naming(self, where: str) -> Iterator[None]:

@@ -1,0 +1,89 @@
+"""A preset for formation and refinement: how a paper made the memory that its table evaluates.
+
+What is asked for beside the preset wins, option by option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ldm.errors import LdmError
+from ldm.experiments.building import BuildOptions
+from ldm.experiments.presets import Preset, Refine, Value, list_presets, written
+from ldm.experiments.specs import RefinementSpec
+from ldm.options import Settings, sorted_settings
+
+Stage = Literal["build", "refine"]
+
+
+def stage_preset(name: str, env: str, stage: Stage) -> Preset:
+    """Return the preset of this name that says how a memory of `env` is built or refined.
+
+    name: as for `list_presets`. env: "" where the name stands for one environment alone.
+    Raises LdmError where there is none, or where several would fit.
+    """
+    known = [one for one in list_presets(name) if getattr(one.content, stage) is not None]
+    fitting = [one for one in known if env in ("", one.env)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not known:
+        raise LdmError(
+            f"The preset {name!r} does not say how a memory is made.",
+            "Leave out --preset, or name one of `ldm presets list` that has a memory.",
+        )
+    raise LdmError(
+        f"The preset {name!r} is of {' and '.join(sorted(one.env for one in known))}"
+        + (f", not of {env}." if env else "."),
+        "Name one of these environments with --env.",
+    )
+
+
+def build_options(name: str, asked: BuildOptions) -> BuildOptions:
+    """Return how a memory is built with a preset. asked: what differs from the defaults wins.
+
+    Raises what `stage_preset` raises.
+    """
+    chosen = stage_preset(name, asked.env, "build")
+    content, plain = chosen.content, BuildOptions()
+    assert content.build is not None  # noqa: S101 - `stage_preset` has looked
+    values: dict[str, Any] = {
+        "env": chosen.env,
+        "formation": content.build.formation,
+        "per_kind": content.build.per_kind or plain.per_kind,
+        "batch_size": content.build.batch_size or plain.batch_size,
+    }
+    unchanged = {k: v for k, v in values.items() if getattr(asked, k) == getattr(plain, k)}
+    return replace(asked, **unchanged)
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementPreset:
+    """What the preset of an environment says of a refinement."""
+
+    env: str
+    settings: Refine
+
+    @classmethod
+    def named(cls, name: str, env: str) -> RefinementPreset:
+        """Return what the preset says. Raises what `stage_preset` raises."""
+        chosen = stage_preset(name, env, "refine")
+        assert chosen.content.refine is not None  # noqa: S101 - `stage_preset` has looked
+        return cls(chosen.env, chosen.content.refine)
+
+    def spec(self, asked: RefinementSpec) -> RefinementSpec:
+        """Return the refinement with what the preset says where nothing else is asked for."""
+        return replace(
+            asked,
+            env=self.env,
+            split=asked.split or self.settings.split,
+            env_options=_merged(self.settings.env_options, asked.env_options),
+            policy_options=_merged(self.settings.policy_options, asked.policy_options),
+            options=_merged(self.settings.options, asked.options),
+            gate_options=_merged(self.settings.gate_options, asked.gate_options),
+        )
+
+
+def _merged(published: Mapping[str, Value], asked: Settings) -> Settings:
+    return sorted_settings({**dict(written(published)), **dict(asked)})

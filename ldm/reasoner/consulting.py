@@ -1,0 +1,51 @@
+"""When a model is consulted: memory decides where it is sure, a model where it is not (ours).
+
+LDM² asks a model at every step. Most steps of a task that was recorded in similar form are the same
+for everybody, and a vote of the recalled tuples knows them; what is left is worth a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ldm.reasoner import Agreement, State
+from ldm.types import Card, Recall
+
+Consult = Literal["always", "unsure", "never"]
+
+#: Recalls that agree, at least: one cannot agree with others.
+AGREEING = 2
+#: The least share of the votes for an action that is carried out without a question, and the least
+#: similarity of the nearest recall: chosen on training episodes (docs/lab, language models).
+CERTAINTY = 0.5
+NEAR = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Consulting:
+    """Whether and when a model is asked. certainty, near: see `CERTAINTY` and `NEAR`."""
+
+    when: Consult = "always"
+    certainty: float = CERTAINTY
+    near: float = NEAR
+
+    def reason(
+        self, card: Card, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
+    ) -> str:
+        """Return why a model is to be asked, in a word; "" where the vote's `action` is taken.
+
+        agreed: what the recalls agree on.
+        """
+        if self.when != "unsure":
+            return "" if self.when == "never" else "always"
+        if state.refused:
+            return "refused"
+        if (state.observation, action) in (state.course or state.history.past):
+            return "loop"
+        if max((recall.similarity for recall in recalls), default=0.0) < self.near:
+            return "far"
+        if agreed.recalls < AGREEING or agreed.share < self.certainty:
+            return "unsure"
+        return "final" if action.startswith(card.final or ("\n",)) else ""

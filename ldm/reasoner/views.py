@@ -1,0 +1,239 @@
+"""What the prompt of a decision shows, within its budget: the course so far, examples, actions.
+
+What stays the same from step to step comes first in the prompt, so that a server reads it once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ldm.prompts import shortened
+from ldm.reasoner import Notes, Process, State
+from ldm.reasoner.excerpts import Passage, excerpt, fitted, level
+from ldm.reasoner.notes import in_words
+from ldm.types import Card, Past, Recall, StateActionTuple
+
+#: Characters of a prompt beside what is counted: instructions, tags, questions.
+OVERHEAD = 1_500
+#: Characters of an action that are shown, and of the goal of an example.
+ACTION_LENGTH = 300
+EXAMPLE_GOAL = 400
+#: Characters of an example's observation below which there are rather fewer examples.
+LEAST_EXAMPLE = 160
+#: Examples of the same action, as long as there are others.
+ALIKE = 2
+#: Characters of an observation from which on a repeated one is only named.
+REPEATED = 40
+#: The most of the budget that each of the opening, the present observation and the actions takes.
+PART = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class SubGoalView:
+    """A sub-goal: how one sees that it is done, and what was seen; "" where that is unknown."""
+
+    text: str
+    check: str = ""
+    proof: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step: its number from 1, its action, what came of it; "" for what is seen now."""
+
+    number: int
+    action: str
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleView:
+    """A recalled tuple. so_far: its history in words. outcome: what came of it."""
+
+    goal: str
+    so_far: str
+    observation: str
+    action: str
+    outcome: str
+
+
+def sub_goal_views(notes: Notes) -> list[SubGoalView]:
+    """Return the sub-goals with their checks, and with proofs where they are complete."""
+    count = len(notes.sub_goals)
+    checks = (*notes.checks, *[""] * count)[:count]
+    proofs = (*notes.proofs, *[""] * count)[:count]
+    return [SubGoalView(*one) for one in zip(notes.sub_goals, checks, proofs, strict=True)]
+
+
+def course_views(course: Past, observation: str, room: int, goal: str) -> list[StepView]:
+    """Return the steps of a course with what came of them, in `room` characters.
+
+    An observation that came before is named by its step. Where there is no room, observations are
+    cut, what the next action refers to last; then the oldest steps go.
+    """
+    seen = [*(text for text, _ in course), observation]
+    steps = [
+        StepView(number, shortened(action, ACTION_LENGTH), _named(seen, number))
+        for number, (_, action) in enumerate(course, 1)
+    ]
+    costs = [len(step.action) + 8 for step in steps]
+    while steps and sum(costs) > room:
+        steps, costs = steps[1:], costs[1:]
+    following = [*(action for _, action in course), ""]
+    passages = [Passage(step.seen, following[step.number]) for step in steps]
+    texts = fitted(passages, room - sum(costs), goal)
+    return [
+        StepView(step.number, step.action, text) for step, text in zip(steps, texts, strict=True)
+    ]
+
+
+def _named(seen: Sequence[str], number: int) -> str:
+    """Return what was seen after a step, or where it was seen before.
+
+    seen: all observations, the opening first and the present one last.
+    """
+    text = seen[number]
+    if number == len(seen) - 1:
+        return ""
+    first = seen.index(text)
+    if first == number or len(text) < REPEATED:
+        return text
+    return f"the same as after step {first}" if first else "the same as at the start"
+
+
+def distinct(recalls: Sequence[Recall], count: int) -> list[Recall]:
+    """Return `count` recalls, the nearest first: at most two of the same action if others exist."""
+    counts: Counter[str] = Counter()
+    ranks = []
+    for place, recall in enumerate(recalls):
+        counts[recall.tuple.action] += 1
+        ranks.append((counts[recall.tuple.action] > ALIKE, place))
+    return [recalls[place] for place in sorted(place for _, place in sorted(ranks)[:count])]
+
+
+def example_views(recalls: Sequence[Recall], room: int, *, notes: bool) -> list[ExampleView]:
+    """Return recalled tuples as examples in `room` characters, the nearest last.
+
+    recalls: the nearest first; where all have no room, the farthest go. notes: whether histories
+    are shown.
+    """
+    sources = [recall.tuple for recall in recalls]
+    while sources:
+        histories = [
+            in_words(source.history).replace("\n", ". ") if notes else "" for source in sources
+        ]
+        goals = [shortened(source.goal, EXAMPLE_GOAL) for source in sources]
+        left = room - sum(
+            len(goal) + min(len(s.action), ACTION_LENGTH) + 40
+            for s, goal in zip(sources, goals, strict=True)
+        )
+        lengths = [len(source.observation) for source in sources]
+        most = level([*lengths, *map(len, histories)], left)
+        if most >= min(LEAST_EXAMPLE, max(lengths)):
+            return [
+                _example(source, goal, history, most)
+                for source, goal, history in zip(sources, goals, histories, strict=True)
+            ][::-1]
+        sources.pop()
+    return []
+
+
+def _example(source: StateActionTuple, goal: str, history: str, most: int) -> ExampleView:
+    return ExampleView(
+        goal,
+        excerpt(history, most, source.action, source.goal),
+        excerpt(source.observation, most, source.action, source.goal),
+        shortened(source.action, ACTION_LENGTH),
+        _outcome_text(source),
+    )
+
+
+def _outcome_text(source: StateActionTuple) -> str:
+    """Say what came of a recalled action; "" where it was a full success or is unknown."""
+    outcome = source.outcome
+    if outcome is None or not source.fell_short:
+        return ""
+    if source.is_warning:
+        return "this was tried and failed; do otherwise"
+    return f"this was tried and earned {outcome.score:.2g} of 1"
+
+
+def decision_view(
+    card: Card, state: State, recalls: Sequence[Recall], room: int, *, notes: bool
+) -> dict[str, Any]:
+    """Return what the prompt of a decision shows of a state and of recalls, in `room` characters.
+
+    notes: whether histories in words are shown.
+    """
+    part, course = int(room * PART), state.course or state.history.past
+    goal, opening = shortened(state.goal, part), excerpt(state.opening, part, "", state.goal)
+    observation = excerpt(state.observation, part, "", state.goal)
+    offered, omitted = _within(card.offered(state.admissible or ()), part)
+    so_far = shortened(state.history.text, part)
+    system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
+    fixed = [goal, opening, observation, so_far, *offered, *state.notes.sub_goals]
+    left = room - system - sum(map(len, fixed)) - 2 * len(offered)
+    past = sum(len(seen) + len(action) + 10 for seen, action in course)
+    examples = sum(len(r.tuple.observation) + len(r.tuple.goal) + 200 for r in recalls)
+    most = level([past, examples], left)
+    return {
+        "goal": goal,
+        "opening": opening,
+        "observation": observation,
+        "sub_goals": sub_goal_views(state.notes) if notes else [],
+        "so_far": so_far,
+        "noted": state.notes.steps if state.notes.held or state.notes.proofs else state.steps,
+        "steps": state.steps,
+        "done": course_views(course, state.observation, min(past, most), state.goal),
+        "recalls": example_views(recalls, left - min(past, most), notes=notes),
+        "admissible": offered,
+        "omitted": omitted,
+        "steps_left": state.steps_left,
+    }
+
+
+def _within(actions: Sequence[str], room: int) -> tuple[list[str], int]:
+    """Return the first actions that have room, and how many are left out."""
+    shown: list[str] = []
+    for action in actions:
+        room -= len(action) + 2
+        if room < 0:
+            break
+        shown.append(action)
+    return shown, len(actions) - len(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessView:
+    """A process as prompts show it. steps: (number from 1, action, observation after it)."""
+
+    goal: str
+    opening: str
+    steps: tuple[tuple[int, str, str], ...]
+
+    @classmethod
+    def of(cls, process: Process, places: Sequence[int], room: int) -> ProcessView:
+        """Return the steps at `places`, within `room` characters."""
+        goal = shortened(process.goal, room // 4)
+        opening = excerpt(process.opening, room // 4, "", process.goal)
+        steps = [process.steps[place] for place in places]
+        actions = [shortened(action, ACTION_LENGTH) for action, _ in steps]
+        following = [process.steps[p + 1][0] if p + 1 < len(process.steps) else "" for p in places]
+        passages = [Passage(seen, then) for (_, seen), then in zip(steps, following, strict=True)]
+        left = room - len(goal) - len(opening) - sum(len(action) + 8 for action in actions)
+        texts = fitted(passages, left, process.goal)
+        numbered = zip((place + 1 for place in places), actions, texts, strict=True)
+        return cls(goal, opening, tuple(numbered))
+
+
+def past_view(past: Past, observation: str, room: int, goal: str) -> dict[str, Any]:
+    """Return what a question about a past shows of it, in `room` characters."""
+    goal = shortened(goal, room // 4)
+    now = excerpt(observation, room // 4, "", goal)
+    actions = [shortened(action, ACTION_LENGTH) for _, action in past]
+    left = room - OVERHEAD - len(goal) - len(now) - sum(len(action) + 20 for action in actions)
+    texts = fitted([Passage(seen, action) for seen, action in past], left, goal)
+    return {"goal": goal, "observation": now, "past": list(zip(texts, actions, strict=True))}

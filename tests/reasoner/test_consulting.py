@@ -1,0 +1,154 @@
+"""When a model is asked: where memory is unsure, refused, in a loop, far off, or before the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ldm.reasoner import Agreement, Notes, State
+from ldm.reasoner.consulting import Consulting
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+from ldm.types import Card, History, Recall, StateActionTuple
+from tests.embedder import BagOfWords
+from tests.reasoner.scripted import Reply, Scripted
+
+EMBEDDER = BagOfWords()
+FALLBACK = OfflineReasoner(EMBEDDER)
+CARD = Card("post office", "", (), final=("seal ",))
+SEEN = "You are at desk 1. On it you see: letter 1."
+STATE = State(
+    "post a letter",
+    History(past=(("You are in an office.", "go to desk 1"),)),
+    SEEN,
+    ("go to desk 1", "go to drawer 2", "take letter 1", "seal letter 1"),
+    steps=1,
+    course=(("You are in an office.", "go to desk 1"),),
+)
+SURE = Agreement("take letter 1", 0.9, 5)
+
+
+def recall(number: int, action: str, similarity: float = 0.9) -> Recall:
+    source = StateActionTuple(
+        goal="post a letter",
+        history=History(),
+        observation=SEEN,
+        action=action,
+        kind="post",
+        env="post office",
+        split="train",
+        task_id=f"train/{number}",
+        source="",
+        trajectory_id=f"t{number}",
+        step=1,
+        origin="expert",
+    )
+    return Recall(source, similarity, "post-1", "letters", "desks")
+
+
+ALIKE = tuple(recall(n, "take letter 1") for n in range(5))
+
+
+def reason(
+    state: State = STATE,
+    recalls: Sequence[Recall] = ALIKE,
+    agreed: Agreement = SURE,
+    action: str = "take letter 1",
+    **options: Any,
+) -> str:
+    consulting = Consulting(**{"when": "unsure", **options})
+    return consulting.reason(CARD, state, recalls, agreed, action)
+
+
+class TestReasons:
+    def test_there_is_none_where_recalls_agree(self) -> None:
+        assert reason() == ""
+
+    @pytest.mark.parametrize(("when", "why"), [("always", "always"), ("never", "")])
+    def test_always_and_never_look_at_nothing(self, when: str, why: str) -> None:
+        far = [recall(0, "go to drawer 2", 0.1)]
+        refused = replace(STATE, refused=True)
+        assert reason(refused, far, Agreement("", 0.0, 0), "seal letter 1", when=when) == why
+
+    @pytest.mark.parametrize(
+        ("agreed", "why"),
+        [
+            (Agreement("take letter 1", 0.49, 5), "unsure"),
+            (Agreement("take letter 1", 0.51, 5), ""),
+            (Agreement("take letter 1", 1.0, 1), "unsure"),  # one cannot agree with others
+            (Agreement("", 0.0, 0), "unsure"),
+        ],
+    )
+    def test_a_vote_that_is_divided(self, agreed: Agreement, why: str) -> None:
+        assert reason(agreed=agreed, certainty=0.5) == why
+
+    def test_a_refusal(self) -> None:
+        assert reason(replace(STATE, refused=True)) == "refused"
+
+    def test_a_loop(self) -> None:
+        been = replace(STATE, course=((SEEN, "take letter 1"), ("You are there.", "go to desk 1")))
+        assert reason(been) == "loop"
+        assert reason(been, action="go to drawer 2") == ""
+
+    def test_nothing_near(self) -> None:
+        assert reason(recalls=[recall(0, "take letter 1", 0.3)], near=0.5) == "far"
+        assert reason(recalls=(), near=0.5) == "far"
+
+    def test_what_cannot_be_undone(self) -> None:
+        assert reason(action="seal letter 1") == "final"
+
+
+def reasoner(reply: Reply, when: str = "unsure") -> tuple[PromptedReasoner, Scripted]:
+    model = Scripted(lambda question: SUB_GOALS if "Name its" in question else reply)
+    options = PromptedOptions(consulting=Consulting(when))  # type: ignore[arg-type]
+    return PromptedReasoner(model, CARD, FALLBACK, EMBEDDER, options), model
+
+
+SUB_GOALS: Reply = {"sub_goals": [{"part": "find a letter", "check": "a letter"}]}
+CHOICE = {"held": "", "proof": "", "complete": 0, "action": "go to drawer 2"}
+DIVIDED = tuple(
+    recall(n, action)
+    for n, action in enumerate(["take letter 1", "go to drawer 2", "seal letter 1"] * 2)
+)
+
+
+class TestDecisions:
+    def test_of_memory_cost_no_call_and_are_the_votes(self) -> None:
+        asked, model = reasoner(CHOICE)
+        answer = asked.act(STATE, ALIKE)
+        assert (answer.action, answer.asked) == ("take letter 1", "")
+        assert answer == FALLBACK.act(STATE, ALIKE)
+        assert model.asked == []
+        assert asked.counts() == {"decided by memory": 1}
+
+    def test_of_the_model_say_why_it_was_asked(self) -> None:
+        asked, model = reasoner(CHOICE)
+        answer = asked.act(STATE, DIVIDED)
+        assert (answer.action, answer.asked) == ("go to drawer 2", "unsure")
+        assert asked.counts()["consulted: unsure"] == 1
+        assert len(model.asked) == 2  # the sub-goals come with the first question
+
+    def test_ask_for_sub_goals_once_and_only_with_the_first_question(self) -> None:
+        asked, model = reasoner(CHOICE)
+        notes = asked.notes("post a letter", (), SEEN, Notes())
+        assert model.asked == []
+        answer = asked.act(replace(STATE, notes=notes), DIVIDED)
+        assert answer.notes.sub_goals == ("find a letter",)
+        asked.act(replace(STATE, notes=answer.notes), DIVIDED)
+        assert len(model.asked) == 3
+        assert "find a letter (complete when seen: a letter)" in model.asked[1][-1].content
+
+    def test_are_the_votes_where_nobody_may_be_asked(self) -> None:
+        asked, model = reasoner(CHOICE, "never")
+        for recalls in (ALIKE, DIVIDED):
+            assert asked.act(STATE, recalls).action == FALLBACK.act(STATE, recalls).action
+        assert model.asked == []
+
+    def test_recall_as_many_as_a_vote_needs_and_show_a_few(self) -> None:
+        asked, model = reasoner(CHOICE)
+        assert asked.recalls == FALLBACK.recalls
+        asked.act(STATE, DIVIDED * 3)
+        assert model.asked[-1][-1].content.count("Example ") == 5
