@@ -56,8 +56,8 @@ class PolicyOptions:
     histories: whether a model notes things as it decides (ours), or is asked for an assessment and
     a summary before each decision ("paper", Eq. 6).
     consult: when decisions ask a model: "always", where memory is "unsure", or "never" (ours).
-    certainty: the share of the votes from which on memory is sure. near: the similarity of the
-    nearest recall below which it is not.
+    certainty: the share of the votes from which on memory is sure (ours). near: the similarity of
+    the nearest recall below which it is not (ours).
     """
 
     k: int = 0

@@ -29,6 +29,9 @@ SPECIAL = (
     *(PACKAGE / "envs" / name for name in ENVS),
     *(PACKAGE / "agents" / name for name in AGENTS),
     *(PACKAGE / "agents" / f"{name}.py" for name in AGENTS),
+    # `ldm horizon` trains what the selector of one agent predicts with.
+    PACKAGE / "cli" / "horizon.py",
+    PACKAGE / "experiments" / "horizons.py",
 )
 REGISTRIES = {
     PACKAGE / "envs" / "__init__.py": "ENVS",

@@ -105,7 +105,9 @@ def get(
     """
     source = _source(env)
     if size and size not in source.sizes:
-        choice = ", ".join(f"{name} ({holds})" for name, holds in source.sizes.items())
+        choice = ", ".join(
+            f"{name} ({holds})" if holds else name for name, holds in source.choices.items()
+        )
         remedy = f"choose from {choice}" if choice else "leave it out"
         raise typer.BadParameter(f"{env} has no size {size!r}: {remedy}.", param_hint="--size")
     named = os.environ.get(source.variable)

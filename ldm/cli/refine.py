@@ -29,7 +29,7 @@ from ldm.cli.options import (
 from ldm.errors import LdmError
 from ldm.experiments.refinement import DEFAULT_GOALS, Goals
 from ldm.experiments.specs import DEFAULT_MEMORY, RefinementSpec
-from ldm.options import settings
+from ldm.options import Settings, settings
 
 if TYPE_CHECKING:
     from ldm.experiments.refinement import Refined
@@ -238,26 +238,33 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
         )
         recorded = refinement.resume(run, spec, models, runtime)
     else:
-        spec = RefinementSpec(
-            env=exploration.env or "",
-            split=exploration.split or "",
-            memory=base.memory or DEFAULT_MEMORY,
-            generation=base.generation,
-            embedder=base.embedder,
-            env_options=env_options,
-            policy_options=policy_options,
-            options=settings(**asdict(exploration.options)),
-            gate_options=settings(**asdict(exploration.gate)),
-            rounds=exploration.rounds or 1,
-            seed=exploration.seed or 0,
-        )
-        goals, dry_run = exploration.goals(), execution.dry_run
+        spec = _spec(exploration, base, policy_options, env_options)
+        goals = exploration.goals()
         if exploration.preset is not None:
             published = RefinementPreset.named(exploration.preset, spec.env)
             spec, goals = published.spec(spec), exploration.goals(published.settings.tasks)
-        recorded = refinement.prepare(spec, goals, models, runtime, dry_run=dry_run)
+        recorded = refinement.prepare(spec, goals, models, runtime, dry_run=execution.dry_run)
     for result in refinement.rounds(recorded, runtime, dry_run=execution.dry_run):
         _show(result, as_json=execution.as_json)
+
+
+def _spec(
+    exploration: Exploration, base: Base, policy_options: Settings, env_options: Settings
+) -> RefinementSpec:
+    """Return what a new refinement is asked to do."""
+    return RefinementSpec(
+        env=exploration.env or "",
+        split=exploration.split or "",
+        memory=base.memory or DEFAULT_MEMORY,
+        generation=base.generation,
+        embedder=base.embedder,
+        env_options=env_options,
+        policy_options=policy_options,
+        options=settings(**asdict(exploration.options)),
+        gate_options=settings(**asdict(exploration.gate)),
+        rounds=exploration.rounds or 1,
+        seed=exploration.seed or 0,
+    )
 
 
 def _show(result: Refined, *, as_json: bool) -> None:

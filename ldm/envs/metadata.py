@@ -58,15 +58,22 @@ class DataSource:
     variable: environment variable for the folder, which becomes the environment's option `data`;
     "" if no folder is needed, in which case `check` also accepts None.
     holds: the contents of the folder, for messages. remedy: what to do if the folder is not set.
-    sizes: the values that `fetch` accepts for `size`, each with what it downloads, the default
-    first.
+    sizes: the values that `fetch` accepts for `size`, the default first, each with what it
+    downloads, or the values alone.
     """
 
     module: str
     variable: str = ""
     holds: str = "the data"
     remedy: str = ""
-    sizes: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, str] | Sequence[str] = field(default_factory=dict)
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Return the sizes, each with what it downloads, "" where that is not said."""
+        return dict(
+            self.sizes if isinstance(self.sizes, Mapping) else dict.fromkeys(self.sizes, "")
+        )
 
     def check(self, path: Path | None) -> DataReport:
         """Read all data at `path`; raise LdmError if they are missing."""

@@ -13,7 +13,7 @@ from ldm.experiments.builders import build_environment
 from ldm.options import Settings, normalise, sorted_settings
 
 if TYPE_CHECKING:
-    from ldm.explore.horizon import Trained
+    from ldm.agents.deps.training import Trained
 
 #: An environment's option for how many worlds a task has.
 _WORLDS = "worlds"
@@ -46,8 +46,8 @@ def train_horizon(
     Raises LdmError where the environment has no controller, or too few worlds, or `out` cannot be
     written.
     """
+    from ldm.agents.deps.training import check, train, worlds
     from ldm.envs import load_env
-    from ldm.explore.horizon import check, train, worlds
 
     env_class = load_env(spec.env)
     split = spec.split or next(reversed(tuple(env_class.train_splits)), "")

@@ -243,8 +243,10 @@ def _read(content: bytes) -> HorizonModel:
     with zipfile.ZipFile(io.BytesIO(content)) as parts:
         if sum(part.file_size for part in parts.infolist()) > MOST_NUMBERS:
             raise ValueError("it unpacks to more than any model has")
-        about = json.loads(_array(parts.read("about.npy"), np.uint8).tobytes())
+        about = untrusted.json_value(_array(parts.read("about.npy"), np.uint8).tobytes(), "about")
         arrays = {name: _array(parts.read(f"{name}.npy"), kind) for name, kind in _ARRAYS.items()}
+    if isinstance(about, untrusted.Problem):
+        raise ValueError(str(about))
     words = about["words"]
     named = isinstance(words, list) and all(isinstance(word, str) for word in words)
     if not named or not isinstance(about["env"], str) or about["numbers"] != list(NUMBERS):

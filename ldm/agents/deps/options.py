@@ -85,7 +85,7 @@ class DepsOptions(LoopOptions):
     max_goals: goals of a plan that are read, and goals of im in all (ours).
     budget: steps of a trial; None for the environment's published number (App. A), or 60.
     shots: demonstrations in the planner's prompt (App. C.4).
-    strength: as of an executor that does the goals; None for skills.
+    strength: as of an executor that does the goals; None for skills (ours).
     admissible: show the actions that are possible to an executor, where the environment lists them
     (App. A.1).
     """

@@ -9,11 +9,11 @@ import pytest
 
 from ldm.agents.deps.horizon import HorizonModel, feature_rows
 from ldm.agents.deps.select import scaled
+from ldm.agents.deps.training import Example, World, fit, train, worlds
 from ldm.envs.minecraft import Minecraft
 from ldm.envs.minecraft.environment import MinecraftOptions
 from ldm.errors import LdmError
 from ldm.experiments.horizons import HorizonSpec, train_horizon
-from ldm.explore.horizon import Example, World, fit, train, worlds
 from ldm.options import settings
 from tests.toy import ToyEnv
 
