@@ -528,6 +528,7 @@ def outcome_text(outcome: Outcome) -> str:
     return records.dumps(outcome).replace(',"saved":0}', "}")
 
 
+@lru_cache(maxsize=10_000)
 def _outcome(text: str) -> Outcome | None:
     return records.loads(text, Outcome) if text else None
 
