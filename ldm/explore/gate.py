@@ -158,13 +158,15 @@ class _Gate:
         played = self._stages.play(PRACTICE, trials)
         base, practised = played[:count], played[count:] or played[:count]
         ends, tested = self._tested_practice(base, practised)
-        kept = _kept_practice(tested)
-        now = [ends[i] if task.kind in kept else base[i] for i, task in enumerate(self._tasks)]
+        remembered = _remembered(tested)
+        now = [
+            ends[i] if task.kind in remembered else base[i] for i, task in enumerate(self._tasks)
+        ]
         judgements = self._judged_practice(tested)
         practice = [t for one in judgements if not one.refused for t in one.trajectories]
         left = self._unpractised(practice)
         alone = self._judged_alone(base, left)
-        improved, compared = self._together(alone, now, practice, kept)
+        improved, compared = self._together(alone, now, practice, remembered)
         judgements += improved
         comparisons = (*tested, *compared)
         rows, end = self._kept_rows(judgements, comparisons, base, now), base
@@ -210,13 +212,13 @@ class _Gate:
         """
         refused = any(one.refused for one in judgements if one.learnt == "practice")
         improved = any(not one.refused for one in judgements if one.learnt == "improvement")
-        kept = _kept_practice(comparisons)
-        if not (refused or improved or any(how != Remembered() for how in kept.values())):
+        remembered = _remembered(comparisons)
+        if not (refused or improved or any(how != Remembered() for how in remembered.values())):
             return practised
         recallable = tuple(t for one in judgements if not one.refused for t in one.trajectories)
         reach = next((c.reach for c in comparisons if c.chosen and c.learnt == "improvement"), 0.0)
         trials = [
-            Trial(number, task, recallable, reach, tuple(kept.items()))
+            Trial(number, task, recallable, reach, tuple(remembered.items()))
             for number, task in enumerate(self._tasks)
         ]
         return self._stages.play(WHOLE, trials)
@@ -236,12 +238,12 @@ class _Gate:
         plain, narrow = bool(self._learnt.plain), self._options.reaches[-1]
         others = [(PLAIN, Remembered(plain=True))] * plain
         others += [(NEARBY_TRIALS, Remembered(narrow, plain))] * bool(narrow)
+        recallable = _all(self._practice)
         for name, how in others:
-            kept = _kept_practice(tested)
-            left = [kind for kind in kinds if kind not in kept]
+            remembered = _remembered(tested)
+            left = [kind for kind in kinds if kind not in remembered]
             places = [i for i, task in enumerate(self._tasks) if task.kind in left]
-            practice = tuple({**kept, **dict.fromkeys(left, how)}.items())
-            recallable = _all(self._practice)
+            practice = tuple({**remembered, **dict.fromkeys(left, how)}.items())
             trials = [
                 Trial(n, self._tasks[i], recallable, 0.0, practice) for n, i in enumerate(places)
             ]
@@ -286,13 +288,13 @@ class _Gate:
         alone: Sequence[Judgement],
         base: Sequence[Played],
         practice: Sequence[str],
-        kept: Mapping[str, Remembered],
+        remembered: Mapping[str, Remembered],
     ) -> tuple[list[Judgement], list[Comparison]]:
         """Try the improvements that passed alone together, at each reach.
 
         Goals of kinds without any are not played: nothing changes for them.
         base: what came of the goals without them. practice: the trajectories of kept practice.
-        kept: how the practice of each kind is remembered.
+        remembered: how the practice of each kind is remembered.
         Return the judgements and the comparisons.
         """
         passed = [one for one in alone if not one.refused]
@@ -306,7 +308,7 @@ class _Gate:
         played = self._stages.play(
             TOGETHER,
             [
-                Trial(n, task, recallable, reach, tuple(kept.items()))
+                Trial(n, task, recallable, reach, tuple(remembered.items()))
                 for n, (task, reach) in enumerate(trials)
             ],
         )
@@ -428,7 +430,7 @@ class _Gate:
 
         Practice is confirmed by each goal that gained by it and followed it on the way.
         """
-        remembered = _kept_practice(comparisons)
+        remembered = _remembered(comparisons)
         kinds = {one.id: one.kind for one in self._learnt.batches}
         confirmed = Counter[str]()
         for before, after in zip(base, practised, strict=True):
@@ -470,7 +472,7 @@ def _by_task(rows: Iterable[IndexedTuple]) -> dict[str, tuple[str, ...]]:
     return {task: tuple(trajectories) for task, trajectories in by_task.items()}
 
 
-def _kept_practice(comparisons: Iterable[Comparison]) -> dict[str, Remembered]:
+def _remembered(comparisons: Iterable[Comparison]) -> dict[str, Remembered]:
     """Return how the practice of each kind that joins the memory is remembered."""
     return {one.kind: one.remembered for one in comparisons if one.is_kept_practice}
 

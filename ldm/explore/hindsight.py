@@ -21,13 +21,14 @@ from typing import ClassVar
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
+from ldm.explore.stages import words
 from ldm.memory import IndexedTuple
-from ldm.reasoner.entities import FUNCTION_WORDS
 from ldm.types import Count, Task, Trajectory
 
 #: How many steps in a row are left out together; pairs such as opening and closing need two.
 BLOCKS = (8, 4, 2, 1)
-_WORD = re.compile(r"\w+")
+#: The first word of an action.
+_VERB = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +108,21 @@ def _needed(positions: Positions, actions: Sequence[str]) -> list[int]:
     Actions that have become impossible, as what they rest on was left out, do nothing, and are left
     out in their turn. Empty where even all actions together miss the full score.
     """
-    kept = list(range(len(actions)))
+    left = list(range(len(actions)))
     if not _succeeds(positions, positions.start(), actions):
         return []
     for size in BLOCKS:
         position, place = positions.start(), 0
-        while place < len(kept):
-            rest = kept[place + size :]
+        while place < len(left):
+            rest = left[place + size :]
             if _succeeds(positions, position, [actions[n] for n in rest], keep=True):
-                kept[place:] = rest
+                left[place:] = rest
                 continue
-            before, position = position, positions.after(position, actions[kept[place]])
+            before, position = position, positions.after(position, actions[left[place]])
             positions.drop(before)
             place += 1
         positions.drop(position)
-    return kept
+    return left
 
 
 def _shortcuts(
@@ -155,8 +156,7 @@ def _is_possible(action: str, goal: str, position: Position) -> bool:
     if position.now.admissible is not None:
         return action in position.now.admissible
     texts = [goal, position.now.observation, *(observation for observation, _ in position.past)]
-    seen = {word for text in texts for word in _WORD.findall(text.lower())}
-    return seen.issuperset({*_WORD.findall(action.lower())[1:]} - FUNCTION_WORDS)
+    return words(_VERB.sub("", action, count=1)) <= words(" ".join(texts))
 
 
 def _succeeds(
