@@ -6,6 +6,7 @@ import ipaddress
 import os
 import signal
 import socket
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,8 @@ from tests.memory.servers import Servers
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
+#: So many repetitions of a test with parameters count for the coverage.
+COVERED = 8
 #: How texts are embedded.
 ENCODE = minilm.MiniLM.encode
 Golden = Callable[[Path, Sequence[Message]], None]
@@ -30,6 +33,33 @@ Golden = Callable[[Path, Sequence[Message]], None]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-goldens` writes the recorded prompts anew, to be read before they are committed."""
     parser.addoption("--update-goldens", action="store_true", help="write recorded prompts anew")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Measure no coverage of what only repeats: tracing all of it takes a third of the whole time.
+
+    Of the slow tests quick ones take the same lines; of a test with many parameters `COVERED` do,
+    evenly spread.
+    """
+    repetitions = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if any(item.get_closest_marker(marker) for marker in ("official", "slow")):
+            item.add_marker("no_cover")
+        repetitions[item.nodeid.partition("[")[0]].append(item)
+    for same in repetitions.values():
+        every = -(-len(same) // COVERED)
+        for number, item in enumerate(same):
+            if number % every:
+                item.add_marker("no_cover")
+
+
+@pytest.fixture(autouse=True)
+def processes_of_repetitions_are_not_covered(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let the processes that such a test starts be without tracing, too."""
+    if request.node.get_closest_marker("no_cover"):
+        monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
 
 
 @pytest.fixture
