@@ -46,7 +46,7 @@ class Comparison:
 
     learnt: which part. kind: of the goals, "" for all kinds. reach: of that part. before, after:
     a score a goal. steps: the mean number, with it. chosen: whether it joins the memory. plain:
-    practice without hindsight.
+    practice without hindsight. saved: by how many steps each goal's episode is shorter with it.
     """
 
     learnt: Part
@@ -57,6 +57,7 @@ class Comparison:
     steps: float
     chosen: bool = False
     plain: bool = False
+    saved: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -69,8 +70,11 @@ class Comparison:
     ) -> Comparison:
         """Compare what came of the same goals."""
         without, with_it = (tuple(one.score for one in played) for played in (before, after))
-        steps = fmean(one.steps for one in after)
-        return cls(learnt, kind, how.reach, without, with_it, steps, plain=how.plain)
+        return cls(
+            *(learnt, kind, how.reach, without, with_it, fmean(one.steps for one in after)),
+            plain=how.plain,
+            saved=tuple(b.steps - a.steps for b, a in zip(before, after, strict=True)),
+        )
 
     @property
     def remembered(self) -> Remembered:
@@ -90,7 +94,7 @@ class Comparison:
     @property
     def error(self) -> float:
         """The standard error of the mean difference; 0 for a single goal."""
-        return stdev(self.gains) / len(self.gains) ** 0.5 if len(self.gains) > 1 else 0.0
+        return _error(self.gains)
 
     @property
     def holds(self) -> bool:
@@ -106,14 +110,17 @@ class Comparison:
     def holds_among(self, others: Sequence[Comparison]) -> bool:
         """Return whether the goals gain, or may do so as others of the same kind of learning do.
 
-        A few goals say little by themselves. Where all of them together gain at least SURE standard
-        errors, it takes more than one standard error of a loss to tell that these do not.
+        A few goals say little by themselves, and nothing where all of them are solved anyway: what
+        there is to learn are shorter ways (LDM² §5.2). Where all goals together gain at least SURE
+        standard errors, or save as many of steps and lose nothing, it takes more than one standard
+        error of a loss to tell that these do not.
 
         others: the comparisons of all kinds of goals, this one included.
         """
         gains = [gain for one in others for gain in one.gains]
-        error = stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
-        sure = fmean(gains) >= max(TOLERANCE, SURE * error)
+        saved = [steps for one in others for steps in one.saved]
+        shorter = _is_sure(saved) and fmean(gains) >= -TOLERANCE
+        sure = _is_sure(gains) or shorter
         return self.holds or (sure and self.difference >= -self.error - TOLERANCE)
 
     @property
@@ -129,6 +136,16 @@ class Comparison:
     def is_kept_practice(self) -> bool:
         """Whether it is of practice that joins the memory."""
         return self.chosen and self.learnt == "practice"
+
+
+def _error(differences: Sequence[float]) -> float:
+    """Return the standard error of the mean; 0 for less than two differences."""
+    return stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else 0.0
+
+
+def _is_sure(differences: Sequence[float]) -> bool:
+    """Return whether the mean is above 0 by at least SURE standard errors."""
+    return bool(differences) and fmean(differences) >= max(TOLERANCE, SURE * _error(differences))
 
 
 @dataclass(frozen=True, slots=True)

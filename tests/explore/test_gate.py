@@ -578,10 +578,10 @@ def test_no_change_is_enough_where_hardly_any_other_goal_recalls_it() -> None:
     assert not Comparison("practice", "", 0.8, scores, scores, 1.0).holds
 
 
-def compared(kind: str, *gains: float) -> Comparison:
+def compared(kind: str, *gains: float, saved: tuple[int, ...] = ()) -> Comparison:
     before = (0.5,) * len(gains)
     after = tuple(b + g for b, g in zip(before, gains, strict=True))
-    return Comparison("practice", kind, 0.0, before, after, 1.0)
+    return Comparison("practice", kind, 0.0, before, after, 1.0, saved=saved)
 
 
 @pytest.mark.parametrize(
@@ -603,3 +603,20 @@ def test_a_kind_is_carried_by_the_others_unless_it_loses(
     losing = compared("cool", *(-0.5,) * 16, *(0.5,) * 4)
     assert not small.holds_among([losing, small])
     assert not small.holds_among([small])
+
+
+@pytest.mark.parametrize(
+    ("saved", "gains", "carried"),
+    [
+        ((9, 8, 0, 7, -1, 9), (0.0,) * 6, True),
+        ((9, -8, 0, 7, -9, 9), (0.0,) * 6, False),  # as much as chance may save
+        ((9, 8, 0, 7, -1, 9), (1.0, -1.0, 0.0, 0.0, 0.0, 0.0), True),
+        ((9, 8, 0, 7, -1, 9), (-1.0, -1.0, -1.0, 0.0, 0.0, 0.0), False),
+    ],
+)
+def test_shorter_ways_are_a_gain_where_no_score_is_lost(
+    saved: tuple[int, ...], gains: tuple[float, ...], carried: bool
+) -> None:
+    shorter = compared("pick", *gains, saved=saved)
+    assert not shorter.holds
+    assert shorter.holds_among([shorter]) is carried
