@@ -12,16 +12,27 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 
-from ldm.reasoner.entities import Command, Entity, Part, Roles, Situation, name_of
-from ldm.reasoner.voting import Ballot, Poll
+from ldm.reasoner.entities import (
+    Command,
+    Entity,
+    Events,
+    Part,
+    Roles,
+    Situation,
+    View,
+    roles_of,
+    things_in,
+)
+from ldm.reasoner.voting import Ballot, Likeness, Poll
 
 #: How many entities may fill one slot where the admissible actions are unknown.
 FILLERS = 3
+#: Pairs of sets whose overlap a panel remembers.
+OVERLAPS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +61,86 @@ class Weights:
     rarity: float = 4.0
 
 
-@dataclass(frozen=True, slots=True)
+#: The frame of an action, the parts of its entities, and how often it was done before.
+_Group = tuple[str, tuple[Part, ...], int]
+
+
 class Precedent:
-    """A recalled situation, the action taken in it, and the similarity of its text.
+    """A recalled situation and the action taken in it, read once.
 
     voice: what its vote counts by what came of the action (`ldm.reasoner.voting.voice_of`).
     """
 
-    situation: Situation
-    command: Command
-    similarity: float
-    voice: float = 1.0
+    def __init__(self, situation: Situation, action: str, voice: float = 1.0) -> None:
+        """Take a situation and the action taken in it."""
+        self.situation = situation
+        self.command = situation.read(action)
+        self.voice = voice
+        self._groups: dict[View, _Group] = {}
+
+    def group(self, view: View) -> _Group:
+        """Return what group its action would be in; view: of its situation."""
+        group = self._groups.get(view)
+        if group is None:
+            command = self.command
+            parts = tuple(map(view.part, command.entities))
+            group = command.frame, parts, self.situation.done.get(command.text, 0)
+            self._groups[view] = group
+        return group
+
+
+class Panel:
+    """The precedents of one recall, and what of their votes depends on nothing else."""
+
+    def __init__(
+        self, precedents: Sequence[Precedent], similarities: Sequence[float], weights: Weights
+    ) -> None:
+        """Take the precedents with the similarities of their texts."""
+        self.precedents = precedents
+        nearest = max(similarities, default=0.0)
+        self.distances = [weights.text * (nearest - similar) for similar in similarities]
+        self.verbs = {p.command.verb for p in precedents}
+        self.head_words = {head for p in precedents for head in p.command.heads}
+        self.head_words.update(*(p.situation.head_words for p in precedents))
+        self.goals = list(dict.fromkeys(p.situation.goal for p in precedents))
+        self._rarities = self._rarity_by_frame(weights.rarity)
+        self._overlaps: dict[tuple[Events, Events], float] = {}
+
+    def _rarity_by_frame(self, power: float) -> dict[str, float]:
+        # Progress must not drown in what is done all the time: a frame counts the less, the more
+        # often it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
+        uses: Counter[str] = Counter()
+        for precedent in self.precedents:
+            uses.update(precedent.situation.frames)
+        count = len(self.precedents)
+        return {frame: float((1 + times / count) ** -power) for frame, times in uses.items()}
+
+    def overlap(self, mine: Events, theirs: Events) -> float:
+        """Return the weighted Jaccard index in [0, 1] of sets of (event, …); 1 if both are empty.
+
+        It is computed once: a search changes neither progress nor scene for many steps.
+        """
+        if mine == theirs:
+            return 1.0
+        key = mine, theirs
+        overlap = self._overlaps.get(key)
+        if overlap is None:
+            if len(self._overlaps) >= OVERLAPS:
+                self._overlaps.clear()
+            overlap = self._overlaps[key] = self._overlap(mine, theirs)
+        return overlap
+
+    def _overlap(self, mine: Events, theirs: Events) -> float:
+        # math.fsum does not depend on the order of a set, which differs from process to process.
+        union = math.fsum(self._weight(item[0]) for item in mine | theirs)
+        return math.fsum(self._weight(item[0]) for item in mine & theirs) / union
+
+    def _weight(self, event: str) -> float:
+        return self._rarities.get(event.rpartition(":")[0], 1.0)
 
 
 def poll(
-    present: Situation,
-    admissible: Sequence[str] | None,
-    precedents: Sequence[Precedent],
-    weights: Weights,
+    present: Situation, admissible: Sequence[str] | None, panel: Panel, weights: Weights
 ) -> Poll:
     """Let the precedents vote on the admissible actions.
 
@@ -75,45 +148,44 @@ def poll(
     by present ones that play the same parts. Candidates belong to the same group where frame, parts
     and repetitions are equal.
     """
-    if not precedents:
+    if not panel.precedents:
         return Poll((), (), ())
-    roles_in = _roles_by_lexicon(present, admissible or (), precedents)
-    roles = roles_in(present)
+    commands = [present.read(text) for text in dict.fromkeys(admissible or ())]
+    roles_of_goal = _roles_by_goal(present, commands, panel)
+    view = present.view(roles_of_goal[present.goal])
+    views = [p.situation.view(roles_of_goal[p.situation.goal]) for p in panel.precedents]
     if admissible is None:
-        texts = _carried_over(present, precedents, roles_in, weights)
-    else:
-        texts = list(dict.fromkeys(admissible))
-    candidates = [present.read(text) for text in texts]
-    groups = tuple(
-        (c.frame, tuple(present.part(e, roles) for e in c.entities), present.done[c.text])
-        for c in candidates
-    )
+        texts = _carried_over(present, view, panel, views, weights)
+        commands = [present.read(text) for text in texts]
+    part, done = view.part, present.done
+    groups: dict[_Group, int] = {}
+    numbers = [
+        groups.setdefault((c.frame, tuple(map(part, c.entities)), done.get(c.text, 0)), len(groups))
+        for c in commands
+    ]
     # Candidates of a group are equally like any recalled action: each group is compared once.
-    group_numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    numbers = [group_numbers[group] for group in groups]
-    compared: dict[Hashable, list[float]] = {}
+    of_frame: dict[str, list[tuple[_Group, int]]] = {}
+    for group, number in groups.items():
+        of_frame.setdefault(group[0], []).append((group, number))
+    compared: dict[_Group, Likeness] = {}
     ballots = []
-    for precedent, weight in zip(
-        precedents, _vote_weights(present, precedents, roles_in, weights), strict=True
-    ):
-        situation, command = precedent.situation, precedent.command
-        theirs = tuple(situation.part(e, roles_in(situation)) for e in command.entities)
-        recalled = command.frame, theirs, situation.done[command.text]
-        if recalled not in compared:
-            compared[recalled] = [_group_likeness(g, recalled, weights) for g in group_numbers]
-        likeness = compared[recalled]
-        ballots.append(Ballot(weight, tuple(likeness[number] for number in numbers)))
-    return Poll(tuple(texts), groups, tuple(ballots))
-
-
-#: The frame of an action, the parts of its entities, and how often it was done before.
-_Group = tuple[str, tuple[Part, ...], int]
+    for precedent, theirs, distance in zip(panel.precedents, views, panel.distances, strict=True):
+        recalled = precedent.group(theirs)
+        likeness = compared.get(recalled)
+        if likeness is None:
+            likeness = compared[recalled] = Likeness.of(
+                (number, _group_likeness(group, recalled, weights))
+                for group, number in of_frame.get(recalled[0], ())
+            )
+        weight = _vote_weight(precedent.voice, distance, panel, view, theirs, weights)
+        ballots.append(Ballot(weight, likeness))
+    return Poll(tuple(c.text for c in commands), tuple(numbers), tuple(ballots))
 
 
 def _group_likeness(candidate: _Group, recalled: _Group, weights: Weights) -> float:
-    """Return how alike a candidate and a recalled action are, in [0, 1]."""
-    (frame, mine, done), (recalled_frame, theirs, repeats) = candidate, recalled
-    if frame != recalled_frame or len(mine) != len(theirs):
+    """Return how alike a candidate and a recalled action of one frame are, in [0, 1]."""
+    (_, mine, done), (_, theirs, repeats) = candidate, recalled
+    if len(mine) != len(theirs):
         return 0.0
     alike = math.prod(map(_likeness, mine, theirs, [weights] * len(theirs)))
     return float(alike * weights.repeat ** max(0, done - repeats))
@@ -142,92 +214,54 @@ def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
     return alike
 
 
-def _vote_weights(
-    present: Situation,
-    precedents: Sequence[Precedent],
-    roles_in: Callable[[Situation], Roles],
-    w: Weights,
-) -> list[float]:
-    """Return the weight of each precedent's vote, in [-1, 1] without 0."""
-    # Progress must not drown in what is done all the time: a frame counts the less, the more often
-    # it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
-    uses: Counter[str] = Counter()
-    for p in precedents:
-        uses.update(p.situation.frames)
+def _vote_weight(
+    voice: float, distance: float, panel: Panel, mine: View, theirs: View, w: Weights
+) -> float:
+    """Return the weight of a precedent's vote, in [-1, 1] without 0.
 
-    @cache
-    def rarity(event: str) -> float:
-        frame = event.rpartition(":")[0]
-        return float((1 + uses[frame] / len(precedents)) ** -w.rarity)
-
-    @cache
-    def overlap(mine: _Events, theirs: _Events) -> float:
-        return _overlap(mine, theirs, rarity)
-
-    roles = roles_in(present)
-    progress, scene = present.progress(roles), present.scene(roles)
-    nearest = max(p.similarity for p in precedents)
-    vote_weights = []
-    for p in precedents:
-        theirs = roles_in(p.situation)
-        distance = (
-            w.text * (nearest - p.similarity)
-            + w.progress * (1 - overlap(progress, p.situation.progress(theirs)))
-            + w.scene * (1 - overlap(scene, p.situation.scene(theirs)))
-        )
-        vote_weights.append(p.voice * math.exp(-distance))
-    return vote_weights
+    voice, distance: of the precedent, and of its text. mine, theirs: the situations.
+    """
+    distance = (
+        distance
+        + w.progress * (1 - panel.overlap(mine.progress, theirs.progress))
+        + w.scene * (1 - panel.overlap(mine.scene, theirs.scene))
+    )
+    return voice * math.exp(-distance)
 
 
-#: Sets of (event, …).
-_Events = frozenset[tuple[str, *tuple[Hashable, ...]]]
+def _roles_by_goal(
+    present: Situation, commands: Sequence[Command], panel: Panel
+) -> dict[tuple[str, ...], Roles]:
+    """Return goal → roles, with one lexicon for all situations.
 
+    commands: the candidates, as far as they are known.
+    """
+    heads = {head for command in commands for head in command.heads}
+    verbs = panel.verbs.union(command.verb for command in commands)
 
-def _overlap(mine: _Events, theirs: _Events, weight: Callable[[str], float]) -> float:
-    """Return the weighted Jaccard index in [0, 1] of sets of (event, …); 1 if both are empty."""
-    # math.fsum does not depend on the order of a set, which differs from process to process.
-    union = math.fsum(weight(item[0]) for item in mine | theirs)
-    return math.fsum(weight(item[0]) for item in mine & theirs) / union if union else 1.0
+    def lexicon(word: str) -> bool:
+        is_head = word in present.head_words or word in panel.head_words or word in heads
+        return is_head and word not in verbs
 
-
-def _roles_by_lexicon(
-    present: Situation, admissible: Sequence[str], precedents: Sequence[Precedent]
-) -> Callable[[Situation], Roles]:
-    """Return a function to a situation's goal roles, with one lexicon for all situations."""
-    commands = [present.read(a) for a in admissible] + [p.command for p in precedents]
-    lexicon = set(present.head_words)
-    for precedent in precedents:
-        lexicon |= precedent.situation.head_words
-    for command in commands:
-        lexicon |= {name_of(entity)[-1] for entity in command.entities}
-    lexicon -= {command.verb for command in commands}
-    known: dict[tuple[str, ...], Roles] = {}
-
-    def roles(situation: Situation) -> Roles:
-        if situation.goal not in known:
-            known[situation.goal] = situation.roles(lexicon)
-        return known[situation.goal]
-
-    return roles
+    goals = dict.fromkeys((present.goal, *panel.goals))
+    return {goal: roles_of(things_in(goal, lexicon)) for goal in goals}
 
 
 def _carried_over(
-    present: Situation,
-    precedents: Sequence[Precedent],
-    roles_in: Callable[[Situation], Roles],
-    weights: Weights,
+    present: Situation, view: View, panel: Panel, views: Sequence[View], weights: Weights
 ) -> list[str]:
-    """Return the recalled actions with present entities: distinct, the best recall's first."""
-    roles = roles_in(present)
-    mine = {entity: present.part(entity, roles) for entity in sorted(present.entities())}
+    """Return the recalled actions with present entities: distinct, the best recall's first.
+
+    view, views: of the present situation and of the precedents'.
+    """
+    mine = {entity: view.part(entity) for entity in sorted(present.entities())}
     carried: dict[str, None] = {}
-    for precedent in precedents:
-        situation, command = precedent.situation, precedent.command
+    for precedent, theirs in zip(panel.precedents, views, strict=True):
+        command = precedent.command
         options = []
         for entity in command.entities:
-            theirs = situation.part(entity, roles_in(situation))
             numbers = entity[-1].isdigit()
-            alike = {e: _likeness(part, theirs, weights) for e, part in mine.items()}
+            alike = {e: _likeness(part, theirs.part(entity), weights) for e, part in mine.items()}
             # "spoon 2" takes the place of "knife 1" rather than the goal's bare "spoon".
             ranked = sorted(mine, key=lambda e: (-alike[e], e[-1].isdigit() != numbers))
             options.append(ranked[:FILLERS])
