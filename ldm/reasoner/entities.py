@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -29,8 +29,6 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 #: The words of a name, in lower case: ("drawer", "3").
 Entity = tuple[str, ...]
-#: Goal word → position among the things that the goal names, counted from its end.
-Roles = Mapping[str, int]
 #: Situations that are kept: a search goes on from states that it left some time ago.
 KEPT_SITUATIONS = 256
 
@@ -66,7 +64,17 @@ def name_of(entity: Entity) -> Entity:
     return entity[:-1] if len(entity) > 1 and entity[-1].isdigit() else entity
 
 
-def role_of(name: Entity, roles: Roles) -> int:
+class Roles(dict[str, int]):
+    """Goal word → position among the things that the goal names, counted from its end."""
+
+    def __init__(self, things: Sequence[str]) -> None:
+        """Take the goal's words for things, in their order there."""
+        super().__init__({word: len(things) - i for i, word in reversed(list(enumerate(things)))})
+        #: Entity → its part as long as nothing was done with it: out of view, and in view.
+        self.untouched: dict[Entity, tuple[Part, Part]] = {}
+
+
+def role_of(name: Entity, roles: Mapping[str, int]) -> int:
     """Return the role of the last word of `name` that has one, 0 where none has."""
     for word in reversed(name):
         if word in roles:
@@ -172,7 +180,9 @@ class Part(NamedTuple):
 
 
 #: Nothing beside, nothing joined.
-_NOTHING: frozenset[Any] = frozenset()
+NONE: frozenset[Any] = frozenset()
+#: Entities whose parts are kept for as long as nothing was done with them.
+UNTOUCHED = 2_000
 
 #: Sets of (event, …): what was done with the goal's things, or what is in view of them.
 Events = frozenset[tuple[str, int] | tuple[str, int, int]]
@@ -274,24 +284,31 @@ class View:
 
     def part(self, entity: Entity) -> Part:
         """Return the part that `entity` plays here."""
+        if entity not in self._events:
+            parts = self._roles.untouched.get(entity) or self._untouched(entity)
+            return parts[entity in self._in_view]
         part = self._parts.get(entity)
         if part is None:
-            part = self._parts[entity] = self._part(entity)
+            part = self._parts[entity] = self._touched(entity)
         return part
 
-    def _part(self, entity: Entity) -> Part:
-        roles = self._roles
-        name = name_of(entity)
-        role, in_view = role_of(name, roles), entity in self._in_view
-        events = self._events.get(entity)
-        if events is None:
-            return Part(name, role, in_view, False, 0, "", _NOTHING, _NOTHING)
+    def _untouched(self, entity: Entity) -> tuple[Part, Part]:
+        name, known = name_of(entity), self._roles.untouched
+        role = role_of(name, self._roles)
+        out, seen = (Part(name, role, here, False, 0, "", NONE, NONE) for here in (False, True))
+        if len(known) >= UNTOUCHED:
+            known.clear()
+        known[entity] = out, seen
+        return out, seen
+
+    def _touched(self, entity: Entity) -> Part:
+        roles, name, events = self._roles, name_of(entity), self._events[entity]
         after = phrases(self._after[entity])
         joined = ((e, role_of(name_of(o), roles)) for e, o in self._joined[entity])
         return Part(
             name=name,
-            role=role,
-            in_view=in_view,
+            role=role_of(name, roles),
+            in_view=entity in self._in_view,
             at_hand=entity in self._at_hand,
             used=min(len(events), 2),
             touched=events[-1],
@@ -323,10 +340,8 @@ class View:
         return frozenset((event, role, times) for (event, role), times in counts.items())
 
 
-@lru_cache(maxsize=5_000)
-def roles_of(things: tuple[str, ...]) -> Roles:
-    """Return the roles of the words in a goal that name things, in their order there."""
-    return {word: len(things) - i for i, word in reversed(list(enumerate(things)))}
+#: The roles of the words in a goal that name things, in their order there.
+roles_of = lru_cache(maxsize=1_000)(Roles)
 
 
 def things_in(goal: Iterable[str], lexicon: Callable[[str], bool]) -> tuple[str, ...]:

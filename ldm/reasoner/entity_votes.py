@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -31,8 +31,10 @@ from ldm.reasoner.voting import Ballot, Likeness, Poll
 
 #: How many entities may fill one slot where the admissible actions are unknown.
 FILLERS = 3
-#: Pairs of sets whose overlap a panel remembers.
-OVERLAPS = 5_000
+#: Recalled actions, and what each is compared with, that are remembered as groups.
+RECALLED_GROUPS, CANDIDATE_GROUPS = 2_000, 500
+#: Pairs of progress and scene for which a panel remembers the weights of its votes.
+KEPT_WEIGHTS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +64,48 @@ class Weights:
 
 
 #: The frame of an action, the parts of its entities, and how often it was done before.
-_Group = tuple[str, tuple[Part, ...], int]
+Group = tuple[str, tuple[Part, ...], int]
+#: Group → how alike its actions are to a recalled one, as it is and rounded.
+_Row = dict[Group, tuple[float, float]]
 
 
+@dataclass(frozen=True, slots=True)
 class Precedent:
-    """A recalled situation and the action taken in it, read once.
+    """A recalled situation and the action taken in it.
 
     voice: what its vote counts by what came of the action (`ldm.reasoner.voting.voice_of`).
     """
 
-    def __init__(self, situation: Situation, action: str, voice: float = 1.0) -> None:
-        """Take a situation and the action taken in it."""
-        self.situation = situation
-        self.command = situation.read(action)
-        self.voice = voice
-        self._groups: dict[View, _Group] = {}
+    situation: Situation
+    command: Command
+    voice: float = 1.0
 
-    def group(self, view: View) -> _Group:
-        """Return what group its action would be in; view: of its situation."""
-        group = self._groups.get(view)
-        if group is None:
-            command = self.command
-            parts = tuple(map(view.part, command.entities))
-            group = command.frame, parts, self.situation.done.get(command.text, 0)
-            self._groups[view] = group
-        return group
+
+class Comparisons:
+    """How alike groups of actions are: compared once, as searches meet the same ones again."""
+
+    def __init__(self, weights: Weights) -> None:
+        """Take what differences cost."""
+        self._weights = weights
+        self._rows: dict[Group, _Row] = {}
+
+    def row(self, recalled: Group) -> _Row:
+        """Return what is known of one recalled action; `like` adds to it."""
+        if len(self._rows) >= RECALLED_GROUPS:
+            self._rows.clear()
+        return self._rows.setdefault(recalled, {})
+
+    def like(self, row: _Row, recalled: Group, candidate: Group) -> tuple[float, float]:
+        """Return how alike two actions of one frame are, in [0, 1], and the same rounded."""
+        (_, mine, done), (_, theirs, repeats), w = candidate, recalled, self._weights
+        alike = 0.0
+        if len(mine) == len(theirs):
+            alike = math.prod(map(_likeness, mine, theirs, [w] * len(theirs)))
+            alike *= w.repeat ** max(0, done - repeats)
+        if len(row) >= CANDIDATE_GROUPS:
+            row.clear()
+        row[candidate] = alike, round(alike, 9)
+        return row[candidate]
 
 
 class Panel:
@@ -97,50 +116,93 @@ class Panel:
     ) -> None:
         """Take the precedents with the similarities of their texts."""
         self.precedents = precedents
+        self.weights = weights
         nearest = max(similarities, default=0.0)
         self.distances = [weights.text * (nearest - similar) for similar in similarities]
         self.verbs = {p.command.verb for p in precedents}
         self.head_words = {head for p in precedents for head in p.command.heads}
         self.head_words.update(*(p.situation.head_words for p in precedents))
         self.goals = list(dict.fromkeys(p.situation.goal for p in precedents))
-        self._rarities = self._rarity_by_frame(weights.rarity)
-        self._overlaps: dict[tuple[Events, Events], float] = {}
+        self.rarities = self._rarity_by_frame()
+        self._hearings: dict[tuple[tuple[str, ...], ...], _Hearing] = {}
 
-    def _rarity_by_frame(self, power: float) -> dict[str, float]:
+    def _rarity_by_frame(self) -> dict[str, float]:
         # Progress must not drown in what is done all the time: a frame counts the less, the more
         # often it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
         uses: Counter[str] = Counter()
         for precedent in self.precedents:
             uses.update(precedent.situation.frames)
-        count = len(self.precedents)
-        return {frame: float((1 + times / count) ** -power) for frame, times in uses.items()}
+        count, power = len(self.precedents), -self.weights.rarity
+        return {frame: float((1 + times / count) ** power) for frame, times in uses.items()}
 
-    def overlap(self, mine: Events, theirs: Events) -> float:
-        """Return the weighted Jaccard index in [0, 1] of sets of (event, …); 1 if both are empty.
+    def hearing(self, lexicon: Callable[[str], bool]) -> _Hearing:
+        """Return the panel with the roles that things have by a lexicon: which words name some."""
+        things = tuple(things_in(goal, lexicon) for goal in self.goals)
+        hearing = self._hearings.get(things)
+        if hearing is None:
+            roles = dict(zip(self.goals, map(roles_of, things), strict=True))
+            hearing = self._hearings[things] = _Hearing(self, roles)
+        return hearing
 
-        It is computed once: a search changes neither progress nor scene for many steps.
+
+class _Hearing:
+    """A panel in which the things of all goals have roles.
+
+    views: of the precedents. groups: number of each precedent's group, in `recalled`.
+    """
+
+    def __init__(self, panel: Panel, roles: Mapping[tuple[str, ...], Roles]) -> None:
+        self._panel = panel
+        self.views = [p.situation.view(roles[p.situation.goal]) for p in panel.precedents]
+        numbers: dict[Group, int] = {}
+        self.groups = [
+            numbers.setdefault(_group(p.situation, view, p.command), len(numbers))
+            for p, view in zip(panel.precedents, self.views, strict=True)
+        ]
+        self.recalled = list(numbers)
+        self._weights: dict[tuple[Events, Events], list[float]] = {}
+
+    def weights(self, view: View) -> list[float]:
+        """Return the weight of each precedent's vote, in [-1, 1] without 0.
+
+        They are the same as long as neither progress nor scene changes, which is for many steps.
         """
-        if mine == theirs:
-            return 1.0
-        key = mine, theirs
-        overlap = self._overlaps.get(key)
-        if overlap is None:
-            if len(self._overlaps) >= OVERLAPS:
-                self._overlaps.clear()
-            overlap = self._overlaps[key] = self._overlap(mine, theirs)
-        return overlap
+        key = view.progress, view.scene
+        weights = self._weights.get(key)
+        if weights is None:
+            if len(self._weights) >= KEPT_WEIGHTS:
+                self._weights.clear()
+            weights = self._weights[key] = self._weighed(*key)
+        return weights
+
+    def _weighed(self, progress: Events, scene: Events) -> list[float]:
+        panel, w = self._panel, self._panel.weights
+        done = {one: self._overlap(progress, one) for one in {v.progress for v in self.views}}
+        seen = {one: self._overlap(scene, one) for one in {v.scene for v in self.views}}
+        weights = []
+        for precedent, view, distance in zip(
+            panel.precedents, self.views, panel.distances, strict=True
+        ):
+            further = (
+                distance + w.progress * (1 - done[view.progress]) + w.scene * (1 - seen[view.scene])
+            )
+            weights.append(precedent.voice * math.exp(-further))
+        return weights
 
     def _overlap(self, mine: Events, theirs: Events) -> float:
+        """Return the weighted Jaccard index of sets of (event, …); 1 if both are empty."""
+        if mine == theirs:
+            return 1.0
         # math.fsum does not depend on the order of a set, which differs from process to process.
-        union = math.fsum(self._weight(item[0]) for item in mine | theirs)
-        return math.fsum(self._weight(item[0]) for item in mine & theirs) / union
+        union = math.fsum(self._rarity(item[0]) for item in mine | theirs)
+        return math.fsum(self._rarity(item[0]) for item in mine & theirs) / union
 
-    def _weight(self, event: str) -> float:
-        return self._rarities.get(event.rpartition(":")[0], 1.0)
+    def _rarity(self, event: str) -> float:
+        return self._panel.rarities.get(event.rpartition(":")[0], 1.0)
 
 
 def poll(
-    present: Situation, admissible: Sequence[str] | None, panel: Panel, weights: Weights
+    present: Situation, admissible: Sequence[str] | None, panel: Panel, comparisons: Comparisons
 ) -> Poll:
     """Let the precedents vote on the admissible actions.
 
@@ -151,44 +213,52 @@ def poll(
     if not panel.precedents:
         return Poll((), (), ())
     commands = [present.read(text) for text in dict.fromkeys(admissible or ())]
-    roles_of_goal = _roles_by_goal(present, commands, panel)
-    view = present.view(roles_of_goal[present.goal])
-    views = [p.situation.view(roles_of_goal[p.situation.goal]) for p in panel.precedents]
+    lexicon = _lexicon(present, commands, panel)
+    view = present.view(roles_of(things_in(present.goal, lexicon)))
+    hearing = panel.hearing(lexicon)
     if admissible is None:
-        texts = _carried_over(present, view, panel, views, weights)
+        texts = _carried_over(present, view, panel, hearing)
         commands = [present.read(text) for text in texts]
     part, done = view.part, present.done
-    groups: dict[_Group, int] = {}
+    groups: dict[Group, int] = {}
     numbers = [
         groups.setdefault((c.frame, tuple(map(part, c.entities)), done.get(c.text, 0)), len(groups))
         for c in commands
     ]
-    # Candidates of a group are equally like any recalled action: each group is compared once.
-    of_frame: dict[str, list[tuple[_Group, int]]] = {}
+    of_frame: dict[str, list[tuple[int, Group]]] = {}
     for group, number in groups.items():
-        of_frame.setdefault(group[0], []).append((group, number))
-    compared: dict[_Group, Likeness] = {}
-    ballots = []
-    for precedent, theirs, distance in zip(panel.precedents, views, panel.distances, strict=True):
-        recalled = precedent.group(theirs)
-        likeness = compared.get(recalled)
-        if likeness is None:
-            likeness = compared[recalled] = Likeness.of(
-                (number, _group_likeness(group, recalled, weights))
-                for group, number in of_frame.get(recalled[0], ())
-            )
-        weight = _vote_weight(precedent.voice, distance, panel, view, theirs, weights)
-        ballots.append(Ballot(weight, likeness))
-    return Poll(tuple(c.text for c in commands), tuple(numbers), tuple(ballots))
+        of_frame.setdefault(group[0], []).append((number, group))
+    likenesses = [
+        _compared(recalled, of_frame.get(recalled[0], ()), comparisons)
+        for recalled in hearing.recalled
+    ]
+    ballots = tuple(
+        Ballot(weight, likenesses[group])
+        for weight, group in zip(hearing.weights(view), hearing.groups, strict=True)
+    )
+    return Poll(tuple(c.text for c in commands), tuple(numbers), ballots)
 
 
-def _group_likeness(candidate: _Group, recalled: _Group, weights: Weights) -> float:
-    """Return how alike a candidate and a recalled action of one frame are, in [0, 1]."""
-    (_, mine, done), (_, theirs, repeats) = candidate, recalled
-    if len(mine) != len(theirs):
-        return 0.0
-    alike = math.prod(map(_likeness, mine, theirs, [weights] * len(theirs)))
-    return float(alike * weights.repeat ** max(0, done - repeats))
+def _group(situation: Situation, view: View, command: Command) -> Group:
+    parts = tuple(map(view.part, command.entities))
+    return command.frame, parts, situation.done.get(command.text, 0)
+
+
+def _compared(
+    recalled: Group, candidates: Iterable[tuple[int, Group]], comparisons: Comparisons
+) -> Likeness:
+    """Return what `Likeness.of` does of numbered groups of the recalled action's frame."""
+    row = comparisons.row(recalled)
+    pairs, nearest, best = [], list[int](), 0.0
+    for number, group in candidates:
+        like, rounded = row.get(group) or comparisons.like(row, recalled, group)
+        if like:
+            pairs.append((number, like))
+            if rounded > best:
+                nearest, best = [number], rounded
+            elif rounded == best > 0:
+                nearest.append(number)
+    return Likeness(tuple(pairs), best, tuple(nearest))
 
 
 def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
@@ -214,25 +284,10 @@ def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
     return alike
 
 
-def _vote_weight(
-    voice: float, distance: float, panel: Panel, mine: View, theirs: View, w: Weights
-) -> float:
-    """Return the weight of a precedent's vote, in [-1, 1] without 0.
-
-    voice, distance: of the precedent, and of its text. mine, theirs: the situations.
-    """
-    distance = (
-        distance
-        + w.progress * (1 - panel.overlap(mine.progress, theirs.progress))
-        + w.scene * (1 - panel.overlap(mine.scene, theirs.scene))
-    )
-    return voice * math.exp(-distance)
-
-
-def _roles_by_goal(
+def _lexicon(
     present: Situation, commands: Sequence[Command], panel: Panel
-) -> dict[tuple[str, ...], Roles]:
-    """Return goal → roles, with one lexicon for all situations.
+) -> Callable[[str], bool]:
+    """Return whether a word names a thing, the same for all situations.
 
     commands: the candidates, as far as they are known.
     """
@@ -243,25 +298,23 @@ def _roles_by_goal(
         is_head = word in present.head_words or word in panel.head_words or word in heads
         return is_head and word not in verbs
 
-    goals = dict.fromkeys((present.goal, *panel.goals))
-    return {goal: roles_of(things_in(goal, lexicon)) for goal in goals}
+    return lexicon
 
 
-def _carried_over(
-    present: Situation, view: View, panel: Panel, views: Sequence[View], weights: Weights
-) -> list[str]:
+def _carried_over(present: Situation, view: View, panel: Panel, hearing: _Hearing) -> list[str]:
     """Return the recalled actions with present entities: distinct, the best recall's first.
 
-    view, views: of the present situation and of the precedents'.
+    view: of the present situation.
     """
     mine = {entity: view.part(entity) for entity in sorted(present.entities())}
     carried: dict[str, None] = {}
-    for precedent, theirs in zip(panel.precedents, views, strict=True):
+    for precedent, theirs in zip(panel.precedents, hearing.views, strict=True):
         command = precedent.command
         options = []
         for entity in command.entities:
             numbers = entity[-1].isdigit()
-            alike = {e: _likeness(part, theirs.part(entity), weights) for e, part in mine.items()}
+            recalled = theirs.part(entity)
+            alike = {e: _likeness(part, recalled, panel.weights) for e, part in mine.items()}
             # "spoon 2" takes the place of "knife 1" rather than the goal's bare "spoon".
             ranked = sorted(mine, key=lambda e: (-alike[e], e[-1].isdigit() != numbers))
             options.append(ranked[:FILLERS])

@@ -27,7 +27,7 @@ from ldm.reasoner import (
 )
 from ldm.reasoner.clusters import cluster, nearest
 from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situation
-from ldm.reasoner.entity_votes import Panel, Precedent, Weights
+from ldm.reasoner.entity_votes import Comparisons, Panel, Precedent, Weights
 from ldm.reasoner.page_votes import PagePrecedent, PageWeights
 from ldm.reasoner.pages import Page, has_lines_of_labels, labels_of, read_call
 from ldm.reasoner.quote_votes import QuotePrecedent, QuoteWeights
@@ -68,6 +68,7 @@ class OfflineReasoner:
         self._page_weights = page_weights or PageWeights()
         self._quote_weights = quote_weights or QuoteWeights()
         self._precedents: dict[int, tuple[StateActionTuple, Precedent]] = {}
+        self._comparisons = Comparisons(self._weights)
         self._panels: dict[int, tuple[Sequence[Recall], Panel]] = {}
         self._pages: dict[int, tuple[StateActionTuple, PagePrecedent]] = {}
         self._quotes: dict[int, tuple[StateActionTuple, QuotePrecedent]] = {}
@@ -212,7 +213,7 @@ class OfflineReasoner:
             pages = [self._page(recall) for recall in recalls]
             return page_votes.poll(page, state.admissible, pages, self._page_weights)
         present = read_situation(state.goal, state.history.past, state.observation)
-        return entity_votes.poll(present, state.admissible, self._panel(recalls), self._weights)
+        return entity_votes.poll(present, state.admissible, self._panel(recalls), self._comparisons)
 
     def _followed(
         self, poll: Poll, state: State, recalls: Sequence[Recall], action: str
@@ -251,7 +252,7 @@ class OfflineReasoner:
         if cached is None:
             voice = voice_of(source.outcome)
             situation = Situation(source.goal, source.history.past, source.observation)
-            cached = source, Precedent(situation, source.action, voice)
+            cached = source, Precedent(situation, situation.read(source.action), voice)
             if len(self._precedents) >= CACHE_SIZE:
                 self._precedents.clear()
             self._precedents[id(source)] = cached

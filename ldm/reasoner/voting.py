@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ldm.reasoner import Agreement
 from ldm.types import Outcome, Recall
@@ -45,8 +46,7 @@ NEARBY = 0.9
 FOLLOWED = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
+class Likeness(NamedTuple):
     """How alike the candidates are to a recalled action.
 
     pairs: number of a group, and how alike its candidates are, in (0, 1]; others are not at all.
@@ -69,8 +69,7 @@ class Likeness:
         return cls(pairs, best, nearest)
 
 
-@dataclass(frozen=True, slots=True)
-class Ballot:
+class Ballot(NamedTuple):
     """The vote of one recall.
 
     weight: of this vote, in [-1, 1] without 0; below 0 it is a vote against.
