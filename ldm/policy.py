@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any, Literal
 
 from ldm.errors import LdmError
@@ -245,7 +246,7 @@ class Policy:
 
     def imitate(self, now: Observed, source: StateActionTuple) -> str:
         """Return what the action of a single tuple comes to in the present state."""
-        local = self._localized(source, now.localize)
+        local = self._translated(source).into(now.localize)
         state = self._state(now, noted=self._reads_notes)
         return self._reasoner.act(state, (Recall(local, 1.0, "", "", ""),)).action
 
@@ -304,7 +305,7 @@ class Policy:
             return ()
         if options.control == "random":
             seed = stable_seed(self._seed, now.key, len(now.past))
-            return self._kept(self._memory.sample(k, seed)).local(self._localized, now.localize)
+            return self._kept(self._memory.sample(k, seed)).local(now.localize)
         spent = self._spent(now)
         history = history if options.rank_history else ""
         key = now.goal, now.observation, k, spent, *batches
@@ -325,12 +326,12 @@ class Policy:
                 self._recalls.clear()
             if fixed:
                 self._recalls[key] = recalled
-        return recalled.local(self._localized, now.localize)
+        return recalled.local(now.localize)
 
     def _kept(self, recalls: Sequence[Recall]) -> _Recalled:
         if not self._options.outcomes:
             recalls = [self._without_outcome(recall) for recall in recalls]
-        return _Recalled(tuple(recalls))
+        return _Recalled(tuple(recalls), [self._translated(recall.tuple) for recall in recalls])
 
     def _without_outcome(self, recall: Recall) -> Recall:
         """Return a recall of which only the action is known, made once per tuple."""
@@ -349,10 +350,8 @@ class Policy:
         most = self._options.share * len(now.past)
         return frozenset(name for name, count in now.previous.recalled.items() if count > most)
 
-    def _localized(
-        self, source: StateActionTuple, localize: Callable[[str], str]
-    ) -> StateActionTuple:
-        """Return a tuple in the words of the present task, translated once.
+    def _translated(self, source: StateActionTuple) -> _Translated:
+        """Return a tuple with its latest translation.
 
         All texts of the tuple are asked about at once: `localize` may answer otherwise in the next
         task, but what it makes of them tells whether an earlier translation still holds.
@@ -362,7 +361,7 @@ class Policy:
             if len(self._translations) >= TRANSLATIONS:
                 self._translations.clear()
             known = self._translations[id(source)] = _Translated(source)
-        return known.into(localize)
+        return known
 
 
 def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Recall]:
@@ -396,23 +395,21 @@ def _memo(notes: Notes, recalls: Sequence[Recall], now: Observed) -> Memo:
 class _Recalled:
     """What was recalled in a situation, and the same in the words of the latest task."""
 
-    def __init__(self, recalls: tuple[Recall, ...]) -> None:
+    def __init__(self, recalls: tuple[Recall, ...], translated: Sequence[_Translated]) -> None:
         self._recalls = recalls
-        self._latest = recalls
+        self._translated = translated
+        self._latest = recalls, [recall.tuple for recall in recalls]
 
-    def local(
-        self,
-        localized: Callable[[StateActionTuple, Callable[[str], str]], StateActionTuple],
-        localize: Callable[[str], str],
-    ) -> tuple[Recall, ...]:
+    def local(self, localize: Callable[[str], str]) -> tuple[Recall, ...]:
         """Return the recalls as `localize` words them: the same value where they were so before."""
-        latest = self._latest
-        tuples = [localized(recall.tuple, localize) for recall in self._recalls]
-        if any(source is not before.tuple for source, before in zip(tuples, latest, strict=True)):
-            latest = self._latest = tuple(
+        latest, before = self._latest
+        tuples = [one.into(localize) for one in self._translated]
+        if not all(map(is_, tuples, before)):
+            latest = tuple(
                 recall if source is recall.tuple else replace(recall, tuple=source)
                 for recall, source in zip(self._recalls, tuples, strict=True)
             )
+            self._latest = latest, tuples
         return latest
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -67,8 +67,9 @@ def name_of(entity: Entity) -> Entity:
 class Roles(dict[str, int]):
     """Goal word → position among the things that the goal names, counted from its end."""
 
-    def __init__(self, things: Sequence[str]) -> None:
+    def __init__(self, things: tuple[str, ...]) -> None:
         """Take the goal's words for things, in their order there."""
+        self.things = things
         super().__init__({word: len(things) - i for i, word in reversed(list(enumerate(things)))})
         #: Entity → its part as long as nothing was done with it: out of view, and in view.
         self.untouched: dict[Entity, tuple[Part, Part]] = {}
@@ -188,8 +189,52 @@ UNTOUCHED = 2_000
 Events = frozenset[tuple[str, int] | tuple[str, int, int]]
 
 
+class _Deeds:
+    """What was done with an entity, and the parts that it plays because of that.
+
+    events: frame and slot of each action on it. after: what was seen after the last of them.
+    joined: (event, other entity) of each action that joined it with another one.
+    """
+
+    __slots__ = ("_parts", "after", "events", "joined")
+
+    def __init__(
+        self,
+        events: tuple[str, ...] = (),
+        after: str = "",
+        joined: tuple[tuple[str, Entity], ...] = (),
+    ) -> None:
+        self.events = events
+        self.after = after
+        self.joined = joined
+        self._parts: dict[tuple[tuple[str, ...], bool, bool], Part] = {}
+
+    def part(self, name: Entity, roles: Roles, *, in_view: bool, at_hand: bool) -> Part:
+        """Return the part of the entity, whose name this is; made once."""
+        key = roles.things, in_view, at_hand
+        part = self._parts.get(key)
+        if part is None:
+            after = phrases(self.after)
+            joined = ((event, role_of(name_of(other), roles)) for event, other in self.joined)
+            part = self._parts[key] = Part(
+                name=name,
+                role=role_of(name, roles),
+                in_view=in_view,
+                at_hand=at_hand,
+                used=min(len(self.events), 2),
+                touched=self.events[-1],
+                beside=frozenset(role for word, role in roles.items() if (word,) in after),
+                joined=frozenset((event, role) for event, role in joined if role),
+            )
+        return part
+
+
 class Situation:
-    """A state with its past, read once: its entities, and what happened to each of them."""
+    """A state with its past, read once: its entities, and what happened to each of them.
+
+    past: the commands so far. frames, done: how often each frame, and each action, is among them.
+    head_words: the last name word of all that was acted on or is written with a number.
+    """
 
     def __init__(self, goal: str, past: Past, observation: str) -> None:
         """Read a state; past: the pairs (observation, action) before the present `observation`."""
@@ -198,12 +243,9 @@ class Situation:
         self.past: list[Command] = []
         self.frames: dict[str, int] = {}
         self.done: dict[str, int] = {}
-        #: The last name word of all that was acted on or is written with a number.
         self.head_words = set(_numbered_heads(observation)).union(_numbered_heads(goal))
         self._in_view = phrases(observation)
-        self._events: dict[Entity, tuple[str, ...]] = {}
-        self._after: dict[Entity, str] = {}
-        self._joined: dict[Entity, tuple[tuple[str, Entity], ...]] = {}
+        self._deeds: dict[Entity, _Deeds] = {}
         self._known = set(phrases(goal))
         for (before, action), after in zip(past, self.texts[2:], strict=True):
             self._known |= phrases(before)
@@ -221,8 +263,7 @@ class Situation:
         later.frames, later.done = self.frames.copy(), self.done.copy()
         later.head_words = self.head_words | _numbered_heads(observation)
         later._in_view = phrases(observation)
-        later._events, later._after = self._events.copy(), self._after.copy()
-        later._joined = self._joined.copy()
+        later._deeds = self._deeds.copy()
         later._known = self._known.copy()
         later._record(read_command(action, later._known), observation)
         later._known |= later._in_view
@@ -237,10 +278,9 @@ class Situation:
         distinct = tuple(dict.fromkeys(command.entities))  # a reply may repeat one a thousand times
         for slot, entity in enumerate(command.entities):
             event = f"{command.frame}:{slot}"
-            self._events[entity] = (*self._events.get(entity, ()), event)
-            self._after[entity] = after
             others = tuple((event, other) for other in distinct if other != entity)
-            self._joined[entity] = self._joined.get(entity, ()) + others
+            before = self._deeds.get(entity, _UNTOUCHED)
+            self._deeds[entity] = _Deeds((*before.events, event), after, before.joined + others)
 
     def read(self, action: str) -> Command:
         """Read `action` as a command in this situation."""
@@ -249,14 +289,13 @@ class Situation:
     def entities(self) -> frozenset[Entity]:
         """Return all that was acted on, is written with a number or is named by the goal."""
         goal_words = frozenset((word,) for word in self.goal if word not in FUNCTION_WORDS)
-        return frozenset(self._events).union(goal_words, *(numbered(t) for t in self.texts))
+        return frozenset(self._deeds).union(goal_words, *(numbered(t) for t in self.texts))
 
     def view(self, roles: Roles) -> View:
         """Return the situation seen with the goal's things in these roles."""
-        key = tuple(roles)  # which words have roles, and in which order, says which
-        view = self._views.get(key)
+        view = self._views.get(roles.things)
         if view is None:
-            view = self._views[key] = View(self, roles)
+            view = self._views[roles.things] = View(self, roles)
         return view
 
     def surface(self, entity: Entity) -> str:
@@ -277,20 +316,18 @@ class View:
         self._roles = roles
         self._observation = situation.texts[-1]
         self._in_view = situation._in_view
-        self._events, self._after = situation._events, situation._after
-        self._joined = situation._joined
+        self._deeds = situation._deeds
         self._at_hand = situation.past[-1].entities if situation.past else ()
-        self._parts: dict[Entity, Part] = {}
 
     def part(self, entity: Entity) -> Part:
         """Return the part that `entity` plays here."""
-        if entity not in self._events:
+        in_view = entity in self._in_view
+        deeds = self._deeds.get(entity)
+        if deeds is None:
             parts = self._roles.untouched.get(entity) or self._untouched(entity)
-            return parts[entity in self._in_view]
-        part = self._parts.get(entity)
-        if part is None:
-            part = self._parts[entity] = self._touched(entity)
-        return part
+            return parts[in_view]
+        at_hand = entity in self._at_hand
+        return deeds.part(name_of(entity), self._roles, in_view=in_view, at_hand=at_hand)
 
     def _untouched(self, entity: Entity) -> tuple[Part, Part]:
         name, known = name_of(entity), self._roles.untouched
@@ -301,29 +338,14 @@ class View:
         known[entity] = out, seen
         return out, seen
 
-    def _touched(self, entity: Entity) -> Part:
-        roles, name, events = self._roles, name_of(entity), self._events[entity]
-        after = phrases(self._after[entity])
-        joined = ((e, role_of(name_of(o), roles)) for e, o in self._joined[entity])
-        return Part(
-            name=name,
-            role=role_of(name, roles),
-            in_view=entity in self._in_view,
-            at_hand=entity in self._at_hand,
-            used=min(len(events), 2),
-            touched=events[-1],
-            beside=frozenset(role for word, role in roles.items() if (word,) in after),
-            joined=frozenset((event, role) for event, role in joined if role),
-        )
-
     @cached_property
     def scene(self) -> frozenset[tuple[str, int]]:
         """For the goal's things in view, what was last done with each, and its role."""
         scene = set()
         for phrase in _with_numbers(self._observation):
             if role := role_of(name_of(phrase), self._roles):
-                events = self._events.get(phrase)
-                scene.add((events[-1] if events else "", role))
+                deeds = self._deeds.get(phrase)
+                scene.add((deeds.events[-1] if deeds else "", role))
         return frozenset(scene)
 
     @cached_property
@@ -333,13 +355,15 @@ class View:
         Each item is (frame and slot, role, how often), counted up to 2.
         """
         counts: dict[tuple[str, int], int] = {}
-        for entity, events in self._events.items():
+        for entity, deeds in self._deeds.items():
             if role := role_of(name_of(entity), self._roles):
-                for event in events:
+                for event in deeds.events:
                     counts[event, role] = min(2, counts.get((event, role), 0) + 1)
         return frozenset((event, role, times) for (event, role), times in counts.items())
 
 
+#: What was done with an entity before anything was.
+_UNTOUCHED = _Deeds()
 #: The roles of the words in a goal that name things, in their order there.
 roles_of = lru_cache(maxsize=1_000)(Roles)
 

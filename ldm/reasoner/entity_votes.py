@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import count, product
 
 from ldm.reasoner.entities import (
     Command,
@@ -32,7 +31,7 @@ from ldm.reasoner.voting import Ballot, Likeness, Poll
 #: How many entities may fill one slot where the admissible actions are unknown.
 FILLERS = 3
 #: Recalled actions, and what each is compared with, that are remembered as groups.
-RECALLED_GROUPS, CANDIDATE_GROUPS = 2_000, 500
+RECALLED_GROUPS, CANDIDATE_GROUPS = 2_000, 10_000
 #: Pairs of progress and scene for which a panel remembers the weights of its votes.
 KEPT_WEIGHTS = 500
 
@@ -65,8 +64,8 @@ class Weights:
 
 #: The frame of an action, the parts of its entities, and how often it was done before.
 Group = tuple[str, tuple[Part, ...], int]
-#: Group → how alike its actions are to a recalled one, as it is and rounded.
-_Row = dict[Group, tuple[float, float]]
+#: Number of a group → how alike its actions are to a recalled one, as it is and rounded.
+_Row = dict[int, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,19 @@ class Comparisons:
     def __init__(self, weights: Weights) -> None:
         """Take what differences cost."""
         self._weights = weights
+        self._numbers: dict[Group, int] = {}
+        self._next = count()  # no number is used twice, so that forgetting groups confuses none
         self._rows: dict[Group, _Row] = {}
+
+    def number(self, group: Group) -> int:
+        """Return a number for a group of candidates."""
+        number = self._numbers.get(group)
+        if number is None:
+            if len(self._numbers) >= CANDIDATE_GROUPS:
+                self._numbers.clear()
+                self._rows.clear()
+            number = self._numbers[group] = next(self._next)
+        return number
 
     def row(self, recalled: Group) -> _Row:
         """Return what is known of one recalled action; `like` adds to it."""
@@ -95,17 +106,14 @@ class Comparisons:
             self._rows.clear()
         return self._rows.setdefault(recalled, {})
 
-    def like(self, row: _Row, recalled: Group, candidate: Group) -> tuple[float, float]:
+    def like(self, recalled: Group, candidate: Group) -> tuple[float, float]:
         """Return how alike two actions of one frame are, in [0, 1], and the same rounded."""
         (_, mine, done), (_, theirs, repeats), w = candidate, recalled, self._weights
-        alike = 0.0
-        if len(mine) == len(theirs):
-            alike = math.prod(map(_likeness, mine, theirs, [w] * len(theirs)))
-            alike *= w.repeat ** max(0, done - repeats)
-        if len(row) >= CANDIDATE_GROUPS:
-            row.clear()
-        row[candidate] = alike, round(alike, 9)
-        return row[candidate]
+        if len(mine) != len(theirs):
+            return 0.0, 0.0
+        alike = math.prod(map(_likeness, mine, theirs, [w] * len(theirs)))
+        alike = float(alike * w.repeat ** max(0, done - repeats))
+        return alike, round(alike, 9)
 
 
 class Panel:
@@ -129,11 +137,12 @@ class Panel:
     def _rarity_by_frame(self) -> dict[str, float]:
         # Progress must not drown in what is done all the time: a frame counts the less, the more
         # often it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
-        uses: Counter[str] = Counter()
+        uses: dict[str, int] = {}
         for precedent in self.precedents:
-            uses.update(precedent.situation.frames)
-        count, power = len(self.precedents), -self.weights.rarity
-        return {frame: float((1 + times / count) ** power) for frame, times in uses.items()}
+            for frame, times in precedent.situation.frames.items():
+                uses[frame] = uses.get(frame, 0) + times
+        total, power = len(self.precedents), -self.weights.rarity
+        return {frame: float((1 + times / total) ** power) for frame, times in uses.items()}
 
     def hearing(self, lexicon: Callable[[str], bool]) -> _Hearing:
         """Return the panel with the roles that things have by a lexicon: which words name some."""
@@ -225,9 +234,9 @@ def poll(
         groups.setdefault((c.frame, tuple(map(part, c.entities)), done.get(c.text, 0)), len(groups))
         for c in commands
     ]
-    of_frame: dict[str, list[tuple[int, Group]]] = {}
-    for group, number in groups.items():
-        of_frame.setdefault(group[0], []).append((number, group))
+    of_frame: dict[str, list[_Numbered]] = {}
+    for group, place in groups.items():
+        of_frame.setdefault(group[0], []).append((place, comparisons.number(group), group))
     likenesses = [
         _compared(recalled, of_frame.get(recalled[0], ()), comparisons)
         for recalled in hearing.recalled
@@ -244,20 +253,27 @@ def _group(situation: Situation, view: View, command: Command) -> Group:
     return command.frame, parts, situation.done.get(command.text, 0)
 
 
+#: Place of a group among the candidates, its number in `Comparisons`, and the group.
+_Numbered = tuple[int, int, Group]
+
+
 def _compared(
-    recalled: Group, candidates: Iterable[tuple[int, Group]], comparisons: Comparisons
+    recalled: Group, candidates: Iterable[_Numbered], comparisons: Comparisons
 ) -> Likeness:
-    """Return what `Likeness.of` does of numbered groups of the recalled action's frame."""
+    """Return what `Likeness.of` does of the groups that have the recalled action's frame."""
     row = comparisons.row(recalled)
     pairs, nearest, best = [], list[int](), 0.0
-    for number, group in candidates:
-        like, rounded = row.get(group) or comparisons.like(row, recalled, group)
+    for place, number, group in candidates:
+        known = row.get(number)
+        if known is None:
+            known = row[number] = comparisons.like(recalled, group)
+        like, rounded = known
         if like:
-            pairs.append((number, like))
+            pairs.append((place, like))
             if rounded > best:
-                nearest, best = [number], rounded
+                nearest, best = [place], rounded
             elif rounded == best > 0:
-                nearest.append(number)
+                nearest.append(place)
     return Likeness(tuple(pairs), best, tuple(nearest))
 
 
