@@ -74,7 +74,7 @@ Pairs = frozenset[tuple[str, str]]
 
 
 #: Games that a process keeps compiled: a gate plays all goals of a refinement several times.
-COMPILED = 256
+COMPILED = 192
 
 
 @dataclass(frozen=True, slots=True)
