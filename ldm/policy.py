@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from operator import is_
+from typing import Any, Literal
 
 from ldm.errors import LdmError
 from ldm.memory import Memory
@@ -29,6 +30,8 @@ MIN_AGREEING = 2
 LEAST_TOKENS = 1_000
 #: Tuples whose translations are cached.
 TRANSLATIONS = 20_000
+#: Situations whose recalls are cached: a search comes to the same sight of one goal again.
+RECALLED = 1_000
 
 HistoryMode = Literal["full", "summary", "actions", "none"]
 Control = Literal["", "random", "none"]
@@ -180,6 +183,7 @@ class Policy:
         self._seed = seed
         self._translations: dict[int, _Translated] = {}
         self._plain: dict[str, StateActionTuple] = {}
+        self._recalls: dict[tuple[Any, ...], _Recalled] = {}
 
     def with_memory(self, memory: Memory) -> Policy:
         """Return a policy that decides in the same way with another memory."""
@@ -242,11 +246,16 @@ class Policy:
 
     def imitate(self, now: Observed, source: StateActionTuple) -> str:
         """Return what the action of a single tuple comes to in the present state."""
-        recall = self._localized(Recall(source, 1.0, "", "", ""), now.localize)
-        return self._reasoner.act(self.state(now), (recall,)).action
+        local = self._translated(source).into(now.localize)
+        state = self._state(now, noted=self._reads_notes)
+        return self._reasoner.act(state, (Recall(local, 1.0, "", "", ""),)).action
 
     def state(self, now: Observed) -> State:
         """Return what the reasoner sees: goal, history as configured, observation."""
+        return self._state(now, noted=True)
+
+    def _state(self, now: Observed, *, noted: bool) -> State:
+        """Return what `state` does. noted: whether with what was noted of the past in words."""
         past, mode = shortened(now.past), self._options.history
         notes, course = Notes(), now.past if mode == "full" else ()
         if mode == "none":
@@ -254,6 +263,8 @@ class Policy:
         elif mode == "actions":
             course = tuple(("", action) for _, action in past)
             history = History(past=course)
+        elif not noted:
+            history = History(past=past if mode == "full" else ())
         else:
             notes = self._reasoner.notes(now.goal, now.past, now.observation, now.previous.notes)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
@@ -271,8 +282,13 @@ class Policy:
         )
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
-        state = self.state(now)
+        state = self._state(now, noted=self._reads_notes)
         return state, self.recall(now, batches, state.history.text)
+
+    @property
+    def _reads_notes(self) -> bool:
+        """Whether a decision depends on notes."""
+        return self._options.rank_history or getattr(self._reasoner, "reads_notes", True)
 
     def recall(
         self, now: Observed, batches: Sequence[str], history: str = ""
@@ -288,22 +304,34 @@ class Policy:
         if options.control == "none":
             return ()
         if options.control == "random":
-            recalls = self._memory.sample(k, stable_seed(self._seed, now.key, len(now.past)))
-        else:
-            spent = self._spent(now)
+            seed = stable_seed(self._seed, now.key, len(now.past))
+            return self._kept(self._memory.sample(k, seed)).local(now.localize)
+        spent = self._spent(now)
+        history = history if options.rank_history else ""
+        key = now.goal, now.observation, k, spent, *batches
+        fixed = not history and self.classifier is None  # a model is asked, and paid, each time
+        recalled = self._recalls.get(key) if fixed else None
+        if recalled is None:
             recalls = self._memory.retrieve(
                 now.goal,
                 now.observation,
                 k + len(spent),
                 batches=batches,
                 classifier=self.classifier,
-                history=history if options.rank_history else "",
+                history=history,
                 utility=options.recall == "utility",
             )
-            recalls = _giving_way(recalls, spent, k)
-        if not options.outcomes:
+            recalled = self._kept(_giving_way(recalls, spent, k))
+            if len(self._recalls) >= RECALLED:
+                self._recalls.clear()
+            if fixed:
+                self._recalls[key] = recalled
+        return recalled.local(now.localize)
+
+    def _kept(self, recalls: Sequence[Recall]) -> _Recalled:
+        if not self._options.outcomes:
             recalls = [self._without_outcome(recall) for recall in recalls]
-        return tuple(self._localized(recall, now.localize) for recall in recalls)
+        return _Recalled(tuple(recalls), [self._translated(recall.tuple) for recall in recalls])
 
     def _without_outcome(self, recall: Recall) -> Recall:
         """Return a recall of which only the action is known, made once per tuple."""
@@ -322,20 +350,18 @@ class Policy:
         most = self._options.share * len(now.past)
         return frozenset(name for name, count in now.previous.recalled.items() if count > most)
 
-    def _localized(self, recall: Recall, localize: Callable[[str], str]) -> Recall:
-        """Return a recall in the words of the present task, translated once per tuple.
+    def _translated(self, source: StateActionTuple) -> _Translated:
+        """Return a tuple with its latest translation.
 
         All texts of the tuple are asked about at once: `localize` may answer otherwise in the next
         task, but what it makes of them tells whether an earlier translation still holds.
         """
-        source = recall.tuple
         known = self._translations.get(id(source))
         if known is None:
             if len(self._translations) >= TRANSLATIONS:
                 self._translations.clear()
             known = self._translations[id(source)] = _Translated(source)
-        local = known.into(localize)
-        return recall if local is source else replace(recall, tuple=local)
+        return known
 
 
 def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Recall]:
@@ -364,6 +390,27 @@ def _memo(notes: Notes, recalls: Sequence[Recall], now: Observed) -> Memo:
         if recall.tuple.is_refined:
             counts[recall.id] = counts.get(recall.id, 0) + 1
     return Memo(notes, counts)
+
+
+class _Recalled:
+    """What was recalled in a situation, and the same in the words of the latest task."""
+
+    def __init__(self, recalls: tuple[Recall, ...], translated: Sequence[_Translated]) -> None:
+        self._recalls = recalls
+        self._translated = translated
+        self._latest = recalls, [recall.tuple for recall in recalls]
+
+    def local(self, localize: Callable[[str], str]) -> tuple[Recall, ...]:
+        """Return the recalls as `localize` words them: the same value where they were so before."""
+        latest, before = self._latest
+        tuples = [one.into(localize) for one in self._translated]
+        if not all(map(is_, tuples, before)):
+            latest = tuple(
+                recall if source is recall.tuple else replace(recall, tuple=source)
+                for recall, source in zip(self._recalls, tuples, strict=True)
+            )
+            self._latest = latest, tuples
+        return latest
 
 
 class _Translated:

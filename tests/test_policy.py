@@ -220,3 +220,63 @@ def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> No
     assert proposed.action == proposed.proposals[0].action
     assert {p.action for p in proposed.proposals} <= set(now().admissible or ())
     assert sum(p.confidence for p in proposed.proposals) == pytest.approx(1)
+
+
+class TestWhatIsDoneOnce:
+    """Decisions about the same sight share what does not depend on the past."""
+
+    def test_the_same_sight_is_recalled_once(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+        retrieve = Memory.retrieve
+
+        def counted(self: Memory, goal: str, observation: str, *rest: Any, **named: Any) -> Any:
+            asked.append(observation)
+            return retrieve(self, goal, observation, *rest, **named)
+
+        monkeypatch.setattr(Memory, "retrieve", counted)
+        deciding, batches = policy(memory), memory.batches_for(GOAL)
+        first = deciding.recall(now(), batches)
+        assert deciding.recall(now(past=()), batches) is first
+        assert deciding.recall(now(observation="You hold the fig."), batches) != first
+        assert deciding.recall(now(), ["fetch-1"]) != first
+        assert len(asked) == 3
+
+    def test_in_the_words_of_each_task(self, memory: Memory) -> None:
+        deciding, batches = policy(memory), memory.batches_for(GOAL)
+        plain = deciding.recall(now(), batches)
+        loud = deciding.recall(now(localize=str.upper), batches)
+        assert [one.tuple.action for one in loud] == [one.tuple.action.upper() for one in plain]
+        assert deciding.recall(now(), batches) == plain
+
+    def test_another_memory_recalls_anew(self, memory: Memory) -> None:
+        deciding, batches = policy(memory), memory.batches_for(GOAL)
+        first = deciding.recall(now(), batches)
+        view = memory.without([first[0].id])
+        assert first[0].id not in {
+            one.id for one in deciding.with_memory(view).recall(now(), batches)
+        }
+
+    def test_notes_are_written_for_those_who_read_them(self, memory: Memory) -> None:
+        class Noting(OfflineReasoner):
+            noted = 0
+
+            def notes(self, *arguments: Any) -> Any:
+                self.noted += 1
+                return super().notes(*arguments)
+
+        class Reading(Noting):
+            reads_notes = True
+
+        batches = memory.batches_for(GOAL)
+        for kind, options, times in (
+            (Noting, PolicyOptions(), 0),
+            (Noting, PolicyOptions(rank_history=True), 1),
+            (Reading, PolicyOptions(), 1),
+        ):
+            reasoner = kind(BagOfWords())
+            decision = Policy(memory, reasoner, options).decide(now(), batches)
+            assert reasoner.noted == times
+            if not options.rank_history:
+                assert decision.action == policy(memory).decide(now(), batches).action

@@ -90,8 +90,9 @@ class AgentClass(Protocol):
     needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
     paper: where the agent comes from, for `ldm agents` and tables.
     It may also have static methods sources(options, env) → what its prompts show and so may not be
-    evaluated, and check_card(options, card), which raises LdmError where it cannot work in that
-    environment; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say of
+    evaluated, check_card(options, card), which raises LdmError where it cannot work in that
+    environment, and also_needs(options) → names of Resources that these options need beside
+    `needs`; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say of
     it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first, each
     as the end of a sentence that begins with the agent's name. A run that was recorded then is not
     resumed. What it was published with in an environment, that environment's card says.
@@ -115,6 +116,12 @@ def load_agent(name: str, *, recorded: bool = False) -> AgentClass:
     return agent
 
 
+def needs_of(agent: AgentClass, options: Any) -> tuple[str, ...]:
+    """Return the names of the Resources that an agent with these options cannot work without."""
+    also = getattr(agent, "also_needs", None)
+    return (*agent.needs, *(also(options) if also else ()))
+
+
 def formerly(agent: AgentClass) -> tuple[str, ...]:
     """Return what the agent's name stood for before, oldest first; () where that never changed."""
     return tuple(getattr(agent, "formerly", ()))
@@ -130,4 +137,5 @@ __all__ = [
     "Resources",
     "formerly",
     "load_agent",
+    "needs_of",
 ]

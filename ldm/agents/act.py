@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, run, task_work
+from ldm.agents.executor import run
+from ldm.agents.exemplars import ExemplarAgent
 from ldm.episode import Episode
 
 
-class ActAgent(LoopAgent):
+class ActAgent(ExemplarAgent):
     """Acts and observes as the demonstrations do, without a thought."""
 
     name = "act"
@@ -19,5 +20,5 @@ class ActAgent(LoopAgent):
         """Start one trial."""
         llm = self._resources.model(episode)
         with episode.trial():
-            work = replace(task_work(episode, self.options), thinking=False)
+            work = replace(self.work(episode), thinking=False)
             run(episode, llm, work, self.options)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, run, task_work
+from ldm.agents.executor import run
+from ldm.agents.exemplars import ExemplarAgent
 from ldm.episode import Episode
 
 
-class ReactAgent(LoopAgent):
+class ReactAgent(ExemplarAgent):
     """Thinks where it helps, acts and observes."""
 
     name = "react"
@@ -18,4 +19,4 @@ class ReactAgent(LoopAgent):
         """Start one trial."""
         llm = self._resources.model(episode)
         with episode.trial():
-            run(episode, llm, task_work(episode, self.options), self.options)
+            run(episode, llm, self.work(episode), self.options)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, run, task_work
+from ldm.agents.executor import Hint, run
+from ldm.agents.exemplars import ExemplarAgent, ExemplarOptions
 from ldm.agents.transcript import View, ask, transcript_text
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
@@ -20,7 +21,7 @@ LONGEST = 800
 
 
 @dataclass(frozen=True, slots=True)
-class ReflexionOptions(LoopOptions):
+class ReflexionOptions(ExemplarOptions):
     """trials: attempts at a task; None for the environment's published number (LDM², Tables 1 and
     2; ADaPT, §4.2, on TextCraft; Reflexion, §4.2, on HotpotQA), or 5. lessons: of the latest
     reflections, how many a prompt shows (Reflexion, §3: one to three). reflection: tokens of a
@@ -33,14 +34,14 @@ class ReflexionOptions(LoopOptions):
 
     def __post_init__(self) -> None:
         # super() does not work in a dataclass with slots, which is made anew.
-        LoopOptions.__post_init__(self)
+        ExemplarOptions.__post_init__(self)
         if self.trials is not None and self.trials < 1:
             raise ValueError("trials is 1 or more")
         if self.lessons < 0 or self.reflection < 1:
             raise ValueError("lessons is 0 or more, reflection 1 or more")
 
 
-class ReflexionAgent(LoopAgent):
+class ReflexionAgent(ExemplarAgent):
     """Reflects on each failed trial, and tries again with what it learnt; the last trial stands."""
 
     name = "reflexion"
@@ -58,7 +59,7 @@ class ReflexionAgent(LoopAgent):
         for number in range(trials):
             with episode.trial():
                 latest = lessons[len(lessons) - options.lessons :] if options.lessons else []
-                run(episode, llm, _work(episode, options, latest), options)
+                run(episode, llm, self.work(episode, *_hints(latest)), options)
             tried = episode.trajectory(number)
             if tried.success or number + 1 == trials:
                 return
@@ -70,9 +71,9 @@ class ReflexionAgent(LoopAgent):
                 lessons.append(text)
 
 
-def _work(episode: Episode, options: LoopOptions, lessons: Sequence[str]) -> Work:
+def _hints(lessons: Sequence[str]) -> list[Hint]:
     hint = Hint("What you learnt in earlier attempts at this task", "lessons", bullets(lessons))
-    return task_work(episode, options, *([hint] if lessons else []))
+    return [hint] if lessons else []
 
 
 def reflect(episode: Episode, llm: LLM, tried: Trajectory, *, width: int, tokens: int) -> str:

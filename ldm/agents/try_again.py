@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldm.agents.executor import LoopAgent, LoopOptions, run, task_work
+from ldm.agents.executor import run
+from ldm.agents.exemplars import ExemplarAgent, ExemplarOptions
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
 
@@ -14,7 +15,7 @@ TRIALS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class TryAgainOptions(LoopOptions):
+class TryAgainOptions(ExemplarOptions):
     """trials: attempts at a task; None for the environment's published number, d_max (§4.2), or 3.
     temperature: of all trials after the first (App. A).
     """
@@ -23,14 +24,14 @@ class TryAgainOptions(LoopOptions):
     temperature: float = 0.7
 
     def __post_init__(self) -> None:
-        LoopOptions.__post_init__(self)
+        ExemplarOptions.__post_init__(self)
         if self.trials is not None and self.trials < 1:
             raise ValueError("trials is 1 or more")
         if self.temperature < 0:
             raise ValueError("temperature is 0 or more")
 
 
-class TryAgainAgent(LoopAgent):
+class TryAgainAgent(ExemplarAgent):
     """ReAct once greedily, then at a temperature, until a trial succeeds; the best one stands."""
 
     name = "try_again"
@@ -48,7 +49,7 @@ class TryAgainAgent(LoopAgent):
         for number in range(trials):
             sampling = Sampling(options.temperature) if number else GREEDY
             with episode.trial():
-                run(episode, llm, task_work(episode, options, sampling=sampling), options)
+                run(episode, llm, self.work(episode, sampling=sampling), options)
             tried = episode.trajectory(number)
             scores.append(tried.score)
             if tried.success:

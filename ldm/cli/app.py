@@ -33,7 +33,7 @@ from ldm.cli.upkeep import compact, forget, migrate, verify
 from ldm.cli.validate import schema, validate
 from ldm.diagnosis import module_clash
 from ldm.errors import Interrupted, LdmError
-from ldm.parallel import sigterm_as_interrupt
+from ldm.parallel import collect_seldom, sigterm_as_interrupt
 
 INTERRUPTED = 130
 
@@ -107,6 +107,7 @@ def main() -> None:
     """
     # Processes that we start must not find modules in the working directory either.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
+    collect_seldom()
     try:
         try:
             with sigterm_as_interrupt():  # so that nothing is left half-written

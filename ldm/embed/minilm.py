@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,8 +106,12 @@ class MiniLM:
             return vectors
 
 
+@lru_cache(maxsize=1)
 def read(folder: Path) -> tuple[Any, Any, Parameters, list[Layer]]:
-    """Return the vectors of words and of positions, the norm of their sums, and the layers."""
+    """Return the vectors of words and of positions, the norm of their sums, and the layers.
+
+    A process reads them once: each stage of a refinement opens an embedder of its own.
+    """
     import torch
     from safetensors.torch import load_file
 

@@ -152,7 +152,7 @@ class PlayerBuilder(Builder[EvaluationSpec, "tuple[Environment, Agent]"]):
 
     @property
     def needs(self) -> Collection[str]:
-        return {"memory", "reasoner"}.intersection(agent_of(self.spec).needs)
+        return {"memory", "reasoner"}.intersection(agent_needs(self.spec))
 
     def _embedding(self) -> Embedder:
         """Open the embedder for an agent that asks for it: most never do."""
@@ -230,6 +230,13 @@ def agent_of(spec: EvaluationSpec) -> AgentClass:
 def agent_options(spec: EvaluationSpec) -> Any:
     """Return the agent's Options. Raises LdmError where one does not fit."""
     return override(agent_of(spec).Options, dict(spec.agent_options), f"agent {spec.agent}")
+
+
+def agent_needs(spec: EvaluationSpec) -> tuple[str, ...]:
+    """Return what the agent needs with its options. Raises LdmError where one does not fit."""
+    from ldm.agents import needs_of
+
+    return needs_of(agent_of(spec), agent_options(spec))
 
 
 def option_names(spec: EvaluationSpec) -> set[str]:

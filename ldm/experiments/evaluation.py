@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ldm.errors import LdmError
 from ldm.experiments.builders import (
     PlayerBuilder,
+    agent_needs,
     agent_of,
     agent_options,
     build_environment,
@@ -391,7 +392,7 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
         check_card(agent_of(spec), agent_options(spec), env.card)
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
         check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
-        if "memory" in agent_of(spec).needs:
+        if "memory" in agent_needs(spec):
             contents = inspect(spec.memory, env.card.name, spec.generation)
             check_leakage(contents.sources(), tasks)
             _check_hidden(spec, contents)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ldm.errors import LdmError
-from ldm.experiments.builders import agent_of, option_names
+from ldm.experiments.builders import agent_needs, option_names
 from ldm.experiments.specs import EvaluationSpec, PlanSpec
 from ldm.options import Settings, normalise, sorted_settings
 
@@ -58,7 +58,7 @@ class Grid:
         controllable = [spec for spec in specs if "control" in option_names(spec)]
         for spec in specs:
             result.append(spec)
-            if alone or "memory" in agent_of(spec).needs:
+            if alone or "memory" in agent_needs(spec):
                 result += (replace(spec, generation=g, memory_digest="") for g in self.generations)
             if self.control is not None and spec in controllable:
                 result.append(with_option(spec, "control", self.control))
@@ -184,7 +184,7 @@ def _fitted(spec: EvaluationSpec, options: Settings) -> EvaluationSpec:
     """Return the spec of one of several agents with further options, those that it has."""
     own = {**dict(spec.agent_options), **dict(fitting(options, spec))}
     spec = replace(spec, agent_options=sorted_settings(own))
-    if "memory" in agent_of(spec).needs:
+    if "memory" in agent_needs(spec):
         return spec
     return replace(spec, without_tuples=(), without_trajectories=())
 

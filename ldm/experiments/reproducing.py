@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.eval.published import PresetRecord, beside, remarks
-from ldm.experiments.builders import agent_of, agent_options, option_names
+from ldm.experiments.builders import agent_needs, agent_of, agent_options, option_names
 from ldm.experiments.evaluation import (
     Evaluation,
     Named,
@@ -221,7 +221,7 @@ class _Request:
         spec = replace(common, agent=row.agent)
         shared = fitting(written(self.preset.content.evaluation.agent_options), spec)
         options = sorted_settings({**dict(shared), **dict(written(row.agent_options))})
-        if "memory" not in agent_of(spec).needs:
+        if "memory" not in agent_needs(replace(spec, agent_options=options)):
             return replace(spec, agent_options=options, generation=None)
         if "generation" in self.replaced:
             return replace(spec, agent_options=options)

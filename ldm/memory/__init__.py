@@ -12,7 +12,7 @@ environment. Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says w
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -23,6 +23,7 @@ import numpy as np
 from ldm.embed import Embedder, load_embedder
 from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
 from ldm.memory.columns import Contents, Rows, kinds_of, outcome_counts, type_sizes
+from ldm.memory.exemplars import Exemplar, nearest
 from ldm.memory.formation import (
     Failures,
     FormationOptions,
@@ -284,6 +285,14 @@ class Memory:
         rows = generator.sample(visible, min(k, len(visible)))
         return [self._retriever.recall(row, 0.0) for row in rows]
 
+    def whole_near(self, goal: str) -> Iterator[Exemplar]:
+        """Yield whole trajectories that earned everything, those with the nearest goals first.
+
+        There is one for each goal in the memory; see `ldm.memory.exemplars`.
+        """
+        (vector,) = self._embedder.embed([goal])
+        return nearest(self.rows, self._contents.vectors, vector, self._hidden)
+
     def _query(self, goal: str, observation: str, classifier: Reasoner | None) -> Query:
         goal_vector, observation_vector = self._embedder.embed([goal, observation])
         return Query(goal, observation, goal_vector, observation_vector, classifier)
@@ -318,6 +327,7 @@ __all__ = [
     "BatchIndex",
     "BuildResult",
     "Contents",
+    "Exemplar",
     "Failures",
     "FormationOptions",
     "Generation",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ldm.memory.columns import Columns, Rows, Vectors
+from ldm.memory.columns import Columns, Rows, Vectors, id_of
 from ldm.memory.index import BatchIndex
 from ldm.parallel import map_concurrently
 from ldm.reasoner import EXAMPLES, Reasoner, TypeView
@@ -291,13 +291,14 @@ class Retriever:
         source = self._rows[row]
         goal_type = self.batches[source.batch].index.goal_types[source.goal_type]
         return Recall(
-            tuple=source.tuple,
-            similarity=similarity,
-            batch=source.batch,
-            goal_type=goal_type.name,
-            observation_type=goal_type.observation_types[source.observation_type],
-            fallback=fallback,
-            reach=source.reach,
+            source.tuple,
+            similarity,
+            source.batch,
+            goal_type.name,
+            goal_type.observation_types[source.observation_type],
+            fallback,
+            id_of(int(self._ids[row])),
+            source.reach,
         )
 
     def _scopes(self, query: Query, names: Sequence[str]) -> Iterator[_Candidates]:

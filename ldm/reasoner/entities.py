@@ -8,11 +8,10 @@ the only vocabulary is a list of English function words.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Hashable, Mapping, Set
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldm.types import Past
 
@@ -30,8 +29,8 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 #: The words of a name, in lower case: ("drawer", "3").
 Entity = tuple[str, ...]
-#: Goal word → position among the things that the goal names, counted from its end.
-Roles = Mapping[str, int]
+#: Situations that are kept: a search goes on from states that it left some time ago.
+KEPT_SITUATIONS = 256
 
 
 @lru_cache(maxsize=50_000)
@@ -59,28 +58,95 @@ def numbered(text: str) -> frozenset[Entity]:
     return frozenset(p for p in phrases(text) if len(p) == 2 and p[1].isdigit())
 
 
+@lru_cache(maxsize=50_000)
 def name_of(entity: Entity) -> Entity:
     """Return an entity's words without a final number: the kind of thing it is."""
     return entity[:-1] if len(entity) > 1 and entity[-1].isdigit() else entity
 
 
-def role_of(name: Entity, roles: Roles) -> int:
+class Roles(dict[str, int]):
+    """Goal word → position among the things that the goal names, counted from its end."""
+
+    def __init__(self, things: tuple[str, ...]) -> None:
+        """Take the goal's words for things, in their order there."""
+        self.things = things
+        super().__init__({word: len(things) - i for i, word in reversed(list(enumerate(things)))})
+        #: Entity → its part as long as nothing was done with it: out of view, and in view.
+        self.untouched: dict[Entity, tuple[Part, Part]] = {}
+
+
+def role_of(name: Entity, roles: Mapping[str, int]) -> int:
     """Return the role of the last word of `name` that has one, 0 where none has."""
-    return next((roles[word] for word in reversed(name) if word in roles), 0)
+    for word in reversed(name):
+        if word in roles:
+            return roles[word]
+    return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """An action as a frame with slots and the entities that fill them."""
+class Command(NamedTuple):
+    """An action as a frame with slots and the entities that fill them.
+
+    verb: the first word, in lower case. heads: the last word of each entity's name.
+    """
 
     text: str
     frame: str
     entities: tuple[Entity, ...]
+    verb: str
+    heads: tuple[str, ...]
 
-    @property
-    def verb(self) -> str:
-        """The first word, in lower case."""
-        return self.frame.partition(" ")[0]
+
+class _Template:
+    """An action as far as it can be read without knowing which phrases are entities."""
+
+    def __init__(self, action: str) -> None:
+        self._action = action
+        self._tokens = words(action)
+        #: For each place, the phrases that may be an entity, the longest first, and their ends.
+        self._options = tuple(
+            tuple(
+                (self._tokens[i:j], j)
+                for j in range(min(i + LONGEST_NAME, len(self._tokens)), i, -1)
+                if not {self._tokens[i], self._tokens[j - 1]} & FUNCTION_WORDS
+            )
+            for i in range(len(self._tokens))
+        )
+        self._commands: dict[tuple[int, ...], Command] = {}
+
+    def read(self, known: Set[Entity]) -> Command:
+        """Return the command where these are the known phrases; it is made once for each way."""
+        spans: list[int] = []
+        options = self._options
+        i = 1
+        while i < len(options):
+            for phrase, j in options[i]:
+                if phrase in known:
+                    spans += (i, j)
+                    i = j
+                    break
+            else:
+                i += 1
+        key = tuple(spans)
+        command = self._commands.get(key)
+        if command is None:
+            command = self._commands[key] = self._command(key)
+        return command
+
+    def _command(self, spans: tuple[int, ...]) -> Command:
+        tokens = self._tokens
+        frame, entities = list(tokens[:1]), []
+        end = 1
+        for start, stop in zip(spans[::2], spans[1::2], strict=True):
+            frame += (*tokens[end:start], "_")
+            entities.append(tokens[start:stop])
+            end = stop
+        frame += tokens[end:]
+        text = " ".join(frame)
+        heads = tuple(name_of(entity)[-1] for entity in entities)
+        return Command(self._action, text, tuple(entities), text.partition(" ")[0], heads)
+
+
+_template = lru_cache(maxsize=10_000)(_Template)
 
 
 def read_command(action: str, known: Set[Entity]) -> Command:
@@ -88,25 +154,10 @@ def read_command(action: str, known: Set[Entity]) -> Command:
 
     known: the phrases of all texts seen so far; the longest that matches becomes an entity.
     """
-    tokens = words(action)
-    frame, entities = list(tokens[:1]), []
-    i = 1
-    while i < len(tokens):
-        for j in range(min(i + LONGEST_NAME, len(tokens)), i, -1):
-            phrase = tokens[i:j]
-            if phrase in known:
-                frame.append("_")
-                entities.append(phrase)
-                i = j
-                break
-        else:
-            frame.append(tokens[i])
-            i += 1
-    return Command(action, " ".join(frame), tuple(entities))
+    return _template(action).read(known)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """The part that an entity plays; two entities are alike when their parts are.
 
     name: what kind of thing it is.
@@ -129,34 +180,107 @@ class Part:
     joined: frozenset[tuple[str, int]]
 
 
+#: Nothing beside, nothing joined.
+NONE: frozenset[Any] = frozenset()
+#: Entities whose parts are kept for as long as nothing was done with them.
+UNTOUCHED = 2_000
+
+#: Sets of (event, …): what was done with the goal's things, or what is in view of them.
+Events = frozenset[tuple[str, int] | tuple[str, int, int]]
+
+
+class _Deeds:
+    """What was done with an entity, and the parts that it plays because of that.
+
+    events: frame and slot of each action on it. after: what was seen after the last of them.
+    joined: (event, other entity) of each action that joined it with another one.
+    """
+
+    __slots__ = ("_parts", "after", "events", "joined")
+
+    def __init__(
+        self,
+        events: tuple[str, ...] = (),
+        after: str = "",
+        joined: tuple[tuple[str, Entity], ...] = (),
+    ) -> None:
+        self.events = events
+        self.after = after
+        self.joined = joined
+        self._parts: dict[tuple[tuple[str, ...], bool, bool], Part] = {}
+
+    def part(self, name: Entity, roles: Roles, *, in_view: bool, at_hand: bool) -> Part:
+        """Return the part of the entity, whose name this is; made once."""
+        key = roles.things, in_view, at_hand
+        part = self._parts.get(key)
+        if part is None:
+            after = phrases(self.after)
+            joined = ((event, role_of(name_of(other), roles)) for event, other in self.joined)
+            part = self._parts[key] = Part(
+                name=name,
+                role=role_of(name, roles),
+                in_view=in_view,
+                at_hand=at_hand,
+                used=min(len(self.events), 2),
+                touched=self.events[-1],
+                beside=frozenset(role for word, role in roles.items() if (word,) in after),
+                joined=frozenset((event, role) for event, role in joined if role),
+            )
+        return part
+
+
 class Situation:
-    """A state with its past, read once: its entities, and what happened to each of them."""
+    """A state with its past, read once: its entities, and what happened to each of them.
+
+    past: the commands so far. frames, done: how often each frame, and each action, is among them.
+    head_words: the last name word of all that was acted on or is written with a number.
+    """
 
     def __init__(self, goal: str, past: Past, observation: str) -> None:
         """Read a state; past: the pairs (observation, action) before the present `observation`."""
         self.goal = words(goal)
         self.texts = (goal, *(seen for seen, _ in past), observation)
         self.past: list[Command] = []
+        self.frames: dict[str, int] = {}
+        self.done: dict[str, int] = {}
+        self.head_words = set(_numbered_heads(observation)).union(_numbered_heads(goal))
         self._in_view = phrases(observation)
-        self._events: dict[Entity, list[str]] = {}
-        self._after: dict[Entity, str] = {}
-        self._joined: dict[Entity, list[tuple[str, Entity]]] = {}
+        self._deeds: dict[Entity, _Deeds] = {}
         self._known = set(phrases(goal))
         for (before, action), after in zip(past, self.texts[2:], strict=True):
             self._known |= phrases(before)
+            self.head_words |= _numbered_heads(before)
             self._record(read_command(action, self._known), after)
         self._known |= self._in_view
-        self._memo: dict[Hashable, Any] = {}
+        self._views: dict[tuple[str, ...], View] = {}
+
+    def after(self, action: str, observation: str) -> Situation:
+        """Return the situation that an action leads to, in which `observation` is seen."""
+        later = object.__new__(Situation)
+        later.goal = self.goal
+        later.texts = (*self.texts, observation)
+        later.past = self.past.copy()
+        later.frames, later.done = self.frames.copy(), self.done.copy()
+        later.head_words = self.head_words | _numbered_heads(observation)
+        later._in_view = phrases(observation)
+        later._deeds = self._deeds.copy()
+        later._known = self._known.copy()
+        later._record(read_command(action, later._known), observation)
+        later._known |= later._in_view
+        later._views = {}
+        return later
 
     def _record(self, command: Command, after: str) -> None:
         self.past.append(command)
+        self.frames[command.frame] = self.frames.get(command.frame, 0) + 1
+        self.done[command.text] = self.done.get(command.text, 0) + 1
+        self.head_words.update(command.heads)
         distinct = tuple(dict.fromkeys(command.entities))  # a reply may repeat one a thousand times
         for slot, entity in enumerate(command.entities):
             event = f"{command.frame}:{slot}"
-            self._events.setdefault(entity, []).append(event)
-            self._after[entity] = after
-            others = ((event, other) for other in distinct if other != entity)
-            self._joined.setdefault(entity, []).extend(others)
+            others = tuple((event, other) for other in distinct if other != entity)
+            before = self._deeds.get(entity, _UNTOUCHED)
+            self._deeds[entity] = _Deeds((*before.events, event), after, before.joined + others)
 
     def read(self, action: str) -> Command:
         """Read `action` as a command in this situation."""
@@ -165,90 +289,14 @@ class Situation:
     def entities(self) -> frozenset[Entity]:
         """Return all that was acted on, is written with a number or is named by the goal."""
         goal_words = frozenset((word,) for word in self.goal if word not in FUNCTION_WORDS)
-        return frozenset(self._events).union(goal_words, *(numbered(t) for t in self.texts))
+        return frozenset(self._deeds).union(goal_words, *(numbered(t) for t in self.texts))
 
-    @cached_property
-    def frames(self) -> Counter[str]:
-        """How often each frame occurs in the past."""
-        return Counter(command.frame for command in self.past)
-
-    @cached_property
-    def done(self) -> Counter[str]:
-        """How often each action occurs in the past."""
-        return Counter(command.text for command in self.past)
-
-    @cached_property
-    def head_words(self) -> frozenset[str]:
-        """The last name word of all that was acted on or is written with a number."""
-        heads = {name_of(entity)[-1] for entity in self._events}
-        return frozenset(heads.union(*({e[0] for e in numbered(text)} for text in self.texts)))
-
-    def roles(self, lexicon: Set[str]) -> Roles:
-        """Return the roles of the things that the goal names; lexicon: words that name things."""
-        things = [w for w in self.goal if w in lexicon or _singular(w) in lexicon]
-        return {word: len(things) - i for i, word in reversed(list(enumerate(things)))}
-
-    def part(self, entity: Entity, roles: Roles) -> Part:
-        """Return the part that `entity` plays here."""
-        key = (entity, *roles.items())
-        part: Part | None = self._memo.get(key)
-        if part is None:
-            part = self._memo[key] = self._part(entity, roles)
-        return part
-
-    def _part(self, entity: Entity, roles: Roles) -> Part:
-        events = self._events.get(entity, [])
-        after = self._after.get(entity)
-        beside: set[int] = set()
-        if after is not None:
-            beside = {role for word, role in roles.items() if (word,) in phrases(after)}
-        joined = ((e, role_of(name_of(o), roles)) for e, o in self._joined.get(entity, ()))
-        return Part(
-            name=name_of(entity),
-            role=role_of(name_of(entity), roles),
-            in_view=entity in self._in_view,
-            at_hand=bool(self.past) and entity in self.past[-1].entities,
-            used=min(len(events), 2),
-            touched=events[-1] if events else "",
-            beside=frozenset(beside),
-            joined=frozenset((event, role) for event, role in joined if role),
-        )
-
-    def scene(self, roles: Roles) -> frozenset[tuple[str, int]]:
-        """Return, for the goal's things in view, what was last done with each, and its role."""
-        key = ("scene", *roles.items())
-        scene: frozenset[tuple[str, int]] | None = self._memo.get(key)
-        if scene is None:
-            scene = self._memo[key] = self._scene(roles)
-        return scene
-
-    def _scene(self, roles: Roles) -> frozenset[tuple[str, int]]:
-        scene = set()
-        for phrase in self._in_view:
-            role = role_of(name_of(phrase), roles)
-            if role and name_of(phrase) != phrase:
-                events = self._events.get(phrase)
-                scene.add((events[-1] if events else "", role))
-        return frozenset(scene)
-
-    def progress(self, roles: Roles) -> frozenset[tuple[str, int, int]]:
-        """Return what was done with the goal's things.
-
-        Each item is (frame and slot, role, how often), counted up to 2.
-        """
-        key = ("progress", *roles.items())
-        progress: frozenset[tuple[str, int, int]] | None = self._memo.get(key)
-        if progress is None:
-            progress = self._memo[key] = self._progress(roles)
-        return progress
-
-    def _progress(self, roles: Roles) -> frozenset[tuple[str, int, int]]:
-        counts: dict[tuple[str, int], int] = {}
-        for entity, events in self._events.items():
-            if role := role_of(name_of(entity), roles):
-                for event in events:
-                    counts[event, role] = min(2, counts.get((event, role), 0) + 1)
-        return frozenset((event, role, times) for (event, role), times in counts.items())
+    def view(self, roles: Roles) -> View:
+        """Return the situation seen with the goal's things in these roles."""
+        view = self._views.get(roles.things)
+        if view is None:
+            view = self._views[roles.things] = View(self, roles)
+        return view
 
     def surface(self, entity: Entity) -> str:
         """Return `entity` as the latest text spells it, its words where no text does."""
@@ -259,10 +307,111 @@ class Situation:
         return " ".join(entity)
 
 
-@lru_cache(maxsize=64)
+class View:
+    """A situation in which the things of the goal have roles: parts, progress and scene."""
+
+    def __init__(self, situation: Situation, roles: Roles) -> None:
+        """Take the situation and its goal's roles, see `roles_of`."""
+        # Not the situation, which has its views: nothing is to wait for the collector of cycles.
+        self._roles = roles
+        self._observation = situation.texts[-1]
+        self._in_view = situation._in_view
+        self._deeds = situation._deeds
+        self._at_hand = situation.past[-1].entities if situation.past else ()
+
+    def part(self, entity: Entity) -> Part:
+        """Return the part that `entity` plays here."""
+        in_view = entity in self._in_view
+        deeds = self._deeds.get(entity)
+        if deeds is None:
+            parts = self._roles.untouched.get(entity) or self._untouched(entity)
+            return parts[in_view]
+        at_hand = entity in self._at_hand
+        return deeds.part(name_of(entity), self._roles, in_view=in_view, at_hand=at_hand)
+
+    def _untouched(self, entity: Entity) -> tuple[Part, Part]:
+        name, known = name_of(entity), self._roles.untouched
+        role = role_of(name, self._roles)
+        out, seen = (Part(name, role, here, False, 0, "", NONE, NONE) for here in (False, True))
+        if len(known) >= UNTOUCHED:
+            known.clear()
+        known[entity] = out, seen
+        return out, seen
+
+    @cached_property
+    def scene(self) -> frozenset[tuple[str, int]]:
+        """For the goal's things in view, what was last done with each, and its role."""
+        scene = set()
+        for phrase in _with_numbers(self._observation):
+            if role := role_of(name_of(phrase), self._roles):
+                deeds = self._deeds.get(phrase)
+                scene.add((deeds.events[-1] if deeds else "", role))
+        return frozenset(scene)
+
+    @cached_property
+    def progress(self) -> frozenset[tuple[str, int, int]]:
+        """What was done with the goal's things.
+
+        Each item is (frame and slot, role, how often), counted up to 2.
+        """
+        counts: dict[tuple[str, int], int] = {}
+        for entity, deeds in self._deeds.items():
+            if role := role_of(name_of(entity), self._roles):
+                for event in deeds.events:
+                    counts[event, role] = min(2, counts.get((event, role), 0) + 1)
+        return frozenset((event, role, times) for (event, role), times in counts.items())
+
+
+#: What was done with an entity before anything was.
+_UNTOUCHED = _Deeds()
+#: The roles of the words in a goal that name things, in their order there.
+roles_of = lru_cache(maxsize=1_000)(Roles)
+
+
+def things_in(goal: Iterable[str], lexicon: Callable[[str], bool]) -> tuple[str, ...]:
+    """Return the words of a goal that name things; lexicon: which words do."""
+    return tuple(word for word in goal if lexicon(word) or lexicon(_singular(word)))
+
+
+class _Recent:
+    """The situations that were read last; several questions in a row are about the same one."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, Past, str], Situation] = OrderedDict()
+
+    def read(self, goal: str, past: Past, observation: str) -> Situation:
+        """Return a state as read; where the one before is known, only the last step is."""
+        key = goal, past, observation
+        situation = self._known.get(key)
+        if situation is None:
+            before = self._known.get((goal, past[:-1], past[-1][0])) if past else None
+            if before is None:
+                situation = Situation(goal, past, observation)
+            else:
+                situation = before.after(past[-1][1], observation)
+            self._known[key] = situation
+            while len(self._known) > KEPT_SITUATIONS:
+                self._known.popitem(last=False)
+        return situation
+
+
+_RECENT = _Recent()
+
+
 def read_situation(goal: str, past: Past, observation: str) -> Situation:
-    """Return a state as read; several questions in a row are about the same one."""
-    return Situation(goal, past, observation)
+    """Return a state as read; it is kept for a while, and what follows it is read from there."""
+    return _RECENT.read(goal, past, observation)
+
+
+@lru_cache(maxsize=50_000)
+def _numbered_heads(text: str) -> frozenset[str]:
+    return frozenset(entity[0] for entity in numbered(text))
+
+
+@lru_cache(maxsize=5_000)
+def _with_numbers(text: str) -> tuple[Entity, ...]:
+    """Return the phrases of a text that end in a number."""
+    return tuple(phrase for phrase in phrases(text) if name_of(phrase) != phrase)
 
 
 @lru_cache(maxsize=5_000)

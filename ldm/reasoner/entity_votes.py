@@ -11,17 +11,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import product
+from itertools import count, product
 
-from ldm.reasoner.entities import Command, Entity, Part, Roles, Situation, name_of
-from ldm.reasoner.voting import Ballot, Poll
+from ldm.reasoner.entities import (
+    Command,
+    Entity,
+    Events,
+    Part,
+    Roles,
+    Situation,
+    View,
+    roles_of,
+    things_in,
+)
+from ldm.reasoner.voting import Ballot, Likeness, Poll
 
 #: How many entities may fill one slot where the admissible actions are unknown.
 FILLERS = 3
+#: Recalled actions, and what each is compared with, that are remembered as groups.
+RECALLED_GROUPS, CANDIDATE_GROUPS = 2_000, 10_000
+#: Pairs of progress and scene for which a panel remembers the weights of its votes.
+KEPT_WEIGHTS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +62,156 @@ class Weights:
     rarity: float = 4.0
 
 
+#: The frame of an action, the parts of its entities, and how often it was done before.
+Group = tuple[str, tuple[Part, ...], int]
+#: Number of a group → how alike its actions are to a recalled one, as it is and rounded.
+_Row = dict[int, tuple[float, float]]
+
+
 @dataclass(frozen=True, slots=True)
 class Precedent:
-    """A recalled situation, the action taken in it, and the similarity of its text.
+    """A recalled situation and the action taken in it.
 
     voice: what its vote counts by what came of the action (`ldm.reasoner.voting.voice_of`).
     """
 
     situation: Situation
     command: Command
-    similarity: float
     voice: float = 1.0
 
 
+class Comparisons:
+    """How alike groups of actions are: compared once, as searches meet the same ones again."""
+
+    def __init__(self, weights: Weights) -> None:
+        """Take what differences cost."""
+        self._weights = weights
+        self._numbers: dict[Group, int] = {}
+        self._next = count()  # no number is used twice, so that forgetting groups confuses none
+        self._rows: dict[Group, _Row] = {}
+
+    def number(self, group: Group) -> int:
+        """Return a number for a group of candidates."""
+        number = self._numbers.get(group)
+        if number is None:
+            if len(self._numbers) >= CANDIDATE_GROUPS:
+                self._numbers.clear()
+                self._rows.clear()
+            number = self._numbers[group] = next(self._next)
+        return number
+
+    def row(self, recalled: Group) -> _Row:
+        """Return what is known of one recalled action; `like` adds to it."""
+        if len(self._rows) >= RECALLED_GROUPS:
+            self._rows.clear()
+        return self._rows.setdefault(recalled, {})
+
+    def like(self, recalled: Group, candidate: Group) -> tuple[float, float]:
+        """Return how alike two actions of one frame are, in [0, 1], and the same rounded."""
+        (_, mine, done), (_, theirs, repeats), w = candidate, recalled, self._weights
+        if len(mine) != len(theirs):
+            return 0.0, 0.0
+        alike = math.prod(map(_likeness, mine, theirs, [w] * len(theirs)))
+        alike = float(alike * w.repeat ** max(0, done - repeats))
+        return alike, round(alike, 9)
+
+
+class Panel:
+    """The precedents of one recall, and what of their votes depends on nothing else."""
+
+    def __init__(
+        self, precedents: Sequence[Precedent], similarities: Sequence[float], weights: Weights
+    ) -> None:
+        """Take the precedents with the similarities of their texts."""
+        self.precedents = precedents
+        self.weights = weights
+        nearest = max(similarities, default=0.0)
+        self.distances = [weights.text * (nearest - similar) for similar in similarities]
+        self.verbs = {p.command.verb for p in precedents}
+        self.head_words = {head for p in precedents for head in p.command.heads}
+        self.head_words.update(*(p.situation.head_words for p in precedents))
+        self.goals = list(dict.fromkeys(p.situation.goal for p in precedents))
+        self.rarities = self._rarity_by_frame()
+        self._hearings: dict[tuple[tuple[str, ...], ...], _Hearing] = {}
+
+    def _rarity_by_frame(self) -> dict[str, float]:
+        # Progress must not drown in what is done all the time: a frame counts the less, the more
+        # often it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
+        uses: dict[str, int] = {}
+        for precedent in self.precedents:
+            for frame, times in precedent.situation.frames.items():
+                uses[frame] = uses.get(frame, 0) + times
+        total, power = len(self.precedents), -self.weights.rarity
+        return {frame: float((1 + times / total) ** power) for frame, times in uses.items()}
+
+    def hearing(self, lexicon: Callable[[str], bool]) -> _Hearing:
+        """Return the panel with the roles that things have by a lexicon: which words name some."""
+        things = tuple(things_in(goal, lexicon) for goal in self.goals)
+        hearing = self._hearings.get(things)
+        if hearing is None:
+            roles = dict(zip(self.goals, map(roles_of, things), strict=True))
+            hearing = self._hearings[things] = _Hearing(self, roles)
+        return hearing
+
+
+class _Hearing:
+    """A panel in which the things of all goals have roles.
+
+    views: of the precedents. groups: number of each precedent's group, in `recalled`.
+    """
+
+    def __init__(self, panel: Panel, roles: Mapping[tuple[str, ...], Roles]) -> None:
+        self._panel = panel
+        self.views = [p.situation.view(roles[p.situation.goal]) for p in panel.precedents]
+        numbers: dict[Group, int] = {}
+        self.groups = [
+            numbers.setdefault(_group(p.situation, view, p.command), len(numbers))
+            for p, view in zip(panel.precedents, self.views, strict=True)
+        ]
+        self.recalled = list(numbers)
+        self._weights: dict[tuple[Events, Events], list[float]] = {}
+
+    def weights(self, view: View) -> list[float]:
+        """Return the weight of each precedent's vote, in [-1, 1] without 0.
+
+        They are the same as long as neither progress nor scene changes, which is for many steps.
+        """
+        key = view.progress, view.scene
+        weights = self._weights.get(key)
+        if weights is None:
+            if len(self._weights) >= KEPT_WEIGHTS:
+                self._weights.clear()
+            weights = self._weights[key] = self._weighed(*key)
+        return weights
+
+    def _weighed(self, progress: Events, scene: Events) -> list[float]:
+        panel, w = self._panel, self._panel.weights
+        done = {one: self._overlap(progress, one) for one in {v.progress for v in self.views}}
+        seen = {one: self._overlap(scene, one) for one in {v.scene for v in self.views}}
+        weights = []
+        for precedent, view, distance in zip(
+            panel.precedents, self.views, panel.distances, strict=True
+        ):
+            further = (
+                distance + w.progress * (1 - done[view.progress]) + w.scene * (1 - seen[view.scene])
+            )
+            weights.append(precedent.voice * math.exp(-further))
+        return weights
+
+    def _overlap(self, mine: Events, theirs: Events) -> float:
+        """Return the weighted Jaccard index of sets of (event, …); 1 if both are empty."""
+        if mine == theirs:
+            return 1.0
+        # math.fsum does not depend on the order of a set, which differs from process to process.
+        union = math.fsum(self._rarity(item[0]) for item in mine | theirs)
+        return math.fsum(self._rarity(item[0]) for item in mine & theirs) / union
+
+    def _rarity(self, event: str) -> float:
+        return self._panel.rarities.get(event.rpartition(":")[0], 1.0)
+
+
 def poll(
-    present: Situation,
-    admissible: Sequence[str] | None,
-    precedents: Sequence[Precedent],
-    weights: Weights,
+    present: Situation, admissible: Sequence[str] | None, panel: Panel, comparisons: Comparisons
 ) -> Poll:
     """Let the precedents vote on the admissible actions.
 
@@ -75,48 +219,62 @@ def poll(
     by present ones that play the same parts. Candidates belong to the same group where frame, parts
     and repetitions are equal.
     """
-    if not precedents:
+    if not panel.precedents:
         return Poll((), (), ())
-    roles_in = _roles_by_lexicon(present, admissible or (), precedents)
-    roles = roles_in(present)
+    commands = [present.read(text) for text in dict.fromkeys(admissible or ())]
+    lexicon = _lexicon(present, commands, panel)
+    view = present.view(roles_of(things_in(present.goal, lexicon)))
+    hearing = panel.hearing(lexicon)
     if admissible is None:
-        texts = _carried_over(present, precedents, roles_in, weights)
-    else:
-        texts = list(dict.fromkeys(admissible))
-    candidates = [present.read(text) for text in texts]
-    groups = tuple(
-        (c.frame, tuple(present.part(e, roles) for e in c.entities), present.done[c.text])
-        for c in candidates
+        texts = _carried_over(present, view, panel, hearing)
+        commands = [present.read(text) for text in texts]
+    part, done = view.part, present.done
+    groups: dict[Group, int] = {}
+    numbers = [
+        groups.setdefault((c.frame, tuple(map(part, c.entities)), done.get(c.text, 0)), len(groups))
+        for c in commands
+    ]
+    of_frame: dict[str, list[_Numbered]] = {}
+    for group, place in groups.items():
+        of_frame.setdefault(group[0], []).append((place, comparisons.number(group), group))
+    likenesses = [
+        _compared(recalled, of_frame.get(recalled[0], ()), comparisons)
+        for recalled in hearing.recalled
+    ]
+    ballots = tuple(
+        Ballot(weight, likenesses[group])
+        for weight, group in zip(hearing.weights(view), hearing.groups, strict=True)
     )
-    # Candidates of a group are equally like any recalled action: each group is compared once.
-    group_numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    numbers = [group_numbers[group] for group in groups]
-    compared: dict[Hashable, list[float]] = {}
-    ballots = []
-    for precedent, weight in zip(
-        precedents, _vote_weights(present, precedents, roles_in, weights), strict=True
-    ):
-        situation, command = precedent.situation, precedent.command
-        theirs = tuple(situation.part(e, roles_in(situation)) for e in command.entities)
-        recalled = command.frame, theirs, situation.done[command.text]
-        if recalled not in compared:
-            compared[recalled] = [_group_likeness(g, recalled, weights) for g in group_numbers]
-        likeness = compared[recalled]
-        ballots.append(Ballot(weight, tuple(likeness[number] for number in numbers)))
-    return Poll(tuple(texts), groups, tuple(ballots))
+    return Poll(tuple(c.text for c in commands), tuple(numbers), ballots)
 
 
-#: The frame of an action, the parts of its entities, and how often it was done before.
-_Group = tuple[str, tuple[Part, ...], int]
+def _group(situation: Situation, view: View, command: Command) -> Group:
+    parts = tuple(map(view.part, command.entities))
+    return command.frame, parts, situation.done.get(command.text, 0)
 
 
-def _group_likeness(candidate: _Group, recalled: _Group, weights: Weights) -> float:
-    """Return how alike a candidate and a recalled action are, in [0, 1]."""
-    (frame, mine, done), (recalled_frame, theirs, repeats) = candidate, recalled
-    if frame != recalled_frame or len(mine) != len(theirs):
-        return 0.0
-    alike = math.prod(map(_likeness, mine, theirs, [weights] * len(theirs)))
-    return float(alike * weights.repeat ** max(0, done - repeats))
+#: Place of a group among the candidates, its number in `Comparisons`, and the group.
+_Numbered = tuple[int, int, Group]
+
+
+def _compared(
+    recalled: Group, candidates: Iterable[_Numbered], comparisons: Comparisons
+) -> Likeness:
+    """Return what `Likeness.of` does of the groups that have the recalled action's frame."""
+    row = comparisons.row(recalled)
+    pairs, nearest, best = [], list[int](), 0.0
+    for place, number, group in candidates:
+        known = row.get(number)
+        if known is None:
+            known = row[number] = comparisons.like(recalled, group)
+        like, rounded = known
+        if like:
+            pairs.append((place, like))
+            if rounded > best:
+                nearest, best = [place], rounded
+            elif rounded == best > 0:
+                nearest.append(place)
+    return Likeness(tuple(pairs), best, tuple(nearest))
 
 
 def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
@@ -142,92 +300,37 @@ def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
     return alike
 
 
-def _vote_weights(
-    present: Situation,
-    precedents: Sequence[Precedent],
-    roles_in: Callable[[Situation], Roles],
-    w: Weights,
-) -> list[float]:
-    """Return the weight of each precedent's vote, in [-1, 1] without 0."""
-    # Progress must not drown in what is done all the time: a frame counts the less, the more often
-    # it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
-    uses: Counter[str] = Counter()
-    for p in precedents:
-        uses.update(p.situation.frames)
+def _lexicon(
+    present: Situation, commands: Sequence[Command], panel: Panel
+) -> Callable[[str], bool]:
+    """Return whether a word names a thing, the same for all situations.
 
-    @cache
-    def rarity(event: str) -> float:
-        frame = event.rpartition(":")[0]
-        return float((1 + uses[frame] / len(precedents)) ** -w.rarity)
+    commands: the candidates, as far as they are known.
+    """
+    heads = {head for command in commands for head in command.heads}
+    verbs = panel.verbs.union(command.verb for command in commands)
 
-    @cache
-    def overlap(mine: _Events, theirs: _Events) -> float:
-        return _overlap(mine, theirs, rarity)
+    def lexicon(word: str) -> bool:
+        is_head = word in present.head_words or word in panel.head_words or word in heads
+        return is_head and word not in verbs
 
-    roles = roles_in(present)
-    progress, scene = present.progress(roles), present.scene(roles)
-    nearest = max(p.similarity for p in precedents)
-    vote_weights = []
-    for p in precedents:
-        theirs = roles_in(p.situation)
-        distance = (
-            w.text * (nearest - p.similarity)
-            + w.progress * (1 - overlap(progress, p.situation.progress(theirs)))
-            + w.scene * (1 - overlap(scene, p.situation.scene(theirs)))
-        )
-        vote_weights.append(p.voice * math.exp(-distance))
-    return vote_weights
+    return lexicon
 
 
-#: Sets of (event, …).
-_Events = frozenset[tuple[str, *tuple[Hashable, ...]]]
+def _carried_over(present: Situation, view: View, panel: Panel, hearing: _Hearing) -> list[str]:
+    """Return the recalled actions with present entities: distinct, the best recall's first.
 
-
-def _overlap(mine: _Events, theirs: _Events, weight: Callable[[str], float]) -> float:
-    """Return the weighted Jaccard index in [0, 1] of sets of (event, …); 1 if both are empty."""
-    # math.fsum does not depend on the order of a set, which differs from process to process.
-    union = math.fsum(weight(item[0]) for item in mine | theirs)
-    return math.fsum(weight(item[0]) for item in mine & theirs) / union if union else 1.0
-
-
-def _roles_by_lexicon(
-    present: Situation, admissible: Sequence[str], precedents: Sequence[Precedent]
-) -> Callable[[Situation], Roles]:
-    """Return a function to a situation's goal roles, with one lexicon for all situations."""
-    commands = [present.read(a) for a in admissible] + [p.command for p in precedents]
-    lexicon = set(present.head_words)
-    for precedent in precedents:
-        lexicon |= precedent.situation.head_words
-    for command in commands:
-        lexicon |= {name_of(entity)[-1] for entity in command.entities}
-    lexicon -= {command.verb for command in commands}
-    known: dict[tuple[str, ...], Roles] = {}
-
-    def roles(situation: Situation) -> Roles:
-        if situation.goal not in known:
-            known[situation.goal] = situation.roles(lexicon)
-        return known[situation.goal]
-
-    return roles
-
-
-def _carried_over(
-    present: Situation,
-    precedents: Sequence[Precedent],
-    roles_in: Callable[[Situation], Roles],
-    weights: Weights,
-) -> list[str]:
-    """Return the recalled actions with present entities: distinct, the best recall's first."""
-    roles = roles_in(present)
-    mine = {entity: present.part(entity, roles) for entity in sorted(present.entities())}
+    view: of the present situation.
+    """
+    mine = {entity: view.part(entity) for entity in sorted(present.entities())}
     carried: dict[str, None] = {}
-    for precedent in precedents:
-        situation, command = precedent.situation, precedent.command
+    for precedent, theirs in zip(panel.precedents, hearing.views, strict=True):
+        command = precedent.command
         options = []
         for entity in command.entities:
-            theirs = situation.part(entity, roles_in(situation))
             numbers = entity[-1].isdigit()
-            alike = {e: _likeness(part, theirs, weights) for e, part in mine.items()}
+            recalled = theirs.part(entity)
+            alike = {e: _likeness(part, recalled, panel.weights) for e, part in mine.items()}
             # "spoon 2" takes the place of "knife 1" rather than the goal's bare "spoon".
             ranked = sorted(mine, key=lambda e: (-alike[e], e[-1].isdigit() != numbers))
             options.append(ranked[:FILLERS])

@@ -27,7 +27,7 @@ from ldm.reasoner import (
 )
 from ldm.reasoner.clusters import cluster, nearest
 from ldm.reasoner.entities import FUNCTION_WORDS, Situation, name_of, read_situation
-from ldm.reasoner.entity_votes import Precedent, Weights
+from ldm.reasoner.entity_votes import Comparisons, Panel, Precedent, Weights
 from ldm.reasoner.page_votes import PagePrecedent, PageWeights
 from ldm.reasoner.pages import Page, has_lines_of_labels, labels_of, read_call
 from ldm.reasoner.quote_votes import QuotePrecedent, QuoteWeights
@@ -39,6 +39,8 @@ from ldm.types import Past, Proposal, Recall, StateActionTuple
 SUMMARY_LENGTH = 12
 #: Recalled situations cached; a memory of 20,000 tuples fits.
 CACHE_SIZE = 30_000
+#: Recalls whose precedents stay together.
+KEPT_PANELS = 512
 
 
 class OfflineReasoner:
@@ -51,6 +53,7 @@ class OfflineReasoner:
     name = "offline"
     recalls = 60
     concurrency = 1
+    reads_notes = False
 
     def __init__(
         self,
@@ -65,6 +68,8 @@ class OfflineReasoner:
         self._page_weights = page_weights or PageWeights()
         self._quote_weights = quote_weights or QuoteWeights()
         self._precedents: dict[int, tuple[StateActionTuple, Precedent]] = {}
+        self._comparisons = Comparisons(self._weights)
+        self._panels: dict[int, tuple[Sequence[Recall], Panel]] = {}
         self._pages: dict[int, tuple[StateActionTuple, PagePrecedent]] = {}
         self._quotes: dict[int, tuple[StateActionTuple, QuotePrecedent]] = {}
         self._latest_poll: tuple[State | None, Sequence[Recall], Poll] = (
@@ -188,9 +193,14 @@ class OfflineReasoner:
         """Let the recalls vote, once for the questions that are asked about one state."""
         asked, given, poll = self._latest_poll
         if asked is not state or given is not recalls:
-            poll = self._vote(state, [recalls[i] for i in voters(state.observation, recalls)])
+            poll = self._vote(state, self._voting(state, recalls))
             self._latest_poll = (state, recalls, poll)
         return poll
+
+    def _voting(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
+        """Return the recalls that vote: `recalls` itself where all do."""
+        places = voters(state.observation, recalls)
+        return recalls if len(places) == len(recalls) else [recalls[i] for i in places]
 
     def _vote(self, state: State, recalls: Sequence[Recall]) -> Poll:
         """Let the recalls vote: on labels or free arguments of calls, else on entities."""
@@ -203,8 +213,7 @@ class OfflineReasoner:
             pages = [self._page(recall) for recall in recalls]
             return page_votes.poll(page, state.admissible, pages, self._page_weights)
         present = read_situation(state.goal, state.history.past, state.observation)
-        precedents = [self._precedent(recall) for recall in recalls]
-        return entity_votes.poll(present, state.admissible, precedents, self._weights)
+        return entity_votes.poll(present, state.admissible, self._panel(recalls), self._comparisons)
 
     def _followed(
         self, poll: Poll, state: State, recalls: Sequence[Recall], action: str
@@ -223,19 +232,31 @@ class OfflineReasoner:
     def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
         return nearest(self._embedder.embed([text])[0], types)
 
-    def _precedent(self, recall: Recall) -> Precedent:
+    def _panel(self, recalls: Sequence[Recall]) -> Panel:
+        """Return the precedents of a recall, which is often the same again."""
+        cached = self._panels.get(id(recalls))
+        if cached is None or not isinstance(recalls, tuple):
+            precedents = [self._precedent(recall.tuple) for recall in recalls]
+            similarities = [recall.similarity for recall in recalls]
+            cached = recalls, Panel(precedents, similarities, self._weights)
+            if len(self._panels) >= KEPT_PANELS:
+                self._panels.clear()
+            if isinstance(recalls, tuple):  # which stays what it is
+                self._panels[id(recalls)] = cached
+        return cached[1]
+
+    def _precedent(self, source: StateActionTuple) -> Precedent:
         """Return the recalled situation, read once per tuple: reading costs more than voting."""
-        source = recall.tuple
         # Known by its id(), and kept alive for that: a key of texts would cost more than a vote.
         cached = self._precedents.get(id(source))
         if cached is None:
             voice = voice_of(source.outcome)
             situation = Situation(source.goal, source.history.past, source.observation)
-            cached = source, Precedent(situation, situation.read(source.action), 0.0, voice)
+            cached = source, Precedent(situation, situation.read(source.action), voice)
             if len(self._precedents) >= CACHE_SIZE:
                 self._precedents.clear()
             self._precedents[id(source)] = cached
-        return replace(cached[1], similarity=recall.similarity)
+        return cached[1]
 
     def _page(self, recall: Recall) -> PagePrecedent:
         """Return the recalled page, read once per tuple."""

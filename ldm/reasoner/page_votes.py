@@ -25,7 +25,7 @@ from ldm.reasoner.pages import (
     stem,
     tokens,
 )
-from ldm.reasoner.voting import Ballot, Poll
+from ldm.reasoner.voting import Ballot, Likeness, Poll
 
 #: From this share of the recalled goals' pages on, a label on them is a fixed part of the page.
 FIXED = 0.5
@@ -125,8 +125,8 @@ def poll(
                 alike = min(1.0, suits[text] / best) if sort == "described" else suits[text]
             excess = max(0, done[call.verb, call.label] - repeats) + (call.label in present.chosen)
             likeness[i] = alike * weights.repeat**excess
-        ballots.append(Ballot(vote_weight, tuple(likeness)))
-    return Poll(tuple(candidates), tuple(candidates), tuple(ballots))
+        ballots.append(Ballot(vote_weight, Likeness.of(enumerate(likeness))))
+    return Poll(tuple(candidates), tuple(range(len(candidates))), tuple(ballots))
 
 
 def _same_goals(goal: str, precedents: Sequence[PagePrecedent]) -> frozenset[str]:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ldm.reasoner.pages import read_call
-from ldm.reasoner.voting import Ballot, Poll
+from ldm.reasoner.voting import Ballot, Likeness, Poll
 from ldm.types import Past, StateActionTuple
 
 #: Words on either side of a quotation that are compared.
@@ -143,10 +143,10 @@ def poll(present: Reading, precedents: Sequence[QuotePrecedent], weights: QuoteW
         votes.append((_weight(precedent, present, closest, weights), likeness))
     texts = tuple(dict.fromkeys(action for _, likeness in votes for action in likeness))
     ballots = tuple(
-        Ballot(weight, tuple(likeness.get(text, 0.0) for text in texts))
+        Ballot(weight, Likeness.of((i, likeness.get(text, 0.0)) for i, text in enumerate(texts)))
         for weight, likeness in votes
     )
-    return Poll(texts, texts, ballots)
+    return Poll(texts, tuple(range(len(texts))), ballots)
 
 
 def _command(precedent: QuotePrecedent) -> str:

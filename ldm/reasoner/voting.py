@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ldm.reasoner import Agreement
 from ldm.types import Outcome, Recall
@@ -45,38 +46,62 @@ NEARBY = 0.9
 FOLLOWED = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Ballot:
+class Likeness(NamedTuple):
+    """How alike the candidates are to a recalled action.
+
+    pairs: number of a group, and how alike its candidates are, in (0, 1]; others are not at all.
+    best: the most of these, rounded; 0 without any. nearest: the groups that come to it.
+    """
+
+    pairs: tuple[tuple[int, float], ...]
+    best: float
+    nearest: tuple[int, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[tuple[int, float]]) -> Likeness:
+        """Take (number of a group, how alike it is, in [0, 1])."""
+        pairs = tuple((group, like) for group, like in values if like)
+        rounded = [round(like, 9) for _, like in pairs]
+        best = max(rounded, default=0.0)
+        nearest = tuple(
+            group for (group, _), like in zip(pairs, rounded, strict=True) if like == best > 0
+        )
+        return cls(pairs, best, nearest)
+
+
+class Ballot(NamedTuple):
     """The vote of one recall.
 
     weight: of this vote, in [-1, 1] without 0; below 0 it is a vote against.
-    likeness: for each candidate how alike it is to the recalled action, in [0, 1].
     """
 
     weight: float
-    likeness: tuple[float, ...]
+    likeness: Likeness
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
     """The candidates, in their order, and a ballot per recall.
 
-    texts: the actions.
-    groups: one per candidate; equal for candidates that no recall can tell apart.
+    texts: the actions, distinct ones.
+    groups: the number of each candidate's group, from 0, in the order in which they first come.
+        No recall can tell the candidates of a group apart.
     """
 
     texts: tuple[str, ...]
-    groups: tuple[Hashable, ...]
+    groups: tuple[int, ...]
     ballots: tuple[Ballot, ...]
 
     def ranked(self) -> list[tuple[str, float]]:
         """Return actions with their votes (> 0), most first; ties keep the candidates' order."""
-        return _ranked(self.texts, self._votes())
+        votes = self._votes()
+        return _ranked(self.texts, [votes[group] for group in self.groups])
 
     def opposed(self) -> frozenset[str]:
         """Return the actions with more votes against them than for them."""
+        votes = self._votes()
         return frozenset(
-            text for text, vote in zip(self.texts, self._votes(), strict=True) if vote < 0
+            text for text, group in zip(self.texts, self.groups, strict=True) if votes[group] < 0
         )
 
     def alternatives(self) -> list[tuple[str, float]]:
@@ -85,11 +110,11 @@ class Poll:
         To go to the third drawer instead of the second is no alternative worth a branch, as long
         as nothing is known of either; the first of a group stands for all.
         """
-        votes: dict[Hashable, float] = {}
-        for group, vote in zip(self.groups, self._votes(), strict=True):
-            votes[group] = votes.get(group, 0.0) + vote
-        firsts = self._firsts()
-        return _ranked([firsts[group] for group in votes], list(votes.values()))
+        single = self._votes()
+        votes = [0.0] * len(single)
+        for group in self.groups:
+            votes[group] += single[group]
+        return _ranked(self._firsts(), votes)
 
     def support(self) -> tuple[Agreement, ...]:
         """Rank as `ranked` does, with each action's share of all votes and its supporters.
@@ -97,19 +122,16 @@ class Poll:
         A recall supports the action that it fits best, and all of several that it fits equally;
         one that votes against its action supports none.
         """
-        supporters: Counter[str] = Counter()
+        supporters: Counter[int] = Counter()
         for ballot in self.ballots:
-            if ballot.weight < 0:
-                continue
-            best = round(max(ballot.likeness, default=0.0), 9)
-            supporters.update(
-                text
-                for text, like in zip(self.texts, ballot.likeness, strict=True)
-                if round(like, 9) == best > 0
-            )
+            if ballot.weight > 0:
+                supporters.update(ballot.likeness.nearest)
         votes = self.ranked()
+        group_of = dict(zip(self.texts, self.groups, strict=True))
         total = sum(vote for _, vote in votes) or 1.0
-        return tuple(Agreement(text, vote / total, supporters[text]) for text, vote in votes)
+        return tuple(
+            Agreement(text, vote / total, supporters[group_of[text]]) for text, vote in votes
+        )
 
     def followers(self, action: str) -> tuple[int, ...] | None:
         """Return the places of the ballots to whose recalled action `action` is the most alike.
@@ -119,12 +141,13 @@ class Poll:
         """
         if action not in self.texts:
             return None
-        mine = self.texts.index(action)
+        mine = self.groups[self.texts.index(action)]
         return tuple(
             place
             for place, ballot in enumerate(self.ballots)
             if ballot.weight > 0
-            and round(ballot.likeness[mine], 9) == round(max(ballot.likeness), 9) >= FOLLOWED
+            and ballot.likeness.best >= FOLLOWED
+            and mine in ballot.likeness.nearest
         )
 
     def agreement(self, *, counted: bool = False) -> Agreement:
@@ -140,38 +163,40 @@ class Poll:
             math.copysign(1.0, ballot.weight) if counted else ballot.weight
             for ballot in self.ballots
         ]
-        shares: dict[Hashable, float] = dict.fromkeys(self.groups, 0.0)
-        supporters: Counter[Hashable] = Counter()
+        firsts = self._firsts()
+        shares, supporters = [0.0] * len(firsts), [0] * len(firsts)
         for ballot, weight in zip(self.ballots, weights, strict=True):
-            likeness = {
-                group: round(like, 9)
-                for group, like in zip(self.groups, ballot.likeness, strict=True)
-            }
-            best = max(likeness.values(), default=0.0)
-            nearest = [group for group, like in likeness.items() if like == best > 0]
-            if ballot.weight > 0:
-                supporters.update(nearest)
+            nearest = ballot.likeness.nearest
             for group in nearest:
                 shares[group] += weight / len(nearest)
-        if not supporters:
+                supporters[group] += ballot.weight > 0
+        if not any(supporters):
             return Agreement("", 0.0, 0)
-        order = {group: place for place, group in enumerate(shares)}
-        most = max(shares, key=lambda group: (round(shares[group], 9), -order[group]))
+        most = max(range(len(shares)), key=lambda group: (round(shares[group], 9), -group))
         if shares[most] <= 0:
             return Agreement("", 0.0, 0)
         total = sum(weight for weight in weights if weight > 0)
-        return Agreement(self._firsts()[most], shares[most] / total, supporters[most])
+        return Agreement(firsts[most], shares[most] / total, supporters[most])
 
     def _votes(self) -> list[float]:
-        return [sum(b.weight * b.likeness[i] for b in self.ballots) for i in range(len(self.texts))]
+        """Return the votes for a candidate of each group."""
+        votes = [0.0] * (max(self.groups, default=-1) + 1)
+        for ballot in self.ballots:
+            weight = ballot.weight
+            for group, like in ballot.likeness.pairs:
+                votes[group] += weight * like
+        return votes
 
-    def _firsts(self) -> dict[Hashable, str]:
-        firsts: dict[Hashable, str] = {}
-        for group, text in zip(self.groups, self.texts, strict=True):
-            firsts.setdefault(group, text)
+    def _firsts(self) -> list[str]:
+        """Return the first candidate of each group."""
+        firsts: list[str] = []
+        for text, group in zip(self.texts, self.groups, strict=True):
+            if group == len(firsts):
+                firsts.append(text)
         return firsts
 
 
 def _ranked(texts: Sequence[str], votes: Sequence[float]) -> list[tuple[str, float]]:
-    order = sorted(range(len(texts)), key=lambda i: -round(votes[i], 9))
+    rounded = [-round(vote, 9) for vote in votes]
+    order = sorted(range(len(texts)), key=rounded.__getitem__)
     return [(texts[i], votes[i]) for i in order if votes[i] > 0]

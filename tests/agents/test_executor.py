@@ -238,11 +238,11 @@ def test_impossible_options_are_refused(wrong: dict[str, int]) -> None:
 
 
 def test_the_budget_is_the_published_one_unless_it_is_given() -> None:
-    agent = ReactAgent(LoopOptions(), Resources())
+    agent = ReactAgent(ReactAgent.Options(), Resources())
     assert [agent.budget(card) for card in (ALFWORLD, WEBSHOP, TEXTCRAFT, ToyEnv().card)] == [
         60,
         45,
         60,
         60,
     ]
-    assert ReactAgent(LoopOptions(budget=7), Resources()).budget(WEBSHOP) == 7
+    assert ReactAgent(ReactAgent.Options(budget=7), Resources()).budget(WEBSHOP) == 7

@@ -17,7 +17,7 @@ import ldm.reasoner
 from ldm.reasoner import Agreement, Process, State, TypeView, page_votes
 from ldm.reasoner.clusters import cluster
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.voting import Ballot, Poll, voice_of
+from ldm.reasoner.voting import Ballot, Likeness, Poll, voice_of
 from ldm.types import (
     FULL_OUTCOME,
     History,
@@ -100,9 +100,12 @@ class TestFollowing:
         assert REASONER.followed(State(SPOON, History(), START, ()), (), "sing") == ()
 
     def test_hardly_alike_is_not_followed(self) -> None:
-        poll = Poll(
-            ("a", "b"), ("a", "b"), (Ballot(1.0, (0.4, 0.3)), Ballot(0.1, (0.6, 0.6 + 1e-12)))
+        hardly, both = ([0.4, 0.3], [0.6, 0.6 + 1e-12])
+        ballots = (
+            Ballot(1.0, Likeness.of(enumerate(hardly))),
+            Ballot(0.1, Likeness.of(enumerate(both))),
         )
+        poll = Poll(("a", "b"), (0, 1), ballots)
         assert (poll.followers("a"), poll.followers("b"), poll.followers("c")) == ((1,), (1,), None)
 
 
@@ -217,7 +220,7 @@ def test_a_tuple_in_another_dialect_is_read_anew() -> None:
     reused.propose(state, (one, *RECALLS), 4)
     again = reused.propose(state, (other, *RECALLS), 4)
     assert again == OfflineReasoner(BagOfWords()).propose(state, (other, *RECALLS), 4)
-    assert reused._precedent(other).situation.past[-1].verb == "move"
+    assert reused._precedent(other.tuple).situation.past[-1].verb == "move"
 
 
 class TestHistories:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ldm.envs.alfworld.engine import EngineState
 from ldm.envs.alfworld.feedback import reason
@@ -70,6 +71,10 @@ _MIDDLE = "You are in the middle of a room. Looking quickly around you, you see 
 #: The name of a method of World, and its arguments after the state.
 Operation = tuple[str, tuple[str, ...]]
 Pairs = frozenset[tuple[str, str]]
+
+
+#: Games that a process keeps compiled: a gate plays all goals of a refinement several times.
+COMPILED = 192
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +394,10 @@ class World:
         return GoalCompiler(things, self._static, changing).compile(problem.goal)
 
 
+#: Worlds change nothing in themselves, so games that are played again are compiled once.
+_compiled = lru_cache(maxsize=COMPILED)(World)
+
+
 class FastEngine:
     """Play games with `World`; a fork only copies five references."""
 
@@ -402,7 +411,7 @@ class FastEngine:
         """Start `game`. Raise LdmError if its rules are not ALFWorld's, or if it is damaged."""
         try:
             if self._world is None or self._world.digest != game.digest:
-                self._world = World(game)
+                self._world = _compiled(game)
             return self._enter(self._world, self._world.introduction, self._world.start)
         except UnknownRules as error:
             raise LdmError(

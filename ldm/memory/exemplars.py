@@ -1,0 +1,101 @@
+"""Whole successful trajectories of a memory, nearest goal first: examples for agents' prompts.
+
+A memory holds tuples. What was done before each of them is its past, so that the last tuple of a
+trajectory tells the whole of it, but for what the last action answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ldm.memory.columns import Rows, Vectors
+from ldm.memory.retrieval import DECIMALS
+from ldm.types import Outcome, Step, Task, Trajectory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """A whole trajectory. id: of the recorded one. similarity: the cosine of the goals, rounded."""
+
+    id: str
+    similarity: float
+    trajectory: Trajectory
+
+
+def nearest(
+    rows: Rows,
+    vectors: Vectors,
+    goal_vector: NDArray[np.float32],
+    hidden: NDArray[np.bool_] | None = None,
+) -> Iterator[Exemplar]:
+    """Yield whole trajectories that earned everything, as far as known: the nearest goal first.
+
+    Of equals the shorter comes first; of each goal there is one. What has a hidden tuple is left
+    out, and so is what is recalled for nearer goals alone (`IndexedTuple.reach`).
+    """
+    columns = rows.columns
+    fitting = columns.with_outcome(_earned_everything)
+    if hidden is not None:
+        fitting &= ~np.isin(columns["trajectory_id"], columns["trajectory_id"][hidden])
+    last = _last_rows(columns["trajectory_id"], columns["step"])
+    last = last[fitting[last]]
+    numbers, place = np.unique(vectors.goals[last], return_inverse=True)
+    products = np.vecdot(vectors.numbered(numbers), goal_vector).astype(np.float64)[place]
+    similar = np.round(products, DECIMALS)
+    near = similar >= np.round(columns["reach"][last], DECIMALS)
+    near |= columns["reach"][last] == 0
+    last, similar = last[near], similar[near]
+    names = [columns.texts[i] for i in columns["trajectory_id"][last].tolist()]
+    steps = columns["step"][last].tolist()
+    order = sorted(range(len(last)), key=lambda i: (-similar[i], steps[i], names[i]))
+    goals: set[int] = set()
+    for i in order:
+        row = int(last[i])
+        goal = int(columns["goal"][row])
+        whole = None if goal in goals else _whole(rows, row)
+        if whole is not None:
+            goals.add(goal)
+            yield Exemplar(names[i], float(similar[i]), whole)
+
+
+def _earned_everything(outcome: Outcome | None) -> bool:
+    """Return whether the trajectory did; one of which nothing was recorded counts as one."""
+    return outcome is None or not (outcome.fell_short or outcome.is_warning)
+
+
+def _last_rows(trajectories: NDArray[np.uint32], steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the row of each trajectory's last step, the first of equal ones."""
+    order = np.lexsort((np.arange(len(steps)), -steps, trajectories))
+    _, first = np.unique(trajectories[order], return_index=True)
+    rows: NDArray[np.int64] = order[first]
+    return rows
+
+
+def _whole(rows: Rows, number: int) -> Trajectory | None:
+    """Return the trajectory whose last tuple this is; None where its past is not the whole."""
+    last = rows[number].tuple
+    past = last.history.past
+    if len(past) != last.step:
+        return None
+    # Observations that are long stand whole only in the tuples of their own steps.
+    same = np.flatnonzero(rows.columns["trajectory_id"] == rows.columns["trajectory_id"][number])
+    observed = {one.step: one.observation for one in (rows[int(i)].tuple for i in same)}
+    observations = [observed.get(step, seen) for step, (seen, _) in enumerate(past)]
+    observations.append(last.observation)
+    actions = [*(action for _, action in past), last.action]
+    answers = [*observations[1:], ""]
+    return Trajectory(
+        task=Task(last.task_id, last.env, last.split, last.goal, last.kind, last.source),
+        opening=observations[0],
+        steps=tuple(map(Step, actions, answers)),
+        score=1.0,
+        success=True,
+        origin=last.origin,
+    )
