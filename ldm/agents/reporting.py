@@ -64,13 +64,15 @@ class TaskTree:
 
     columns: what a table of many trees says of this one. headline: the same, shortly, where it is
     shown alone. lines: the tree itself. branches: the same for a report to draw; () where there are
-    only lines.
+    only lines. paths: whether branches are ways to go, not parts of a whole: the first one of a
+    node goes on from it.
     """
 
     columns: Mapping[str, str]
     headline: str
     lines: tuple[str, ...]
     branches: tuple[Branch, ...] = ()
+    paths: bool = False
 
 
 def _no_findings(results: Sequence[EpisodeResult]) -> Findings:

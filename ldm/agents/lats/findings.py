@@ -43,6 +43,7 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
         f"{simulations} simulations, {nodes} nodes, depth {depth}",
         tuple(_line(depth, node) for depth, node in zip(depths, data["tree"], strict=True)),
         _branches(data["tree"]),
+        paths=True,
     )
 
 
