@@ -59,7 +59,7 @@ function kindTable(runs) {
   const rows = kinds.map((kind) => [
     visible(kind),
     ...runs.map((run) => {
-      const group = run.kinds[kind];
+      const group = Object.hasOwn(run.kinds, kind) ? run.kinds[kind] : null;
       if (!group) return "–";
       const title = `${span(group.interval)} % of ${group.episodes}`;
       return el("a", { class: "kind-cell", title, href: address("episodes", { run: run.id, kind }) }, el("span", { class: "rate" }, percent(group.success_rate)), intervalBar(group.success_rate, group.interval, run.place), el("span", { class: "quiet small" }, `n ${group.episodes}`));
