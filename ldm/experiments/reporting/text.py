@@ -91,7 +91,8 @@ def _trial_lines(
         vote = next(votes, None) if step.action else None
         yield from _step_lines(number, step, vote, tuples, bounds)
         if number in calls:
-            yield f"    a model was asked: {len(calls[number])} calls"
+            count = len(calls[number])
+            yield f"    a model was asked: {count} call{'s' if count > 1 else ''}"
         if step.observation:
             yield f"    → {short(step.observation, bounds.text)}"
     if (rest := len(shown.steps) - bounds.steps) > 0:
