@@ -20,7 +20,7 @@ from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
 from ldm.cli.doctor import doctor
-from ldm.cli.episodes import show
+from ldm.cli.episodes import export, show
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.horizon import horizon
 from ldm.cli.judge import judge
@@ -95,6 +95,7 @@ app.add_typer(presets_app, name="presets")
 app.command("report", short_help="Write one page on recorded runs.")(report)
 app.command("view", short_help="Build the report on runs, and open it.")(view)
 runs_app.command("show")(show)
+runs_app.command("export")(export)
 app.add_typer(runs_app, name="runs")
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -73,6 +74,64 @@ def show(
         _print_episode(run, chosen[0], shown)
     else:
         _print_list(run, episodes, shown)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the log goes, and what it holds."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The file to write; for ATIF also a folder."),
+    ] = None
+    endpoint: Annotated[
+        str | None,
+        typer.Option(envvar="OTEL_EXPORTER_OTLP_ENDPOINT", help="For spans: the collector's URL."),
+    ] = None
+    content: Annotated[
+        bool, typer.Option("--content", help="For spans: with what was said and done, too.")
+    ] = False
+    runs: RunsAt = DEFAULT_RUNS
+
+
+@expanded
+def export(
+    name: RunName,
+    form: Annotated[
+        Literal["inspect", "atif", "openai", "parquet", "otel"],
+        typer.Option("--format", help="Who reads it; otel sends OpenTelemetry spans."),
+    ],
+    target: Target = Target(),
+) -> None:
+    """Write a run's episodes as logs of other tools; of each, the trial that counts.
+
+    inspect: a log of Inspect. atif: Harbor's. openai: chat messages, for fine-tuning. parquet: a
+    row a step. otel: OpenTelemetry spans by the conventions for generative AI, to a collector; it
+    needs the extra otel.
+
+    \b
+    Examples:
+      ldm runs export RUN --format inspect -o run.json
+      ldm runs export RUN --format parquet -o run.parquet
+      ldm runs export RUN --format otel --endpoint http://localhost:4317
+    """
+    from ldm.experiments.reporting.reading import read_run
+
+    run = read_run(name, target.runs)
+    if form == "otel":
+        from ldm.experiments.reporting.telemetry import export_spans, otlp_exporter
+
+        if target.endpoint is None:
+            raise LdmError("Spans go to a collector.", "Name it with --endpoint URL.")
+        spans = export_spans(run, otlp_exporter(target.endpoint), content=target.content)
+        output.say(f"{spans} spans → {target.endpoint}", error=False)
+        return
+    from ldm.experiments.reporting.exporting import export as write
+
+    if target.out is None:
+        raise LdmError("The log goes into a file.", "Name it with --out FILE.")
+    count = write(run, target.out, form)
+    output.say(f"{count} episodes → {target.out}", error=False)
 
 
 def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], shown: Shown) -> None:

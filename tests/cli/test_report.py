@@ -42,7 +42,12 @@ class TestView:
         self, run: Run, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         urls: list[str] = []
-        monkeypatch.setattr(webbrowser, "open", lambda url: urls.append(url) or True)
+
+        def opened(url: str) -> bool:
+            urls.append(url)
+            return True
+
+        monkeypatch.setattr(webbrowser, "open", opened)
         outcome = run("view", recorded.control)
         file = recorded.control / "report.html"
         assert outcome.out == f"Report: {file}\n"

@@ -67,6 +67,12 @@ class RecordedEpisode:
         """How it ended, in a word: solved, failed or error."""
         return "error" if self.result.error else "solved" if self.result.success else "failed"
 
+    @property
+    def complaint(self) -> str:
+        """The last line of the error that it ended in, which says what went wrong; "" for none."""
+        lines = self.result.error.strip().splitlines()
+        return lines[-1] if lines else ""
+
     def votes(self, trial: int) -> list[Votes]:
         """Return how the recalls voted in a trial, a value each environment step."""
         shares = self._noted(VOTES, trial)

@@ -69,7 +69,7 @@ def episode_lines(
         f"{f', {result.usage.calls} model calls' if result.usage.calls else ''}"
     )
     if result.error:
-        yield f"error: {short(result.error.strip().splitlines()[-1], bounds.text)}"
+        yield f"error: {short(episode.complaint, bounds.text)}"
     for name, text in episode.texts.items():
         yield f"{name}: {short(text, bounds.text)}"
     if not episode.trials:
