@@ -1,4 +1,5 @@
-"""Runs for reports: a memory agent, a control, a refinement, an agent that divides tasks; all toys.
+"""Runs for reports, all toys: a memory agent, a control, a refinement, an agent that divides tasks,
+and an optimisation of plans.
 
 They are recorded once a session, in a directory of their own.
 """
@@ -17,6 +18,7 @@ from ldm import records
 from ldm.experiments import EvaluationSpec, Goals, Grid, ModelOptions, Runtime, settings
 from ldm.experiments.specs import RefinementSpec
 from ldm.llm.service import Connection
+from tests.agents import washer
 from tests.cli.test_adapt import IDS, reply
 from tests.embedder import BagOfWords
 from tests.llm.server import Behaviour, FakeServer
@@ -36,10 +38,11 @@ class Recorded:
     control: Path
     refinement: Path
     divided: Path
+    plans: Path
 
     @property
     def all(self) -> list[Path]:
-        return [self.earlier, self.later, self.control, self.refinement, self.divided]
+        return [self.earlier, self.later, self.control, self.refinement, self.divided, self.plans]
 
 
 @pytest.fixture(scope="session")
@@ -90,4 +93,18 @@ def _recorded(place: Path) -> Recorded:
         control.directory,
         refined.run.directory,
         divided.directory,
+        _optimised(place),
     )
+
+
+def _optimised(place: Path) -> Path:
+    spec = ldm.PlanSpec(
+        TOY,
+        kind="wash",
+        options=settings(iterations=2, batch=2, pool=4, steps=9),
+        out=str(place / "plans"),
+    )
+    with FakeServer(Behaviour(answer=washer.reply)) as server:
+        runtime = Runtime(runs=place / "runs", workers=1, server=Connection(server.url, "", 5.0))
+        made = ldm.optimize_plan(spec, models=ModelOptions(llm="washer"), runtime=runtime)
+    return made.run.directory

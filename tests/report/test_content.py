@@ -132,12 +132,13 @@ class TestRuns:
         runs = data["overview"]["runs"]
         assert [one["id"] for one in runs] == [run.name for run in recorded.all]
         labels = [one["label"] for one in runs]
-        assert len(set(labels)) == 5
+        assert len(set(labels)) == 6
         assert labels[:2] == ["ldm generation 0", "ldm generation 1"]
 
     def test_a_curve_has_a_point_for_each_generation(self, data: dict[str, Any]) -> None:
-        (curve,) = data["overview"]["curves"]
-        assert curve["over"] == "generation"
+        curve, iterations = data["overview"]["curves"]
+        assert (curve["over"], iterations["over"]) == ("generation", "iteration")
+        assert [point[1] for point in iterations["series"][0]["points"]] == [0, 1]
         (series,) = curve["series"]
         assert [point[0] for point in series["points"]] == [0, 1]
         for _, rate, low, high in series["points"]:

@@ -119,7 +119,7 @@ class TestOverview:
     ) -> None:
         page = open_page(written)
         rows = page.page.locator("table").first.locator("tbody tr").all_inner_texts()
-        assert len(rows) == 5
+        assert len(rows) == 6
         solved = sum(result.success for result in results(recorded.later))
         (mine,) = [row for row in rows if recorded.later.name in row]
         assert f"{100 * solved / 6:.1f} %" in mine
@@ -128,7 +128,7 @@ class TestOverview:
     def test_charts_show_cost_and_what_runs_differ_by(self, open_page: Open, written: Path) -> None:
         page = open_page(written)
         page.page.wait_for_selector(".chart canvas")
-        assert page.page.locator(".chart canvas").count() == 2
+        assert page.page.locator(".chart canvas").count() == 3
         assert "Success over generation" in page.text()
         page.page.select_option(".choice select", "tokens")
         assert page.page.get_attribute(".chart >> nth=0", "aria-label") == "tokens per task"
@@ -234,6 +234,19 @@ class TestEpisode:
             pruned.first.check()
             assert page.page.locator(".branch.pruned").count() > 0
             assert page.page.locator(".branch").count() > tried
+
+    def test_attempts_with_a_plan_show_what_was_learnt_of_them(
+        self, open_page: Open, written: Path, recorded: Recorded
+    ) -> None:
+        page = open_page(written)
+        assert "X_2" in page.text()
+        assert "Wash it at the sink" in page.text()  # the last plan, which is open
+        assert "Success over iteration" in page.text()
+        page.go(f"#episodes?run={recorded.plans.name}")
+        assert "iteration 1" in page.text("#results")
+        page.page.locator("main table a").first.click()
+        page.page.wait_for_selector(".timeline")
+        assert "flaw" in page.text()
 
     def test_what_is_not_there_is_said(self, open_page: Open, written: Path) -> None:
         assert "no such episode" in open_page(written, "#episode?run=none&task=none").text()
