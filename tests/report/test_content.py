@@ -17,7 +17,7 @@ import ldm
 from ldm import records
 from ldm.errors import LdmError
 from ldm.experiments.reporting import details, report
-from ldm.experiments.reporting.page import SCRIPTS, STYLES, text_of
+from ldm.experiments.reporting.page import SCRIPTS, STYLES, Chunks, text_of
 from ldm.experiments.reporting.reading import read_run, tuples_of
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
@@ -233,6 +233,12 @@ class TestPage:
             assert f"{name}-src 'sha256-{digest}'" in policy
         assert "unsafe" not in policy
         assert "http" not in policy
+
+    def test_numbers_that_json_does_not_have_are_words(self) -> None:
+        packed = Chunks()
+        packed.put("notes", {"value": [float("nan"), -float("inf"), 1.5]})
+        unpacked = json.loads(gzip.decompress(base64.b64decode(packed.packed["notes"])))
+        assert unpacked == {"value": ["nan", "-inf", 1.5]}
 
     def test_our_scripts_make_no_markup_of_text(self) -> None:
         for name in SCRIPTS:

@@ -121,13 +121,12 @@ def _write(node: Node, indent: str, lines: list[str]) -> None:
 def branches(node: Node, depth: int = 0) -> Iterator[Branch]:
     """Yield the tree for a report: tasks with their plans, and the steps that were not tried."""
     number = f"{node.step}. " if node.step else ""
-    state: BranchState = {True: "done", False: "failed", None: "open"}[node.success]  # type: ignore[assignment]
     plan = "\n".join(f"{place}. {task}" for place, task in node.plan.items())
     texts = {"plan": plan, "order": node.logic, "flaw": node.flaw}
     yield Branch(
         depth,
         f"{number}{node.task}",
-        state,
+        _state(node),
         _ended(node),
         {"depth": str(node.k), "steps": str(node.steps)},
         texts={name: text for name, text in texts.items() if text},
@@ -138,6 +137,12 @@ def branches(node: Node, depth: int = 0) -> Iterator[Branch]:
     for place, task in node.plan.items():
         if int(place) not in carried_out:
             yield Branch(depth + 1, f"{place}. {task}", "open", "not tried")
+
+
+def _state(node: Node) -> BranchState:
+    if node.success is None:
+        return "" if node.done else "open"
+    return "done" if node.success else "failed"
 
 
 def _ended(node: Node) -> str:

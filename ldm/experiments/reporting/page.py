@@ -11,6 +11,7 @@ import base64
 import gzip
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -108,8 +109,20 @@ def page(title: str, chunks: Mapping[str, str]) -> str:
 
 
 def _json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return _json(_finite(value))
     return redacted_json(text)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value in which numbers that JSON does not have are words."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _packed(text: str) -> str:
