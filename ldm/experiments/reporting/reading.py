@@ -26,6 +26,7 @@ from ldm.types import EpisodeResult, StateActionTuple, Trajectory
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Iteration
+    from ldm.eval.judged import Judged
     from ldm.explore import ExploredGoal
     from ldm.llm.calls import Call
 
@@ -139,7 +140,7 @@ class ReadRun:
         """Return the episodes of an evaluation, or the attempts of an optimisation, in order."""
         match self.run.manifest.command:
             case "eval":
-                return _evaluated(self.run)
+                return _evaluated(self.run, self.verdicts())
             case "autoplan":
                 return [
                     episode
@@ -163,6 +164,13 @@ class ReadRun:
 
         path = self.run.directory / ITERATIONS
         return records.read(path, Iteration) if path.is_file() else []
+
+    def verdicts(self) -> dict[str, Judged]:
+        """Return what a model judge said of the episodes, by task; {} where none was asked."""
+        from ldm.eval.judged import JUDGED, Judged
+
+        path = self.run.directory / JUDGED
+        return {one.task: one for one in records.read(path, Judged)} if path.is_file() else {}
 
     def calls(self) -> Iterator[Call]:
         """Yield the recorded model calls, in the order in which they were made."""
@@ -223,7 +231,7 @@ def tuples_of(
     return {tuple_id: known.get(tuple_id) for tuple_id in recalled}
 
 
-def _evaluated(run: Run) -> list[RecordedEpisode]:
+def _evaluated(run: Run, verdicts: Mapping[str, Judged]) -> list[RecordedEpisode]:
     from ldm.eval import finished, results
     from ldm.eval.runner import TRAJECTORIES, Played
 
@@ -235,8 +243,18 @@ def _evaluated(run: Run) -> list[RecordedEpisode]:
     episodes = []
     for result in results(run):
         trials = tuple(t for t in (next(attempts, None) for _ in range(result.trials)) if t)
-        episodes.append(RecordedEpisode(result, trials))
+        verdict = verdicts.get(result.task.id)
+        texts = {} if verdict is None else {"model judge": _judged(verdict)}
+        episodes.append(RecordedEpisode(result, trials, texts=texts))
     return episodes
+
+
+def _judged(verdict: Judged) -> str:
+    answer = verdict.answer
+    means = "means the same" if verdict.same else "does not mean the same"
+    if answer is None:
+        return f"{verdict.by}: {means}"
+    return f"{answer.given}\n{means} ({verdict.by}) as\n{answer.right}"
 
 
 def _attempted(number: int, iteration: Iteration) -> Iterator[RecordedEpisode]:
