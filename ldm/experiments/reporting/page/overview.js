@@ -12,13 +12,14 @@ function overviewView() {
   const { runs } = report;
   const evaluated = runs.filter((run) => run.summary);
   const parts = [el("h1", null, runs.length === 1 ? visible(runs[0].label) : `${runs.length} runs`), lead(runs), runTable(runs)];
-  if (report.differences.length) parts.push(section("Differences", el("ul", { class: "remarks" }, report.differences.map((line) => el("li", null, visible(line))))));
   if (evaluated.length) parts.push(section("Success by kind of task", kindTable(evaluated)));
-  if (evaluated.length > 1) parts.push(section("Cost against success", costChart(evaluated)));
-  report.curves.forEach((curve) => {
+  const charts = report.curves.map((curve) => {
     const series = curve.series.map((one, place) => ({ ...one, place }));
-    parts.push(section(`Success over ${curve.over}`, chart(curve.over, series, true)));
+    return section(visible(`Success over ${curve.over}`), chart(visible(curve.over), series, true));
   });
+  if (evaluated.length > 1) charts.unshift(section("Cost against success", costChart(evaluated)));
+  if (charts.length) parts.push(el("div", { class: "charts" }, charts));
+  if (report.differences.length) parts.push(differences(report.differences));
   runs.forEach((run) => parts.push(runSection(run)));
   return parts;
 }
@@ -31,6 +32,11 @@ function lead(runs) {
   const places = [...new Set(runs.map((run) => `${run.env}, ${run.split}`))].map(visible).join("; ");
   const entries = report.entries.length;
   return el("p", { class: "lead" }, `${places} · ${plural(entries, "episode")}${report.tupleCount ? ` · ${plural(report.tupleCount, "tuple")} recalled` : ""}`);
+}
+
+function differences(lines) {
+  const list = () => el("ul", { class: "remarks" }, lines.map((line) => el("li", null, visible(line))));
+  return section("Differences", lines.length > 4 ? fold("Each two runs on the same tasks", list) : list());
 }
 
 function runTable(runs) {
@@ -78,7 +84,7 @@ function costChart(runs) {
     box.replaceChildren(chart(title, series, false));
   }
   draw();
-  return el("div", null, el("label", { class: "choice" }, "Cost: ", choice), box);
+  return el("div", null, box, el("label", { class: "choice" }, "Cost: ", choice));
 }
 
 function costOf(run, name) {
