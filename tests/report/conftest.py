@@ -6,8 +6,6 @@ They are recorded once a session, in a directory of their own.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,18 +44,14 @@ class Recorded:
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     place = tmp_path_factory.mktemp("reported")
     known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     records.write(place / "data" / "train.jsonl", known)
-    before = Path.cwd()
-    os.chdir(place)
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords("bag-of-words"))
-            yield _recorded(place)
-    finally:
-        os.chdir(before)
+    with pytest.MonkeyPatch.context() as patch:  # for as long as it takes to record them
+        patch.chdir(place)
+        patch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords("bag-of-words"))
+        return _recorded(place)
 
 
 def _recorded(place: Path) -> Recorded:

@@ -69,9 +69,12 @@ async function tupleAt(number) {
   return (await chunk(`tuples-${place}`))[number - report.starts[place]];
 }
 
-async function allTuples() {
-  const chunks = await Promise.all(report.tuples.map((_, place) => unpack(`tuples-${place}`)));
-  return chunks.flat();
+let everyTuple = null;
+
+/** Promise of all tuples, by number; once they were asked for, they are kept. */
+function allTuples() {
+  everyTuple ??= Promise.all(report.tuples.map((_, place) => unpack(`tuples-${place}`))).then((chunks) => chunks.flat());
+  return everyTuple;
 }
 
 /** Of each tuple, by number: [entry, steps that recalled it, steps that followed it]. */

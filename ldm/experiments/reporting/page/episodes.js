@@ -35,9 +35,11 @@ async function episodesView(values) {
     history.replaceState(null, "", address("episodes", present()));
     show();
   }
+  let asked = 0;
   async function show() {
-    const chosen = present();
-    const matching = await filtered(chosen);
+    const mine = ++asked;
+    const matching = await filtered(present());
+    if (mine !== asked) return; // another filter was chosen meanwhile
     box.replaceChildren(el("p", { class: "quiet", role: "status" }, `${plural(matching.length, "episode")} of ${count(entries.length)}`),
       matching.length ? growing(matching, (rows) => entryTable(rows)) : el("p", { class: "empty" }, "No episode fits. Fewer filters show more."));
   }
