@@ -90,7 +90,7 @@ class LdmAgent:
         if any(votes):
             # What the recalls voted for at each step, with shares; [] where none fitted.
             episode.note(VOTES, steps=votes)
-        if self.options.consult != "always":
+        if any(asked) or self.options.consult != "always":
             # Why a model decided each step; "" where memory did.
             episode.note(CONSULTED, steps=asked)
         return confidences
