@@ -145,6 +145,28 @@ class TestRuns:
         for _, rate, low, high in series["points"]:
             assert 0 <= low <= rate <= high <= 1
 
+    def test_runs_that_differ_by_more_are_on_no_common_line(
+        self, recorded: Recorded, tmp_path: Path
+    ) -> None:
+        def variant(name: str, **changes: Any) -> Path:
+            run = read_run(recorded.later, tmp_path).run
+            plan = {**run.manifest.arguments["plan"], **changes}
+            other = create(tmp_path, (name,), Manifest("eval", {"plan": plan}, {}))
+            for file in ("episodes.jsonl", "trajectories.jsonl"):
+                (other.directory / file).write_bytes((run.directory / file).read_bytes())
+            return other.directory
+
+        runs = [
+            variant("five", agent_options=[["k", "5"]]),
+            variant("seven", agent_options=[["k", "7"]]),
+            variant("random", agent_options=[["control", "random"], ["k", "9"]]),
+            variant("elsewhere", agent_options=[["k", "9"]], memory="elsewhere"),
+        ]
+        (curve,) = chunks(report(runs, tmp_path / "r.html"))["overview"]["curves"]
+        assert curve["over"] == "k"
+        (series,) = curve["series"]
+        assert [point[0] for point in series["points"]] == [5, 7]
+
     def test_a_refinement_shows_goals_with_their_trees(
         self, data: dict[str, Any], recorded: Recorded
     ) -> None:

@@ -1,7 +1,7 @@
 """The report on recorded runs: one page that shows every step and why it was taken.
 
 `report` writes it. `reading` reads runs, `overview` and `details` say what is shown of them, and
-`page` packs it together with the files in `page/`, which are plain HTML, CSS and JavaScript.
+`page` packs it together with the files in `assets/`, which are plain HTML, CSS and JavaScript.
 """
 
 from __future__ import annotations

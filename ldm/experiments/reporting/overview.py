@@ -5,6 +5,7 @@ As JSON values; rates in [0, 1].
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -206,38 +207,58 @@ def curves(contents: Sequence[Content], names: Sequence[str]) -> list[Json]:
 
 
 def _over_settings(contents: Sequence[Content]) -> Iterator[Json]:
-    evaluated = [one for one in contents if isinstance(one.run.spec, EvaluationSpec)]
-    numbers = [_numbers(one.run.spec) for one in evaluated]
-    for name in sorted({name for one in numbers for name in one}):
-        series: dict[str, list[list[float]]] = {}
-        for content, known in zip(evaluated, numbers, strict=True):
-            summary = content.summary
-            if name not in known or summary is None or summary.overall.interval is None:
+    known = [
+        (content, content.summary, _settings_of(content.run.spec))
+        for content in contents
+        if isinstance(content.run.spec, EvaluationSpec)
+    ]
+    names = sorted({name for _, _, values in known for name in values})
+    for name in names:
+        series: dict[tuple[Any, ...], list[list[float]]] = {}
+        for content, summary, values in known:
+            number = _number(values.get(name))
+            if number is None or summary is None or summary.overall.interval is None:
                 continue
-            rest = " ".join(f"{k}={v:g}" for k, v in known.items() if k != name)
-            spec = content.run.spec
-            title = " ".join(filter(None, (f"{content.run.agent} on {spec.split}", rest)))
+            rest = tuple(pair for pair in sorted(values.items()) if pair[0] != name)
             rate = summary.overall.success_rate or 0.0
-            series.setdefault(title, []).append([known[name], rate, *summary.overall.interval])
-        lines = {
-            t: sorted(points) for t, points in series.items() if len({p[0] for p in points}) > 1
-        }
+            point = [number, rate, *summary.overall.interval]
+            series.setdefault((_rest_of(content.run.spec), rest), []).append(point)
+        lines = [
+            {"name": _title(key), "points": sorted(points)}
+            for key, points in series.items()
+            if len({point[0] for point in points}) > 1
+        ]
         if lines:
-            yield {"over": name, "series": [{"name": t, "points": p} for t, p in lines.items()]}
+            yield {"over": name, "series": lines}
 
 
-def _numbers(spec: Any) -> Mapping[str, float]:
-    """Return the settings of an evaluation that are numbers."""
-    pairs = dict(spec.agent_options)
-    numbers: dict[str, float] = {}
-    for name, value in pairs.items():
-        try:
-            numbers[name] = float(value)
-        except ValueError:
-            continue
+def _settings_of(spec: Any) -> Mapping[str, str]:
+    """Return the options of an evaluation's agent, and the generation of its memory."""
+    values = {name: str(value) for name, value in spec.agent_options}
     if spec.memory_digest and spec.generation is not None:
-        numbers["generation"] = float(spec.generation)
-    return numbers
+        values["generation"] = str(spec.generation)
+    return values
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _rest_of(spec: Any) -> tuple[Any, ...]:
+    """Return what two evaluations must have in common, beside options, to be on one line."""
+    memory = spec.memory if spec.memory_digest else ""
+    hidden = (spec.without_tuples, spec.without_trajectories)
+    tasks = (spec.kinds, spec.limit, spec.tasks, spec.seed)
+    return (spec.agent, spec.env, spec.split, spec.env_options, memory, hidden, tasks)
+
+
+def _title(key: tuple[Any, ...]) -> str:
+    (agent, _, split, *_), options = key
+    return " ".join([f"{agent} on {split}", *(f"{name}={value}" for name, value in options)])
 
 
 def _over_iterations(contents: Sequence[Content], names: Sequence[str]) -> Iterator[Json]:

@@ -10,7 +10,8 @@ function el(tag, attributes, ...children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (typeof value === "function") element.addEventListener(name, value);
     else if (value === true) element.setAttribute(name, "");
-    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+    else if (value !== null && value !== undefined && value !== false)
+      element.setAttribute(name, value);
   }
   element.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return element;
@@ -28,7 +29,9 @@ function visible(text) {
 }
 
 function oneLine(text, most = 160) {
-  const line = visible(text.slice(0, most * 4)).replace(/\s+/g, " ").trim();
+  const line = visible(text.slice(0, most * 4))
+    .replace(/\s+/g, " ")
+    .trim();
   return line.length > most || text.length > most * 4 ? `${line.slice(0, most)}…` : line;
 }
 
@@ -39,7 +42,11 @@ function longText(text, name = "text") {
     box.append(visible(text));
     return box;
   }
-  const rest = el("button", { type: "button", class: "more", click: showAll }, `Show all ${count(text.length)} characters`);
+  const rest = el(
+    "button",
+    { type: "button", class: "more", click: showAll },
+    `Show all ${count(text.length)} characters`,
+  );
   function showAll() {
     box.replaceChildren();
     for (let i = 0; i < text.length; i += BLOCK) {
@@ -77,17 +84,40 @@ function link(view, values, ...children) {
 }
 
 function address(view, values) {
-  const filled = Object.entries(values || {}).filter(([, value]) => value !== "" && value !== undefined && value !== null && value !== 0);
+  const filled = Object.entries(values || {}).filter(
+    ([, value]) => value !== "" && value !== undefined && value !== null && value !== 0,
+  );
   const query = new URLSearchParams(filled).toString();
   return query ? `#${view}?${query}` : `#${view}`;
 }
 
 /** A table whose numbers stand to the right. columns: [name, whether of numbers]. */
 function table(columns, rows, name = "") {
-  const head = el("tr", null, columns.map(([title, number]) => el("th", { scope: "col", class: number ? "number" : null }, title)));
+  const head = el(
+    "tr",
+    null,
+    columns.map(([title, number]) =>
+      el("th", { scope: "col", class: number ? "number" : null }, title),
+    ),
+  );
   const body = rows.map((cells) =>
-    el("tr", null, cells.map((cell, i) => el("td", { class: columns[i][1] ? "number" : null, "data-name": columns[i][0] }, cell ?? "–"))));
-  return el("div", { class: `scroll ${name}` }, el("table", null, el("thead", null, head), el("tbody", null, body)));
+    el(
+      "tr",
+      null,
+      cells.map((cell, i) =>
+        el(
+          "td",
+          { class: columns[i][1] ? "number" : null, "data-name": columns[i][0] },
+          cell ?? "–",
+        ),
+      ),
+    ),
+  );
+  return el(
+    "div",
+    { class: `scroll ${name}` },
+    el("table", null, el("thead", null, head), el("tbody", null, body)),
+  );
 }
 
 /** A list of rows that grows when asked to. */

@@ -56,7 +56,9 @@ async function callsOf(entry) {
   const calls = new Map();
   let before = [];
   for (const call of made) {
-    const texts = call.messages.map(([, same, rest], i) => (same ? before[i].slice(0, same) : "") + rest);
+    const texts = call.messages.map(
+      ([, same, rest], i) => (same ? before[i].slice(0, same) : "") + rest,
+    );
     calls.set(call.key, { ...call, prompt: call.messages.map(([role], i) => [role, texts[i]]) });
     before = texts;
   }
@@ -73,7 +75,9 @@ let everyTuple = null;
 
 /** Promise of all tuples, by number; once they were asked for, they are kept. */
 function allTuples() {
-  everyTuple ??= Promise.all(report.tuples.map((_, place) => unpack(`tuples-${place}`))).then((chunks) => chunks.flat());
+  everyTuple ??= Promise.all(report.tuples.map((_, place) => unpack(`tuples-${place}`))).then(
+    (chunks) => chunks.flat(),
+  );
   return everyTuple;
 }
 

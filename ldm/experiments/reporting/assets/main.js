@@ -1,16 +1,31 @@
 "use strict";
 /* Which view the address names, the tabs, and the colours. */
 
-const VIEWS = { overview: overviewView, episodes: episodesView, episode: episodeView, tuples: tuplesView, compare: compareView };
+const VIEWS = {
+  overview: overviewView,
+  episodes: episodesView,
+  episode: episodeView,
+  tuples: tuplesView,
+  compare: compareView,
+};
 const THEMES = ["automatic", "light", "dark"];
 let turn = 0;
 
 function tabs(view) {
-  const shown = [["overview", "Overview"], ["episodes", "Episodes"]];
+  const shown = [
+    ["overview", "Overview"],
+    ["episodes", "Episodes"],
+  ];
   if (report.tupleCount) shown.push(["tuples", "Tuples"]);
   if (report.runs.length > 1) shown.push(["compare", "Compare"]);
   const present = view === "episode" ? "episodes" : view;
-  document.getElementById("tabs").replaceChildren(...shown.map(([name, title]) => el("a", { href: `#${name}`, "aria-current": name === present ? "page" : null }, title)));
+  document
+    .getElementById("tabs")
+    .replaceChildren(
+      ...shown.map(([name, title]) =>
+        el("a", { href: `#${name}`, "aria-current": name === present ? "page" : null }, title),
+      ),
+    );
 }
 
 async function show() {
@@ -24,7 +39,10 @@ async function show() {
   try {
     parts = await VIEWS[view](Object.fromEntries(new URLSearchParams(query || "")));
   } catch (error) {
-    parts = [el("h1", null, "This part cannot be shown"), el("p", { class: "empty" }, visible(error.message))];
+    parts = [
+      el("h1", null, "This part cannot be shown"),
+      el("p", { class: "empty" }, visible(error.message)),
+    ];
     console.error(error);
   }
   if (mine !== turn) return; // another address was chosen meanwhile
@@ -35,8 +53,7 @@ async function show() {
     chosen.scrollIntoView({ block: "start" });
     // Once more when what is unpacked for it is there, which moves it.
     setTimeout(() => mine === turn && chosen.scrollIntoView({ block: "start" }), 100);
-  }
-  else window.scrollTo(0, 0);
+  } else window.scrollTo(0, 0);
   document.documentElement.dataset.ready = view;
 }
 
