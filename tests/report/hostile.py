@@ -45,8 +45,13 @@ def _episode(number: int, text: str) -> tuple[EpisodeResult, Trajectory]:
         Step(action="", observation="", thought=text),
         Step(action="look", observation=text, valid=False),
     )
-    note = Note(text[:50], 0, {text[:50]: text, "nested": [{"deep": [text]}]})
+    notes = (
+        Note(text[:50], 0, {text[:50]: text, "nested": [{"deep": [text]}]}),
+        Note("votes", 0, {"steps": [[[text, 0.5], [text], text], None, 7]}),
+        Note("consulted", 0, {"steps": [text, 3]}),
+        Note("calls", 0, {"calls": [[0, text], [text, 0], 5]}),
+    )
     result = EpisodeResult(
-        task, text[:50], 1, 0, "error", 0.5, False, 2, 1, Usage(), 0.1, error=text, notes=(note,)
+        task, text[:50], 1, 0, "error", 0.5, False, 2, 1, Usage(), 0.1, error=text, notes=notes
     )
     return result, Trajectory(task, text, steps, 0.5, False, "agent")

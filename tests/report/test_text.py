@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ldm.experiments.reporting.reading import RecordedEpisode
 from ldm.experiments.reporting.text import Bounds, episode_lines, tuple_uses
 from ldm.types import EpisodeResult, Note, Step, Task, Trajectory, Usage
@@ -93,3 +95,12 @@ def test_tuples_of_episodes_that_ended_in_an_error_are_not_counted() -> None:
     assert (b.followed, b.followed_in, b.followed_solved) == (2, 2, 2)
     assert (a.tuple_id, a.followed, a.followed_in) == ("a", 0, 0)
     assert a.as_row()[4:6] == ("100 %", "–")
+
+
+def test_notes_of_other_agents_under_the_same_names_are_passed_over() -> None:
+    for data in ({"steps": 7}, {"steps": [3, "x", [["a"]], None]}, {}, {"calls": [[1], "k"]}):
+        notes = tuple(Note(kind, 0, data) for kind in ("votes", "consulted", "calls"))
+        one = RecordedEpisode(replace(episode().result, notes=notes), episode().trials)
+        assert all(votes.shares == () for votes in one.votes(0))
+        assert one.calls(0) == {}
+        assert lines(one)

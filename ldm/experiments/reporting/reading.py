@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,32 +77,38 @@ class RecordedEpisode:
 
     def votes(self, trial: int) -> list[Votes]:
         """Return how the recalls voted in a trial, a value each environment step."""
-        shares = self._noted(VOTES, trial)
-        asked = self._noted(CONSULTED, trial)
-        count = max(len(shares), len(asked))
+        shares, asked = self._noted(VOTES, trial, "steps"), self._noted(CONSULTED, trial, "steps")
         return [
-            Votes(
-                tuple((str(action), float(share)) for action, share in shares[i])
-                if i < len(shares)
-                else (),
-                str(asked[i]) if i < len(asked) else "",
-                i < len(shares),
-            )
-            for i in range(count)
+            Votes(_shares(votes), why if isinstance(why, str) else "", votes is not None)
+            for votes, why in zip_longest(shares, asked)
         ]
 
     def calls(self, trial: int) -> dict[int, list[str]]:
         """Return step → keys of the model calls that were made for it."""
         made: dict[int, list[str]] = {}
-        for note in self.result.notes:
-            if note.kind == CALLS and note.trial == trial:
-                for step, key in note.data.get("calls", []):
+        for call in self._noted(CALLS, trial, "calls"):
+            match call:
+                case [int(step), str(key)]:
                     made.setdefault(step, []).append(key)
         return made
 
-    def _noted(self, kind: str, trial: int) -> list[Any]:
-        notes = [one for one in self.result.notes if one.kind == kind and one.trial == trial]
-        return list(notes[0].data.get("steps", [])) if notes else []
+    def _noted(self, kind: str, trial: int, name: str) -> list[Any]:
+        """Return a list in the note of a kind; [] where there is none, or another agent's."""
+        for note in self.result.notes:
+            if note.kind == kind and note.trial == trial:
+                value = note.data.get(name)
+                return value if isinstance(value, list) else []
+        return []
+
+
+def _shares(votes: Any) -> tuple[tuple[str, float], ...]:
+    """Return the actions of a vote with their shares; notes of others may hold anything."""
+    pairs: list[tuple[str, float]] = []
+    for vote in votes if isinstance(votes, list) else ():
+        match vote:
+            case [str(action), float() | int() as share]:
+                pairs.append((action, share))
+    return tuple(pairs)
 
 
 @dataclass(frozen=True)
