@@ -28,9 +28,9 @@ TEXTS = (
 LINE = "long " * 200_000  # a megabyte
 
 
-def hostile_run(folder: Path) -> Path:
+def hostile_run(folder: Path, agent: str = "nobody") -> Path:
     """Return the directory of a finished run below `folder`."""
-    plan = {"env": "toy", "split": TEXTS[1], "agent": "nobody", "memory": TEXTS[0]}
+    plan = {"env": "toy", "split": TEXTS[1], "agent": agent, "memory": TEXTS[0]}
     run = create(folder, ("hostile",), Manifest("eval", {"plan": plan}, {"env": TEXTS[2]}))
     episodes = [_episode(number, text) for number, text in enumerate((*TEXTS, LINE))]
     records.write(run.directory / "trajectories.jsonl", (trial for _, trial in episodes))
@@ -50,6 +50,10 @@ def _episode(number: int, text: str) -> tuple[EpisodeResult, Trajectory]:
         Note("votes", 0, {"steps": [[[text, 0.5], [text], text], None, 7]}),
         Note("consulted", 0, {"steps": [text, 3]}),
         Note("calls", 0, {"calls": [[0, text], [text, 0], 5]}),
+        Note("deps", 0, {"rounds": [{"goals": text}]}),
+        Note("lats", 0, {"tree": text}),
+        Note("cot", 0, {"votes": text}),
+        Note(text[:50], 0, {"tree": {"task": [text]}}),
     )
     result = EpisodeResult(
         task, text[:50], 1, 0, "error", 0.5, False, 2, 1, Usage(), 0.1, error=text, notes=notes

@@ -256,6 +256,15 @@ class TestPage:
             assert text not in shell
         assert page.count("</script>") == len(CHUNK.findall(page)) + 1
 
+    @pytest.mark.parametrize("agent", ["adapt", "cot", "deps", "lats", "ldm"])
+    def test_notes_that_an_agent_cannot_read_leave_its_part_out(
+        self, tmp_path: Path, agent: str
+    ) -> None:
+        run = hostile_run(tmp_path, agent)
+        told = entries(chunks(report([run], tmp_path / "r.html")), run)
+        assert len(told) == len(TEXTS) + 1
+        assert all(one["trees"] == [] for one in told)
+
     def test_only_its_own_script_and_style_may_act(self, written: Path) -> None:
         page = written.read_text("utf-8")
         (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)

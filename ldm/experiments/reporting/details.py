@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ldm.agents.reporting import Branch
+from ldm.agents.reporting import Branch, Reporting
 from ldm.episode import CALLS
-from ldm.experiments.reporting.reading import ReadRun, RecordedEpisode
+from ldm.experiments.reporting.reading import RecordedEpisode
 from ldm.policy import CONSULTED, VOTES
 from ldm.types import StateActionTuple, Step, Trajectory
 
@@ -75,10 +75,15 @@ def cut(text: str) -> str:
     return f"{text[:LONGEST]}\n… {len(text) - LONGEST} more characters are in the record"
 
 
-def episode_data(run: ReadRun, episode: RecordedEpisode, numbers: Mapping[str, int]) -> Json:
-    """Return an episode with all its trials, its tree and its notes."""
+def episode_data(
+    episode: RecordedEpisode, reporting: Reporting, numbers: Mapping[str, int]
+) -> Json:
+    """Return an episode with all its trials, its tree and its notes.
+
+    reporting: what the agent's class tells. numbers: of the recalled tuples.
+    """
     result = episode.result
-    tree = run.reporting.tree(result)
+    tree = reporting.tree(result)
     notes = [note for note in result.notes if note.kind not in SHOWN_BY_STEPS]
     return {
         "trials": [

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ldm.agents.reporting import Reporting
 from ldm.errors import LdmError
 from ldm.experiments.reporting.reading import ReadRun, RecordedEpisode
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
@@ -37,6 +38,20 @@ class Content:
         return [episode.result for episode in self.episodes]
 
     @cached_property
+    def reporting(self) -> Reporting:
+        """What the agent's class tells; nothing where it cannot read what stands in the record."""
+        reporting, results = self.run.reporting, self.results
+        try:
+            for result in results:
+                reporting.tree(result)
+                for measure in reporting.measures:
+                    measure.of(result)
+            reporting.findings(results)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return Reporting()
+        return reporting
+
+    @cached_property
     def summary(self) -> Summary | None:
         """Return rates and means; None without episodes."""
         from ldm.eval import summarize
@@ -44,7 +59,7 @@ class Content:
         if not self.episodes:
             return None
         spec = self.run.spec
-        return summarize(self.results, seed=spec.seed, reporting=self.run.reporting)
+        return summarize(self.results, seed=spec.seed, reporting=self.reporting)
 
 
 def labels_of(runs: Sequence[ReadRun]) -> list[str]:
@@ -178,7 +193,7 @@ def report_of(content: Content, label: str) -> Report | None:
         directory=content.run.run.directory,
         summary=summary,
         results=tuple(content.results),
-        reporting=content.run.reporting,
+        reporting=content.reporting,
     )
 
 
