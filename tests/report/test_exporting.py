@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from concurrent import futures
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ldm import records
@@ -143,3 +147,43 @@ class TestSpans:
     def test_an_error_marks_the_span(self, tmp_path: Path) -> None:
         roots = [span for span in spans_of(hostile_run(tmp_path)) if span.parent is None]
         assert {span.status.status_code.name for span in roots} == {"ERROR"}
+
+    def test_a_collector_that_does_not_take_them_is_said(self, recorded: Recorded) -> None:
+        class Failing(InMemorySpanExporter):
+            def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+                return SpanExportResult.FAILURE
+
+        with pytest.raises(LdmError, match="The collector took 0 of"):
+            export_spans(read_run(recorded.earlier, recorded.earlier.parent), Failing())
+
+
+def test_spans_reach_a_collector(run: Run, recorded: Recorded) -> None:
+    """One that speaks OTLP over gRPC, on the loopback address."""
+    grpc = pytest.importorskip("grpc")
+    trace = "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
+    messages, service = pytest.importorskip(trace), pytest.importorskip(f"{trace}_grpc")
+    names: list[str] = []
+
+    class Collector(service.TraceServiceServicer):  # type: ignore[name-defined, misc]
+        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
+            names.extend(
+                span.name
+                for resource in request.resource_spans
+                for scope in resource.scope_spans
+                for span in scope.spans
+            )
+            return messages.ExportTraceServiceResponse()
+
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    service.add_TraceServiceServicer_to_server(Collector(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        command = ("runs", "export", recorded.earlier, "--format", "otel", "--endpoint")
+        outcome = run(*command, f"http://127.0.0.1:{port}")
+    finally:
+        server.stop(None)
+    steps = sum(len(trial.steps) for trial in trials(recorded.earlier))
+    assert outcome.out == f"{steps + 6} spans → http://127.0.0.1:{port}\n"
+    assert names.count("invoke_agent ldm") == 6
+    assert names.count("execute_tool toy") == steps

@@ -21,12 +21,15 @@ from ldm.experiments.reporting.reading import ReadRun, RecordedEpisode
 from ldm.types import Step, stable_hash
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span, Tracer
 
     from ldm.llm.calls import Call
 
 SECOND = 10**9
+#: Spans that are sent at a time.
+BATCH = 512
 #: Who answered is not recorded: any server that speaks this protocol may have.
 PROVIDER = "openai"
 
@@ -45,12 +48,13 @@ def export_spans(run: ReadRun, exporter: SpanExporter, *, content: bool = False)
     """Hand the episodes of a run to an exporter as spans; return how many spans there are.
 
     The same run gives the same ids. content: with goals, actions, answers, prompts and replies.
-    Raises LdmError where the packages are missing or the run has no episodes.
+    Raises LdmError where the packages are missing, the run has no episodes, or the exporter fails.
     """
     with _needed():
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
     episodes = run.episodes()
     if not episodes:
         raise LdmError(f"{run.run.directory} has no episodes.", "Name an evaluation.")
@@ -59,7 +63,9 @@ def export_spans(run: ReadRun, exporter: SpanExporter, *, content: bool = False)
     # Its class of generators can only be named where the package is there.
     generator = cast("Any", ids)
     provider = TracerProvider(resource=resource, id_generator=generator, shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    # Handed on together: a collector that does not answer is waited for once, not for each span.
+    made = InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(made))
     tracer = provider.get_tracer("ldm", __version__)
     calls = {call.key: call for call in run.calls()}
     start = int(datetime.fromisoformat(run.run.manifest.started).timestamp() * SECOND)
@@ -67,8 +73,25 @@ def export_spans(run: ReadRun, exporter: SpanExporter, *, content: bool = False)
         end = start + max(1, int(episode.result.seconds * SECOND))
         _Traced(tracer, run, episode, calls, content).between(start, end)
         start = end
+    spans = made.get_finished_spans()
     provider.shutdown()
-    return ids.spans
+    _hand_over(spans, exporter)
+    return len(spans)
+
+
+def _hand_over(spans: Sequence[ReadableSpan], exporter: SpanExporter) -> None:
+    """Give spans to an exporter. Raises LdmError where it does not take them."""
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    try:
+        for start in range(0, len(spans), BATCH):
+            if exporter.export(spans[start : start + BATCH]) is not SpanExportResult.SUCCESS:
+                raise LdmError(
+                    f"The collector took {start} of {len(spans)} spans.",
+                    "Check that it runs, and its address.",
+                )
+    finally:
+        exporter.shutdown()
 
 
 @contextmanager
@@ -83,17 +106,17 @@ def _needed() -> Iterator[None]:
 
 
 class _Ids:
-    """Ids of traces and spans that depend on the run alone. spans: how many there were."""
+    """Ids of traces and spans that depend on the run alone."""
 
     def __init__(self, run: str) -> None:
         self._run = run
         self._traces = 0
-        self.spans = 0
+        self._spans = 0
 
     def generate_span_id(self) -> int:
         """Return the next span's id."""
-        self.spans += 1
-        return int(stable_hash(self._run, "span", self.spans), 16) or 1
+        self._spans += 1
+        return int(stable_hash(self._run, "span", self._spans), 16) or 1
 
     def generate_trace_id(self) -> int:
         """Return the next trace's id."""
