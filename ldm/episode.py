@@ -19,6 +19,8 @@ from ldm.types import Card, End, EpisodeResult, Note, Past, Step, Task, TimeStep
 
 #: A score this close to 1 is a success in every environment here.
 FULL_SCORE = 1.0 - 1e-9
+#: Kind of the note that names the recorded model calls of an episode.
+CALLS = "calls"
 #: Sent and recorded in place of an empty action: "" marks a think step, and is no valid action.
 NO_ACTION = "(no action)"
 
@@ -113,6 +115,7 @@ class Episode:
         self._trials: list[Trial] = []
         self._submitted: int | None = None
         self._notes: list[Note] = []
+        self._calls: list[tuple[int, int, str]] = []
         self._opening = ""
         self._steps: list[Step] | None = None
         self._now = TimeStep("")
@@ -221,6 +224,11 @@ class Episode:
         """Add the cost of a model call to the episode's account."""
         self.usage = self.usage + usage
 
+    def called(self, keys: Sequence[str]) -> None:
+        """Record which calls of a recording were made for the next step of the running trial."""
+        place = (self.trials - 1, len(self._steps or ()))
+        self._calls += ((*place, key) for key in keys)
+
     def localize(self, text: str) -> str:
         """Return `text` in the words of the present task (see `Environment.localize`)."""
         return self._env.localize(text)
@@ -283,8 +291,14 @@ class Episode:
             usage=self.usage,
             seconds=round(seconds, 3),
             error=error,
-            notes=tuple(self._notes),
+            notes=(*self._notes, *self._call_notes()),
         )
+
+    def _call_notes(self) -> Iterator[Note]:
+        """Yield a note a trial: which recorded calls were made for which of its steps."""
+        for trial in sorted({trial for trial, _, _ in self._calls}):
+            mine = [[step, key] for where, step, key in self._calls if where == trial]
+            yield Note(CALLS, trial, {"calls": mine})
 
 
 def checked(now: TimeStep, task: Task) -> TimeStep:

@@ -33,6 +33,9 @@ TRANSLATIONS = 20_000
 #: Situations whose recalls are cached: a search comes to the same sight of one goal again.
 RECALLED = 1_000
 
+#: Kinds of the notes of a trial that say how its recalls voted, and why a model was asked.
+VOTES, CONSULTED = "votes", "consulted"
+
 HistoryMode = Literal["full", "summary", "actions", "none"]
 Control = Literal["", "random", "none"]
 
@@ -152,6 +155,7 @@ class Decision:
     memo: for the next decision of the process.
     followed: places in `recalls` of those that the best proposal follows (`Answer.followed`).
     asked: why a model was asked, "" where memory decided (`Answer.asked`).
+    votes: what the recalls vote for (`Answer.votes`).
     """
 
     proposals: tuple[Proposal, ...]
@@ -159,6 +163,7 @@ class Decision:
     memo: Memo = Memo()
     followed: tuple[int, ...] | None = None
     asked: str = ""
+    votes: tuple[Proposal, ...] = ()
 
     @property
     def action(self) -> str:
@@ -380,7 +385,7 @@ def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Re
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
     memo = _memo(answer.notes, recalls, now)
-    return Decision(answer.proposals, recalls, memo, answer.followed, answer.asked)
+    return Decision(answer.proposals, recalls, memo, answer.followed, answer.asked, answer.votes)
 
 
 def _memo(notes: Notes, recalls: Sequence[Recall], now: Observed) -> Memo:

@@ -68,7 +68,10 @@ class Resources:
         if model is None:
             raise LdmError("This agent needs a language model, and none is configured.", NO_MODEL)
         return ScopedLLM(
-            model, lambda: (self.seed, episode.task_id, episode.trials, role), episode.spent
+            model,
+            lambda: (self.seed, episode.task_id, episode.trials, role),
+            episode.spent,
+            episode.called,
         )
 
     def reasoning(self, episode: Episode, options: PromptedOptions) -> Reasoner:

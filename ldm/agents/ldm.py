@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ldm.agents import Resources
 from ldm.episode import Episode
 from ldm.errors import LdmError
-from ldm.policy import Memo, Observed, Policy, PolicyOptions
+from ldm.policy import CONSULTED, VOTES, Memo, Observed, Policy, PolicyOptions
 from ldm.reasoner import Process, Reasoner
 from ldm.types import Card
 
@@ -77,17 +77,22 @@ class LdmAgent:
         """Play one decision process in a fresh trial; return the confidences of its actions."""
         confidences: list[float] = []
         asked: list[str] = []
+        votes: list[list[Any]] = []
         memo = Memo()
         with episode.trial():
             while True:
                 decision = policy.decide(_observed(episode, memo), batches)
                 memo = decision.memo
                 asked.append(decision.asked)
+                votes.append([[vote.action, vote.confidence] for vote in decision.votes])
                 confidences.append(decision.proposals[0].confidence)
                 episode.act(decision.action, recalls=decision.used, followed=decision.followed)
-        if self.options.consult != "always":
+        if any(votes):
+            # What the recalls voted for at each step, with shares; [] where none fitted.
+            episode.note(VOTES, steps=votes)
+        if any(asked) or self.options.consult != "always":
             # Why a model decided each step; "" where memory did.
-            episode.note("consulted", steps=asked)
+            episode.note(CONSULTED, steps=asked)
         return confidences
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ldm.agents import load_agent
 from ldm.errors import LdmError
@@ -34,17 +34,45 @@ class Findings:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
+#: How a branch ended: well, badly, never begun, given up before it was tried; "" says nothing.
+BranchState = Literal["", "done", "failed", "open", "pruned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A node of a tree, as a report draws it, whatever the tree is of.
+
+    depth: 0 for a root; a node comes before those below it. text: what was done or is to be done.
+    state: how it ended. words: how, in a few words. figures: name → value, such as a confidence.
+    chosen: whether it is on the way that was taken in the end. key: whether it is what made the
+    difference. texts: name → longer text that belongs to it.
+    """
+
+    depth: int
+    text: str
+    state: BranchState = ""
+    words: str = ""
+    figures: Mapping[str, str] = field(default_factory=dict)
+    chosen: bool = False
+    key: bool = False
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class TaskTree:
     """How an agent divided a task, or searched for a way to do it.
 
     columns: what a table of many trees says of this one. headline: the same, shortly, where it is
-    shown alone. lines: the tree itself.
+    shown alone. lines: the tree itself. branches: the same for a report to draw; () where there are
+    only lines. paths: whether branches are ways to go, not parts of a whole: the first one of a
+    node goes on from it.
     """
 
     columns: Mapping[str, str]
     headline: str
     lines: tuple[str, ...]
+    branches: tuple[Branch, ...] = ()
+    paths: bool = False
 
 
 def _no_findings(results: Sequence[EpisodeResult]) -> Findings:

@@ -20,6 +20,7 @@ from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
 from ldm.cli.doctor import doctor
+from ldm.cli.episodes import export, show
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.horizon import horizon
 from ldm.cli.judge import judge
@@ -28,6 +29,7 @@ from ldm.cli.memory import memory_app
 from ldm.cli.merging import diff, merge
 from ldm.cli.presets import presets_app
 from ldm.cli.refine import refine
+from ldm.cli.report import report, view
 from ldm.cli.runs import runs_app
 from ldm.cli.upkeep import compact, forget, migrate, verify
 from ldm.cli.validate import schema, validate
@@ -90,6 +92,10 @@ app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(eva
 app.command("compare", short_help="Compare finished evaluations.")(compare)
 app.command("judge", short_help="Let a model judge the answers of a run.")(judge)
 app.add_typer(presets_app, name="presets")
+app.command("report", short_help="Write one page on recorded runs.")(report)
+app.command("view", short_help="Build the report on runs, and open it.")(view)
+runs_app.command("show", short_help="Print episodes: what was done, and why.")(show)
+runs_app.command("export", short_help="Write episodes as logs of other tools.")(export)
 app.add_typer(runs_app, name="runs")
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)

@@ -33,6 +33,7 @@ from ldm.experiments.planning import (
 )
 from ldm.experiments.presets import Preset, list_presets, preset
 from ldm.experiments.refinement import Goals, Refined, refine
+from ldm.experiments.reporting import report
 from ldm.experiments.reproducing import Reproduction, evaluate_preset
 from ldm.experiments.resuming import resume
 from ldm.experiments.runtime import Runtime
@@ -77,6 +78,7 @@ __all__ = [
     "prune_memory",
     "read_trajectories",
     "refine",
+    "report",
     "resume",
     "settings",
     "write_trajectories",

@@ -45,12 +45,14 @@ class Completion:
 
     value: with a schema, the validated reply, an instance of it; None where `malformed`.
     malformed: neither the reply nor the repaired one fits the schema; `text` is as it came.
+    keys: of the recorded calls that it took, in their order; () where nothing is recorded.
     """
 
     text: str
     usage: Usage
     value: Any = None
     malformed: bool = False
+    keys: tuple[str, ...] = ()
 
 
 class LLM(Protocol):
@@ -89,15 +91,18 @@ class ScopedLLM:
         llm: LLM,
         scope: Callable[[], tuple[object, ...]],
         on_usage: Callable[[Usage], None] = lambda _: None,
+        on_calls: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
         """Take the scope, JSON values that are read at each call.
 
-        on_usage: called with what each call cost.
+        on_usage: called with what each call cost. on_calls: called with the keys of the recorded
+            calls that a completion took.
         """
         self.name = llm.name
         self._llm = llm
         self._scope = scope
         self._on_usage = on_usage
+        self._on_calls = on_calls
         self._calls: dict[tuple[object, ...], int] = {}
 
     def complete(
@@ -120,6 +125,7 @@ class ScopedLLM:
             messages, schema=schema, sampling=sampling, max_tokens=max_tokens, stop=stop
         )
         self._on_usage(completion.usage)
+        self._on_calls(completion.keys)
         return completion
 
 

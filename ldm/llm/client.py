@@ -365,15 +365,16 @@ class Model:
         )
         call = self._client.call(self.role, request)
         if form is None:
-            return Completion(call.text, call.usage)
+            return Completion(call.text, call.usage, keys=(call.key,))
         value, complaint = form.read(call.text)
-        usage = call.usage
+        usage, keys = call.usage, [call.key]
         if value is None:
             messages_again = repair_messages(request.messages, call.text, complaint)
             with suppress(ContextTooLong):
                 call = self._client.call(self.role, replace(request, messages=messages_again))
                 usage += call.usage
+                keys.append(call.key)
                 value, _ = form.read(call.text)
         if value is None:
-            return Completion(call.text, usage, malformed=True)
-        return Completion(form.write(value), usage, value)
+            return Completion(call.text, usage, malformed=True, keys=tuple(keys))
+        return Completion(form.write(value), usage, value, keys=tuple(keys))

@@ -18,6 +18,8 @@ from ldm.types import History, Past, Proposal, Recall
 PAST_OBSERVATION = 1_000
 #: Members of a type that `classify_*` sees.
 EXAMPLES = 3
+#: Leading actions of a vote that a decision tells, for the record.
+VOTES = 3
 #: In `Reasoner.counts`: clusterings that the fallback (the offline reasoner) made, as the model's
 #: were unusable. The name is in stored notes and has to stay.
 TYPES_BY_FALLBACK = "types by the aid"
@@ -110,12 +112,15 @@ class Answer:
         (`voting.Poll.followers`). An action that no vote can come to follows those that name it
         word for word. None where that is unknown.
     asked: why a model was asked for it; "" where memory decided.
+    votes: for `act`, the actions that the recalls vote for, most first, with their shares of all
+        votes: the first `VOTES` of them. () where no recall fits.
     """
 
     proposals: tuple[Proposal, ...]
     notes: Notes = Notes()
     followed: tuple[int, ...] | None = None
     asked: str = ""
+    votes: tuple[Proposal, ...] = ()
 
     @property
     def action(self) -> str:

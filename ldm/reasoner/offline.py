@@ -13,6 +13,7 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.reasoner import (
+    VOTES,
     Agreement,
     Answer,
     Clustering,
@@ -147,11 +148,17 @@ class OfflineReasoner:
         confidence 0, and rather one that no vote is against.
         """
         poll = self._poll(state, recalls)
-        votes = poll.ranked() or [(_least_done(state, poll.opposed()), 0.0)]
+        ranked = poll.ranked()
+        votes = ranked or [(_least_done(state, poll.opposed()), 0.0)]
         action, most = votes[0]
         confidence = most / sum(share for _, share in votes) if most else 0.0
         followed = self._followed(poll, state, recalls, action)
-        return Answer((Proposal(action, confidence),), state.notes, followed)
+        proposal = Proposal(action, confidence)
+        return Answer((proposal,), state.notes, followed, votes=_shares(ranked))
+
+    def votes(self, state: State, recalls: Sequence[Recall]) -> tuple[Proposal, ...]:
+        """Return what the recalls vote for, see `Answer.votes`."""
+        return _shares(self._poll(state, recalls).ranked())
 
     def followed(self, state: State, recalls: Sequence[Recall], action: str) -> tuple[int, ...]:
         """Return the places of the recalls that `action` follows, see `Answer.followed`."""
@@ -283,6 +290,12 @@ class OfflineReasoner:
                 self._quotes.clear()
             self._quotes[id(source)] = cached
         return replace(cached[1], similarity=recall.similarity)
+
+
+def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:
+    """Return the actions with most votes and their shares of all votes, for the record."""
+    total = sum(vote for _, vote in ranked)
+    return tuple(Proposal(action, round(vote / total, 3)) for action, vote in ranked[:VOTES])
 
 
 def _on_pages(recalls: Sequence[Recall]) -> bool:

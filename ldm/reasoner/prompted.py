@@ -263,16 +263,20 @@ class PromptedReasoner:
         if candidates := self._candidates(state, recalls):
             form = self._decide(state, recalls, 1, candidates).value
             action = self._chosen_candidate(form, candidates)
-            followed = self._fallback.followed(state, recalls, action)
-            return Answer((Proposal(action, 1.0),), self._notes(form, state), followed)
+            return self._acting(action, self._notes(form, state), state, recalls)
         completion = self._decide(state, recalls, 1, ())
         action = self._action(completion, state)
         if self._repeats(action, state):
             self._prompter.counts.add("asked again")
             completion = self._decide(state, recalls, 1, (), repeated=action)
             action = self._action(completion, state)
+        return self._acting(action, self._notes(completion.value, state), state, recalls)
+
+    def _acting(self, action: str, notes: Notes, state: State, recalls: Sequence[Recall]) -> Answer:
+        """Return the model's action, and beside it what the recalls say."""
         followed = self._fallback.followed(state, recalls, action)
-        return Answer((Proposal(action, 1.0),), self._notes(completion.value, state), followed)
+        votes = self._fallback.votes(state, recalls)
+        return Answer((Proposal(action, 1.0),), notes, followed, votes=votes)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """See `Reasoner.propose`; equal actions are merged, confidences scaled to sum to 1."""

@@ -77,7 +77,7 @@ class TestPooled:
     def test_takes_one_trial_and_records_what_it_recalled(self, memory: Memory) -> None:
         env = ToyEnv()
         result, (trial,) = run_episode(env, agent(memory, k=3), env.tasks("test")[0])
-        assert (result.trials, result.submitted, result.notes) == (1, 0, ())
+        assert (result.trials, result.submitted) == (1, 0)
         tuple_ids = {row.tuple.id for row in memory.rows}
         for step in trial.steps:
             assert 1 <= len(step.recalls) <= 3
@@ -96,6 +96,18 @@ class TestPooled:
             total += len(followed)
         assert total > 0
 
+    def test_records_what_the_recalls_vote_for_at_each_step(self, memory: Memory) -> None:
+        env = ToyEnv()
+        result, (trial,) = run_episode(env, agent(memory), env.tasks("test")[0])
+        (note,) = result.notes
+        assert (note.kind, note.trial) == ("votes", 0)
+        assert len(note.data["steps"]) == len(trial.steps)
+        for step, votes in zip(trial.steps, note.data["steps"], strict=True):
+            shares = [share for _, share in votes]
+            assert votes[0][0] == step.action
+            assert shares == sorted(shares, reverse=True)
+            assert 0 < sum(shares) <= 1.002
+
 
 class TestPerBatch:
     def test_takes_one_trial_a_batch_and_submits_the_chosen_one(self, memory: Memory) -> None:
@@ -105,8 +117,7 @@ class TestPerBatch:
         batches = list(memory.batches_for(task.goal))
         assert len(batches) > 1
         assert result.trials == len(trials) == len(batches)
-        (note,) = result.notes
-        assert note.kind == "choice"
+        (note,) = [note for note in result.notes if note.kind == "choice"]
         assert note.data == {"batches": batches, "chosen": batches[result.submitted]}
         assert result.success == trials[result.submitted].success
 

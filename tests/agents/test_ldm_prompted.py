@@ -206,6 +206,16 @@ def test_a_model_that_is_never_asked_costs_nothing(memory: Memory, decision: str
     assert all("Which attempt" in question for question in asked)
 
 
+def test_a_model_that_is_always_asked_is_on_record_beside_the_vote(memory: Memory) -> None:
+    env = ToyEnv()
+    player, _ = agent(memory, follow, budget=6)
+    result, (trial,) = run_episode(env, player, env.tasks("test")[0])
+    notes = {note.kind: note.data.get("steps") for note in result.notes}
+    assert notes["consulted"] == ["always"] * len(trial.steps)
+    assert notes["votes"] is not None
+    assert len(notes["votes"]) == len(trial.steps)
+
+
 def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
     env = ToyEnv()
     player, _ = agent(memory, lambda _: {**BLANK, "action": "dance"}, consult="unsure", budget=6)

@@ -337,7 +337,13 @@ def _kept(folder: Path) -> list[Subject]:
             "run.json",
             _written(manifest),
             lambda p: [open_run(str(p.parent), p.parent)],
-            commands=("runs list --runs PARENT", "runs tree FOLDER", "compare FOLDER FOLDER"),
+            commands=(
+                "runs list --runs PARENT",
+                "runs tree FOLDER",
+                "compare FOLDER FOLDER",
+                "runs show FOLDER",
+                "report FOLDER -o NEW",
+            ),
         ),
         Subject(
             "plan", "p.json", _written(plan), lambda p: [plans.read(p), plans.digest(p.parent)]

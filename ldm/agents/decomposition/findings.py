@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ldm.agents.decomposition.tree import judged, lines, planned, tree_of
+from ldm.agents.decomposition.tree import branches, judged, lines, planned, tree_of
 from ldm.agents.reporting import Findings, Measure, Reporting, TaskTree
 from ldm.types import EpisodeResult
 
@@ -58,6 +58,7 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
         },
         f"k_max {root.k_max}",
         tuple(lines(root)),
+        tuple(branches(root)),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ldm.agents.decomposition.logic import Plan, written
+from ldm.agents.reporting import Branch, BranchState
 from ldm.types import EpisodeResult
 
 #: The field with the tree in the note of an agent that divides tasks; its kind is the agent's name.
@@ -115,6 +116,33 @@ def _write(node: Node, indent: str, lines: list[str]) -> None:
                 lines.append(f"{indent}    Step {number_}: {task}  [not tried]")
     elif node.flaw:
         lines.append(f"{indent}  plan: {node.flaw}")
+
+
+def branches(node: Node, depth: int = 0) -> Iterator[Branch]:
+    """Yield the tree for a report: tasks with their plans, and the steps that were not tried."""
+    number = f"{node.step}. " if node.step else ""
+    plan = "\n".join(f"{place}. {task}" for place, task in node.plan.items())
+    texts = {"plan": plan, "order": node.logic, "flaw": node.flaw}
+    yield Branch(
+        depth,
+        f"{number}{node.task}",
+        _state(node),
+        _ended(node),
+        {"depth": str(node.k), "steps": str(node.steps)},
+        texts={name: text for name, text in texts.items() if text},
+    )
+    carried_out = {child.step for child in node.children}
+    for child in node.children:
+        yield from branches(child, depth + 1)
+    for place, task in node.plan.items():
+        if int(place) not in carried_out:
+            yield Branch(depth + 1, f"{place}. {task}", "open", "not tried")
+
+
+def _state(node: Node) -> BranchState:
+    if node.success is None:
+        return "" if node.done else "open"
+    return "done" if node.success else "failed"
 
 
 def _ended(node: Node) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ldm.agents.reporting import Findings, Measure, Reporting, TaskTree
+from ldm.agents.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
 from ldm.types import EpisodeResult
 
 #: Kind of the note that holds the rounds of an episode.
@@ -63,6 +63,7 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
         {"method": data["method"], "plans": str(len(rounds)), "goals done": str(done)},
         f"{data['method']}, {len(rounds)} plans, {done} goals done, {dropped} lines dropped",
         tuple(line for number, one in enumerate(rounds) for line in _round_lines(number, one)),
+        tuple(one for number, turn in enumerate(rounds) for one in _branches(number, turn)),
     )
 
 
@@ -82,6 +83,29 @@ def _round_lines(number: int, one: Mapping[str, Any]) -> Iterator[str]:
     for name in ("description", "explanation"):
         if one[name]:
             yield f"{indent}  {name}: {' '.join(one[name].split())}"
+
+
+def _branches(number: int, one: Mapping[str, Any]) -> Iterator[Branch]:
+    """Yield a round for a report: its plan, and below it each goal with what came of it."""
+    names = ("plan", "description", "explanation")
+    over = one["trigger"] or "the trial ended"
+    state: BranchState = "done" if over == "all done" else "failed" if one["trigger"] else ""
+    yield Branch(
+        0,
+        f"plan {number + 1}",
+        state,
+        f"ended by: {over}",
+        texts={name: one[name] for name in names if one[name]},
+    )
+    ends = dict(one["pursued"])
+    done = set(one["done"])
+    for goal in one["goals"]:
+        end = ends.get(goal["rank"], "not tried")
+        how: BranchState = "done" if goal["rank"] in done else "failed"
+        state = "open" if goal["rank"] not in ends else how
+        yield Branch(1, f"{goal['rank']}. {goal['goal']}", state, end)
+    for line in one["dropped"]:
+        yield Branch(1, line, "pruned", "names no known goal")
 
 
 REPORTING = Reporting(

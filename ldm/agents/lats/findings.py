@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ldm.agents.reporting import Measure, Reporting, TaskTree
+from ldm.agents.reporting import Branch, BranchState, Measure, Reporting, TaskTree
 from ldm.types import EpisodeResult
 
 #: Kind of the note that holds a tree.
@@ -42,6 +42,38 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
         {"simulations": str(simulations), "nodes": str(nodes), "depth": str(depth)},
         f"{simulations} simulations, {nodes} nodes, depth {depth}",
         tuple(_line(depth, node) for depth, node in zip(depths, data["tree"], strict=True)),
+        _branches(data["tree"]),
+        paths=True,
+    )
+
+
+def _branches(tree: Sequence[Mapping[str, Any]]) -> tuple[Branch, ...]:
+    """Return the tree for a report, each node before those below it."""
+    below: dict[int | None, list[int]] = {}
+    for number, node in enumerate(tree):
+        below.setdefault(node["parent"], []).append(number)
+    result: list[Branch] = []
+    stack = [(number, 0) for number in reversed(below.get(None, []))]
+    while stack:
+        number, depth = stack.pop()
+        result.append(_branch(depth, tree[number]))
+        stack += [(child, depth + 1) for child in reversed(below.get(number, []))]
+    return tuple(result)
+
+
+def _branch(depth: int, node: Mapping[str, Any]) -> Branch:
+    """Return a node for a report: the step, its value and visits, and how it ended."""
+    state: BranchState = "" if not node["end"] else "done" if node["reward"] >= 1 else "failed"
+    figures = {"value": f"{node['value']:.2f}", "visits": str(node["visits"])}
+    if node["end"]:
+        figures["reward"] = f"{node['reward']:.2f}"
+    return Branch(
+        depth,
+        node["action"] or ("(thought)" if node["thought"] else "the task"),
+        state if node["valid"] else "failed",
+        node["end"] if node["valid"] else "invalid",
+        figures,
+        texts={"thought": node["thought"]} if node["thought"] else {},
     )
 
 

@@ -1,0 +1,68 @@
+"""`ldm report` and `ldm view`: one page on recorded runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ldm.cli import output
+from ldm.cli.options import RunsAt, Trust
+from ldm.experiments.runtime import DEFAULT_RUNS
+
+Names = Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")]
+Prompts = Annotated[
+    bool,
+    typer.Option("--prompts/--no-prompts", help="Whether it holds what models were asked."),
+]
+
+
+def report(
+    names: Names,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file.")] = Path("report.html"),
+    prompts: Prompts = True,
+    runs: RunsAt = DEFAULT_RUNS,
+    trust: Trust = False,
+) -> None:
+    """Write one page on recorded runs: tables, charts, and every episode step by step.
+
+    It needs no network and no other file. Evaluations, refinements and plan optimisations may be
+    mixed; what is not finished shows what it has.
+
+    \b
+    Examples:
+      ldm report runs/RUN -o report.html
+      ldm report runs/RUN runs/OTHER
+    """
+    from ldm.experiments.reporting import report as write
+
+    path = write(names, out, folder=runs, trust=trust, prompts=prompts)
+    output.say(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)", error=False)
+
+
+def view(
+    names: Names,
+    opens: Annotated[
+        bool, typer.Option("--open/--no-open", help="Whether to open it in the browser.")
+    ] = True,
+    runs: RunsAt = DEFAULT_RUNS,
+    trust: Trust = False,
+) -> None:
+    """Build the report on runs, in the directory of the first, and open it in the browser.
+
+    \b
+    Examples:
+      ldm view runs/RUN
+      ldm view runs/RUN --no-open
+    """
+    import webbrowser
+
+    from ldm.experiments.reporting import FILE
+    from ldm.experiments.reporting import report as write
+    from ldm.runs import open_run
+
+    path = write(names, open_run(names[0], runs).directory / FILE, folder=runs, trust=trust)
+    output.say(f"Report: {path}", error=False)
+    if opens and not webbrowser.open(path.resolve().as_uri()):
+        output.say("No browser could be opened: open that file in one.")

@@ -1,0 +1,140 @@
+"""`ldm report`, `ldm view` and `ldm runs show` as users meet them."""
+
+from __future__ import annotations
+
+import json
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.types import EpisodeResult, Trajectory
+from tests.cli.conftest import Run
+from tests.report.conftest import Recorded, recorded
+
+__all__ = ["recorded"]
+
+
+def trials(run: Path) -> list[Trajectory]:
+    return records.read(run / "trajectories.jsonl", Trajectory)
+
+
+class TestReport:
+    def test_runs_are_named_by_id_and_the_file_is_said(
+        self, run: Run, recorded: Recorded, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "r.html"
+        names = [recorded.earlier.name, recorded.control.name]
+        outcome = run("report", *names, "-o", file, "--runs", recorded.earlier.parent)
+        assert outcome.code == 0, outcome.err
+        assert outcome.out.startswith(f"Report: {file} (")
+        assert file.read_text("utf-8").startswith("<!doctype html>")
+
+    def test_without_a_run_there_is_no_report(self, run: Run, tmp_path: Path) -> None:
+        outcome = run("report", "none", "-o", tmp_path / "r.html", "--runs", tmp_path)
+        assert (outcome.code, "none is not a run" in outcome.err) == (1, True)
+        assert not list(tmp_path.iterdir())
+
+
+class TestView:
+    def test_the_report_lies_in_the_run_and_is_opened(
+        self, run: Run, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        urls: list[str] = []
+
+        def opened(url: str) -> bool:
+            urls.append(url)
+            return True
+
+        monkeypatch.setattr(webbrowser, "open", opened)
+        outcome = run("view", recorded.control)
+        file = recorded.control / "report.html"
+        assert outcome.out == f"Report: {file}\n"
+        assert urls == [file.as_uri()]
+        run("view", recorded.control, "--no-open")
+        assert len(urls) == 1
+
+    def test_where_no_browser_opens_the_file_is_named(
+        self, run: Run, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(webbrowser, "open", lambda url: False)
+        outcome = run("view", recorded.control)
+        assert (outcome.code, "No browser could be opened" in outcome.err) == (0, True)
+
+
+class TestShow:
+    def test_episodes_are_listed(self, run: Run, recorded: Recorded) -> None:
+        outcome = run("runs", "show", recorded.earlier)
+        for result in records.read(recorded.earlier / "episodes.jsonl", EpisodeResult):
+            assert result.task.id in outcome.out
+        assert "solved" in outcome.out
+
+    def test_an_episode_shows_recalled_tuples_as_text_and_the_vote(
+        self, run: Run, recorded: Recorded
+    ) -> None:
+        first = trials(recorded.earlier)[0]
+        outcome = run("runs", "show", recorded.earlier, first.task.id)
+        assert outcome.code == 0, outcome.err
+        lines = outcome.out.splitlines()
+        assert lines[:2] == [first.task.id, f"goal: {first.task.goal}"]
+        for number, step in enumerate(first.steps):
+            shown = f"{number + 1:>3} {step.action}"
+            assert any(line.partition("  (")[0] == shown for line in lines)
+        assert f"    the vote decided: {first.steps[0].action}" in outcome.out
+        assert f"    recalled {len(first.steps[0].recalls)}, " in outcome.out
+        assert "(expert, score 1.00)" in outcome.out
+        assert first.steps[0].recalls[0][0] not in outcome.out
+
+    def test_long_texts_are_cut_unless_asked_for(self, run: Run, recorded: Recorded) -> None:
+        first = trials(recorded.earlier)[0]
+        short = run("runs", "show", recorded.earlier, first.task.id).out
+        full = run("runs", "show", recorded.earlier, first.task.id, "--full").out
+        recalls = len(first.steps[0].recalls)
+        assert short.count(" | ") < full.count(" | ")
+        assert full.count(" | ") >= recalls
+
+    def test_tuples_are_listed_with_how_episodes_ended(self, run: Run, recorded: Recorded) -> None:
+        outcome = run("runs", "show", recorded.earlier, "--tuples", "--json")
+        told = json.loads(outcome.out)
+        results = records.read(recorded.earlier / "episodes.jsonl", EpisodeResult)
+        ended = {result.task.id: result.success for result in results}
+        for one in told:
+            mine = [
+                (trial.task.id, sum(one["tuple"] in dict(step.recalls) for step in trial.steps))
+                for trial in trials(recorded.earlier)
+            ]
+            used = [(task, count) for task, count in mine if count]
+            assert one["recalled"] == sum(count for _, count in used)
+            assert one["recalled_in"] == len(used)
+            assert one["solved"] == sum(ended[task] for task, _ in used)
+        counts = [one["recalled"] for one in told]
+        assert counts == sorted(counts, reverse=True)
+        assert "Recalled tuples" in run("runs", "show", recorded.earlier, "--tuples").out
+
+    def test_a_run_without_recalls_says_so(self, run: Run, recorded: Recorded) -> None:
+        assert run("runs", "show", recorded.control, "--tuples").out == "Nothing was recalled.\n"
+
+    def test_calls_of_a_model_are_counted(self, run: Run, recorded: Recorded) -> None:
+        task = trials(recorded.divided)[0].task.id
+        assert "a model was asked: 1 call" in run("runs", "show", recorded.divided, task).out
+
+    @pytest.mark.parametrize(
+        ("task", "complaint"),
+        [("none of them", "No episode fits"), ("test/", "6 episodes fit"), ("", "")],
+    )
+    def test_a_task_has_to_be_told_apart(
+        self, run: Run, recorded: Recorded, task: str, complaint: str
+    ) -> None:
+        outcome = run("runs", "show", recorded.earlier, task)
+        assert complaint in outcome.err
+        assert outcome.code == bool(complaint)
+
+    def test_a_trial_that_there_is_not(self, run: Run, recorded: Recorded) -> None:
+        task = trials(recorded.earlier)[0].task.id
+        outcome = run("runs", "show", recorded.earlier, task, "--trial", "2")
+        assert "has no trial 2: it has 1" in outcome.err
+
+    def test_a_refinement_has_trees_instead(self, run: Run, recorded: Recorded) -> None:
+        outcome = run("runs", "show", recorded.refinement)
+        assert (outcome.code, "has no episodes" in outcome.err) == (1, True)

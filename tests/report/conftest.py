@@ -1,0 +1,104 @@
+"""Runs for reports, all toys: a memory agent, a control, a refinement, an agent that divides tasks,
+and an optimisation of plans.
+
+They are recorded once a session, in a directory of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import ldm
+from ldm import records
+from ldm.experiments import EvaluationSpec, Goals, Grid, ModelOptions, Runtime, settings
+from ldm.experiments.specs import RefinementSpec
+from ldm.llm.service import Connection
+from tests.agents import washer
+from tests.cli.test_adapt import IDS, reply
+from tests.embedder import BagOfWords
+from tests.llm.server import Behaviour, FakeServer
+from tests.toy import ToyOptions, expert_trajectories
+
+TOY = "tests.toy:ToyEnv"
+SHED = settings(tasks=10, shelves=5)
+BUDGET = settings(budget=12)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Directories of runs. earlier, later: of the memory agent, with its generations 0 and 1."""
+
+    earlier: Path
+    later: Path
+    control: Path
+    refinement: Path
+    divided: Path
+    plans: Path
+
+    @property
+    def all(self) -> list[Path]:
+        return [self.earlier, self.later, self.control, self.refinement, self.divided, self.plans]
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    place = tmp_path_factory.mktemp("reported")
+    known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    records.write(place / "data" / "train.jsonl", known)
+    with pytest.MonkeyPatch.context() as patch:  # for as long as it takes to record them
+        patch.chdir(place)
+        patch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords("bag-of-words"))
+        return _recorded(place)
+
+
+def _recorded(place: Path) -> Recorded:
+    memory, runtime = str(place / "memory"), Runtime(runs=place / "runs", workers=1)
+    ldm.build_memory(place / "data", memory)
+    refined = ldm.refine(
+        RefinementSpec(
+            TOY,
+            memory=memory,
+            env_options=settings(tasks=10, shelves=8),
+            options=settings(depth=12),
+        ),
+        Goals(count=4),
+        runtime=runtime,
+    )
+    spec = EvaluationSpec(
+        TOY, env_options=SHED, agent_options=BUDGET, limit=6, memory=memory, generation=0
+    )
+    earlier, later = ldm.evaluate_all(spec, Grid(generations=(None,)), runtime=runtime)
+    control = ldm.evaluate(
+        EvaluationSpec(TOY, agent="random", env_options=SHED, agent_options=BUDGET, limit=6),
+        runtime=runtime,
+    )
+    with FakeServer(Behaviour(answer=reply)) as server:
+        divided = ldm.evaluate(
+            EvaluationSpec(TOY, agent="adapt", tasks=tuple(IDS)),
+            models=ModelOptions(llm="fake"),
+            runtime=Runtime(runs=place / "runs", workers=1, server=Connection(server.url, "", 5.0)),
+        )
+    return Recorded(
+        earlier.directory,
+        later.directory,
+        control.directory,
+        refined.run.directory,
+        divided.directory,
+        _optimised(place),
+    )
+
+
+def _optimised(place: Path) -> Path:
+    spec = ldm.PlanSpec(
+        TOY,
+        kind="wash",
+        options=settings(iterations=2, batch=2, pool=4, steps=9),
+        out=str(place / "plans"),
+    )
+    with FakeServer(Behaviour(answer=washer.reply)) as server:
+        runtime = Runtime(runs=place / "runs", workers=1, server=Connection(server.url, "", 5.0))
+        made = ldm.optimize_plan(spec, models=ModelOptions(llm="washer"), runtime=runtime)
+    return made.run.directory

@@ -1,0 +1,106 @@
+"""Episodes as lines: bounded, and each step with who decided it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ldm.experiments.reporting.reading import RecordedEpisode
+from ldm.experiments.reporting.text import Bounds, episode_lines, tuple_uses
+from ldm.types import EpisodeResult, Note, Step, Task, Trajectory, Usage
+
+TASK = Task("test/1", "toy", "test", "put the fig in the basket", "fetch")
+STEPS = (
+    Step("go to sink", "You are at the sink.", recalls=(("a", 0.4), ("b", 0.9)), followed=(1,)),
+    Step("dance", "Nothing happens.", thought="Why not?", valid=False),
+    Step("", "", thought="That was silly."),
+    Step("put fig in basket", "Done. " + "x" * 1000, reward=1.0),
+)
+NOTES = (
+    Note("votes", 0, {"steps": [[["go to sink", 0.75], ["look", 0.25]], [], [["look", 0.5]]]}),
+    Note("consulted", 0, {"steps": ["", "far", "always"]}),
+    Note("calls", 0, {"calls": [[1, "k1"], [1, "k2"], [3, "k3"]]}),
+)
+
+
+def episode(trials: int = 1, error: str = "") -> RecordedEpisode:
+    trial = Trajectory(TASK, "You are in a shed.", STEPS, 1.0, True, "agent")
+    end = "error" if error else "done"
+    result = EpisodeResult(
+        *(TASK, "ldm", trials, trials - 1, end, 1.0, not error, 3, 1, Usage(3), 0.5),  # type: ignore[arg-type]
+        error=error,
+        notes=NOTES,
+    )
+    return RecordedEpisode(result, (trial,) * trials)
+
+
+def lines(
+    one: RecordedEpisode, bounds: Bounds | None = None, trial: int | None = None
+) -> list[str]:
+    return list(episode_lines(one, {"a": None, "b": None}, bounds or Bounds(), trial))
+
+
+def test_each_step_says_what_was_done_and_who_decided_it() -> None:
+    told = lines(episode())
+    assert told[:4] == [
+        "test/1",
+        "goal: put the fig in the basket",
+        "solved: score 1.00, 3 steps, 1 invalid, ended by done, 3 model calls",
+        "start: You are in a shed.",
+    ]
+    assert told[4:] == [
+        "  1 go to sink",
+        "    the vote decided: go to sink 75.0 %, look 25.0 %",
+        "    recalled 2, 1 followed:",
+        "    * 0.90 b (no longer in the memory)",
+        "      0.40 a (no longer in the memory)",
+        "    → You are at the sink.",
+        "  2 dance  (invalid)",
+        "    thought: Why not?",
+        "    a model decided, as memory was far; recalls vote for: nothing",
+        "    a model was asked: 2 calls",
+        "    → Nothing happens.",
+        "  3 thought: That was silly.",
+        "  4 put fig in basket  (reward +1.00)",
+        "    a model decided; recalls vote for: look 50.0 %",
+        "    a model was asked: 1 call",
+        f"    → Done. {'x' * 294}…",
+    ]
+
+
+def test_steps_and_recalls_are_bounded() -> None:
+    told = lines(episode(), Bounds(text=10, recalls=1, steps=1))
+    assert told[-1] == "3 more steps; `ldm report` shows all."
+    assert sum("no longer" in line for line in told) == 1
+    assert "goal: put the fi…" in told
+
+
+def test_the_trial_that_counts_is_shown_unless_another_is_named() -> None:
+    assert "trial 2 of 2" in lines(episode(2))
+    first = lines(episode(2), trial=0)
+    assert "trial 1 of 2" in first
+    assert "    the vote decided: go to sink 75.0 %, look 25.0 %" in first
+
+
+def test_an_error_is_told_in_its_last_line() -> None:
+    told = lines(episode(error="Traceback:\n  somewhere\nValueError: no fig\n"))
+    assert "error: ValueError: no fig" in told
+    assert lines(episode(error="\n \n"))[2].startswith("error: score")
+
+
+def test_tuples_of_episodes_that_ended_in_an_error_are_not_counted() -> None:
+    (b, a) = sorted(
+        tuple_uses([episode(), episode(), episode(error="x")], {}), key=lambda u: -u.followed
+    )
+    assert (b.tuple_id, b.recalled, b.recalled_in, b.solved) == ("b", 2, 2, 2)
+    assert (b.followed, b.followed_in, b.followed_solved) == (2, 2, 2)
+    assert (a.tuple_id, a.followed, a.followed_in) == ("a", 0, 0)
+    assert a.as_row()[4:6] == ("100 %", "–")
+
+
+def test_notes_of_other_agents_under_the_same_names_are_passed_over() -> None:
+    for data in ({"steps": 7}, {"steps": [3, "x", [["a"]], None]}, {}, {"calls": [[1], "k"]}):
+        notes = tuple(Note(kind, 0, data) for kind in ("votes", "consulted", "calls"))
+        one = RecordedEpisode(replace(episode().result, notes=notes), episode().trials)
+        assert all(votes.shares == () for votes in one.votes(0))
+        assert one.calls(0) == {}
+        assert lines(one)
