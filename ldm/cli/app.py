@@ -21,6 +21,7 @@ from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
 from ldm.cli.doctor import doctor
 from ldm.cli.evaluate import compare, evaluate
+from ldm.cli.fold import fold
 from ldm.cli.horizon import horizon
 from ldm.cli.judge import judge
 from ldm.cli.llm import llm_app
@@ -80,7 +81,7 @@ def ldm(
 
 app.command("build-memory", short_help="Form a memory from trajectories.")(build_memory)
 app.command("import", short_help="Turn other formats into our trajectories, or back.")(import_files)
-for command in (diff, merge, forget, verify, compact, migrate):
+for command in (diff, merge, fold, forget, verify, compact, migrate):
     memory_app.command(command.__name__)(command)
 app.add_typer(memory_app, name="memory")
 app.command("refine", short_help="Explore, and add what was done better.")(refine)
