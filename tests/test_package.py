@@ -112,13 +112,13 @@ def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
         assert done.returncode == 0, done.stderr
         return done
 
-    built = ldm("build-memory", "--env", "webshop")
-    assert f"the shipped expert episodes are taken, in {installed.parent}" in built.stderr
-    assert "100 trajectories added as generation 0" in built.stdout
-    refined = ldm("refine", "--env", "webshop", "--tasks", "4")
-    assert "using the shipped split demo_train" in refined.stderr
-    assert "Generation 1: " in refined.stdout
-    report = json.loads(ldm("eval", "--limit", "6", "--json").stdout)
+    shown = ldm("demo", "--env", "webshop", "--tasks", "4", "--limit", "6")
+    assert f"the shipped expert episodes are taken, in {installed.parent}" in shown.stderr
+    assert "trajectories added as generation 0" in shown.stdout
+    assert "using the shipped split demo_train" in shown.stderr
+    assert "Generation 1: " in shown.stdout
+    memory = ("--memory", ".ldm/demo/memory")
+    report = json.loads(ldm("eval", *memory, "--limit", "6", "--json").stdout)
     assert (report["env"], report["split"]) == ("webshop", "demo_test")
     assert (report["episodes"], report["errors"]) == (6, 0)
 

@@ -19,6 +19,7 @@ from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
+from ldm.cli.demo import demo
 from ldm.cli.doctor import doctor
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.fold import fold
@@ -79,6 +80,7 @@ def ldm(
     """
 
 
+app.command("demo", short_help="Build, refine and evaluate on what ships with ldm.")(demo)
 app.command("build-memory", short_help="Form a memory from trajectories.")(build_memory)
 app.command("import", short_help="Turn other formats into our trajectories, or back.")(import_files)
 for command in (diff, merge, fold, forget, verify, compact, migrate):

@@ -188,7 +188,8 @@ def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path
         if not path.exists():
             raise LdmError(
                 f"{path} does not exist.",
-                "Check the path, or name none to build from the expert episodes that ldm ships.",
+                "Check the path, or name none to build from the expert episodes that ldm ships;"
+                " `ldm demo` shows the whole way.",
             )
     return paths
 
