@@ -65,6 +65,8 @@ class Addition:
     def by_text(self) -> dict[str, NDArray[np.float32]]:
         """Return the vector of each text; raise ValueError where they are no vectors of these."""
         texts = texts_of([self.trajectory])
+        if not any(step.action for step in self.trajectory.steps):
+            raise ValueError("it holds no action")
         try:
             content = base64.b64decode(self.vectors, validate=True)
         except binascii.Error as error:

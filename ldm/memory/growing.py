@@ -306,6 +306,11 @@ class GrowingMemory:
             new = [*before.pending, *new] if before and same_log else new
         distinct = {one.trajectory.id: one for one in new}
         fresh = [one for name, one in distinct.items() if name not in known]
+        if any(one.trajectory.task.env != self.env for one in fresh):
+            raise MemoryStoreError(
+                f"{self._log.path} holds trajectories of another environment than {self.env}.",
+                "Remove their lines.",
+            )
         if fresh:
             recent = self._extended(recent, base, fresh)
         known = known.union(one.trajectory.id for one in fresh)
