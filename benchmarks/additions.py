@@ -60,10 +60,10 @@ def episode(number: int) -> Trajectory:
 
 
 def timed(call: Callable[..., object], *arguments: object) -> tuple[float, float]:
-    """Return the seconds that a call takes, by the wall and of the processor."""
-    wall, processor = time.perf_counter(), time.process_time()
+    """Return the seconds that a call takes, by the wall and of the processor in this thread."""
+    wall, processor = time.perf_counter(), time.thread_time()
     call(*arguments)
-    return time.perf_counter() - wall, time.process_time() - processor
+    return time.perf_counter() - wall, time.thread_time() - processor
 
 
 def report(name: str, seconds: Sequence[tuple[float, float]], place: Path) -> None:
@@ -72,7 +72,8 @@ def report(name: str, seconds: Sequence[tuple[float, float]], place: Path) -> No
     contents = inspect(str(place), ENV)
     print(
         f"{name}: {len(seconds)} additions; s each, wall: median {statistics.median(wall):.3f}, "
-        f"longest {max(wall):.3f}; processor: median {statistics.median(processor):.3f}; "
+        f"longest {max(wall):.3f}; processor: median {statistics.median(processor):.3f}, "
+        f"longest {max(processor):.3f}; "
         f"{len(generations(str(place), ENV))} generations, {len(contents.batches)} batches",
         flush=True,
     )
@@ -84,6 +85,8 @@ def main() -> None:
     parser.add_argument("--tuples", type=int, default=20_000)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--before", type=int, default=5)
+    parser.add_argument("--batch-size", type=int, default=10)
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds between additions")
     arguments = parser.parse_args()
     first = arguments.tuples // STEPS
     options = FormationOptions(50, failures="contrast")
@@ -102,9 +105,14 @@ def main() -> None:
         seconds = [timed(one, t) for t in new[: arguments.before]]
         report("a generation each", seconds, one_by_one)
         opened = time.perf_counter()
-        memory = GrowingMemory.open(str(growing), ENV, embedder=Hashing(), batch_size=10)
+        memory = GrowingMemory.open(
+            str(growing), ENV, embedder=Hashing(), batch_size=arguments.batch_size
+        )
         print(f"opened in {time.perf_counter() - opened:.3f} s")
-        added = [timed(memory.add, t) for t in new]
+        added = []
+        for trajectory in new:
+            added.append(timed(memory.add, trajectory))
+            time.sleep(arguments.pause)
         goal, seen = new[-1].task.goal, new[-1].opening
         memory.recall(goal, seen)
         recalled = [timed(memory.recall, t.task.goal, t.opening) for t in new]

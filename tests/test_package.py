@@ -22,6 +22,8 @@ USER_SCRIPT = """\
 import ldm
 reveal_type(ldm.build_memory())
 reveal_type(ldm.Memory.open(".ldm/memory", "webshop"))
+reveal_type(growing := ldm.Memory.open("mine", "desk", create=True))
+reveal_type(growing.recall("a goal", "a state", history=[("a state", "an action")])[0])
 reveal_type(report := ldm.evaluate(ldm.EvaluationSpec("webshop", limit=6)))
 reveal_type(report.summary.overall.success_rate)
 """
@@ -142,6 +144,8 @@ def test_a_users_strict_mypy_knows_the_types_of_the_public_names(
     assert types == [
         "list[ldm.memory.building.BuildResult]",
         "ldm.memory.Memory",
+        "ldm.memory.growing.GrowingMemory",
+        "ldm.types.Recall",
         "ldm.eval.report.Report",
         "float | None",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ldm.cli import output
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt
+from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
 
 
@@ -23,8 +24,16 @@ def fold(
     from ldm.memory import additions
     from ldm.memory.addresses import is_server
     from ldm.memory.growing import GrowingMemory
+    from ldm.memory.store import check_directory
 
-    names = () if is_server(memory) else additions.environments(memory)
+    if is_server(memory):
+        raise LdmError(
+            f"{memory} is a server, to which nothing is added one by one.",
+            "Name a directory with --memory.",
+        )
+    names = additions.environments(memory)
+    if not names:
+        check_directory(memory)
     folded = {}
     for env in names:
         loaded = load_embedder(embedder) if embedder else None

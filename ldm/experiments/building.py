@@ -84,7 +84,7 @@ def read_trajectories(
     """Return the trajectories in files or below folders, in any format that `ldm import` reads.
 
     data: None for the shipped expert episodes. strict: raise RecordError at the first bad record;
-    otherwise bad records are left out. assumed: what recordings of others in chat messages or ATIF
+    otherwise bad records are left out. assumed: what recordings of others
     do not say, above all their environment.
     """
     from ldm.envs.formats import read_all

@@ -58,9 +58,15 @@ class _View:
     base: Memory | None
     recent: Memory | None
     known: frozenset[str]
-    pending: tuple[Addition, ...]
-    catalog: _Stamp
-    log: additions.State
+    pending: tuple[Addition, ...] = ()
+    catalog: _Stamp = (0, 0)
+    log: additions.State = (0, 0)
+
+    @classmethod
+    def of(cls, base: Memory | None) -> _View:
+        """Return the view of a generation, without additions."""
+        batches = base.batches if base else ()
+        return cls(base, None, frozenset(name for b in batches for name in b.trajectories))
 
 
 class GrowingMemory:
@@ -84,7 +90,7 @@ class GrowingMemory:
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
         self._forming = False
-        self._formed: Memory | None = None
+        self._ready: _View | None = None
         self._view = self._read(None)
 
     @classmethod
@@ -296,37 +302,42 @@ class GrowingMemory:
         log = self._log.state()
         same_log = before is not None and before.log[0] == log[0] and before.log[1] <= log[1]
         new, log = self._log.read(before.log[1] if before and same_log else 0)
+        if before and same_log:
+            new = [*before.pending, *new]
+        logged = {one.trajectory.id: one for one in new}
         catalog = self._catalog(before)
-        base = before.base if before and before.catalog == catalog else self._newest(before)
-        formed = _trajectories(base)
-        if before and same_log and base is before.base:
-            known, pending, recent = before.known, before.pending, before.recent
-        else:
-            known, pending, recent = formed, (), None
-            new = [*before.pending, *new] if before and same_log else new
-        distinct = {one.trajectory.id: one for one in new}
-        fresh = [one for name, one in distinct.items() if name not in known]
+        start = before if before and before.catalog == catalog else self._newest(before)
+        if any(one.trajectory.id not in logged for one in start.pending):
+            start = _View.of(start.base)
+        fresh = [one for name, one in logged.items() if name not in start.known]
         if any(one.trajectory.task.env != self.env for one in fresh):
             raise MemoryStoreError(
                 f"{self._log.path} holds trajectories of another environment than {self.env}.",
                 "Remove their lines.",
             )
-        if fresh:
-            recent = self._extended(recent, base, fresh)
-        known = known.union(one.trajectory.id for one in fresh)
-        return _View(base, recent, known, (*pending, *fresh), catalog, log)
+        return replace(self._with(start, fresh), catalog=catalog, log=log)
 
-    def _newest(self, before: _View | None) -> Memory | None:
+    def _with(self, view: _View, fresh: Sequence[Addition]) -> _View:
+        """Return a view with more additions."""
+        if not fresh:
+            return view
+        return replace(
+            view,
+            recent=self._extended(view.recent, view.base, fresh),
+            known=view.known.union(one.trajectory.id for one in fresh),
+            pending=(*view.pending, *fresh),
+        )
+
+    def _newest(self, before: _View | None) -> _View:
+        """Return a view of the newest generation: what was made ready, or without additions."""
         present = _generations(self.location, self.env)
         if not present:
-            return None
-        formed, self._formed = self._formed, None
-        if formed and formed.record == present[-1]:
-            return formed
-        contents = load(self.location, self.env)
-        if before and before.base and before.base.record == contents.generation:
-            return before.base
-        return Memory(contents, self._embedder)
+            return _View.of(None)
+        ready, self._ready = self._ready, None
+        for known in (ready, before):
+            if known and known.base and known.base.record == present[-1]:
+                return known
+        return _View.of(Memory(load(self.location, self.env), self._embedder))
 
     def _catalog(self, view: _View | None) -> _Stamp:
         """Return the state of the catalog; that of `view` until what is being formed is there."""
@@ -395,7 +406,7 @@ class GrowingMemory:
     def _form(self, full: additions.Full) -> None:
         """Make a generation of additions, and remove them from the log.
 
-        It is read and made ready to be searched here, so that no call has to wait for that.
+        What is then to be recalled from is made ready here, so that no call has to wait for that.
         """
         trajectories = [one.trajectory for one in full.additions]
         vectors = _vectors(full.additions, self._embedder, self._log.path)
@@ -408,9 +419,11 @@ class GrowingMemory:
                 OfflineReasoner,
                 options=FormationOptions(self.batch_size, full.batching, failures="contrast"),
             )
-            memory = Memory(load(self.location, self.env), self._embedder)
-            memory.batches_for(trajectories[0].task.goal)
-            self._formed = memory
+            view = _View.of(Memory(load(self.location, self.env), self._embedder))
+            if view.base is not None:
+                view.base.batches_for(trajectories[0].task.goal)
+            rest = [one for one in self._view.pending if one.trajectory.id not in view.known]
+            self._ready = self._with(view, rest)
         finally:
             self._forming = False
         # All that are in a generation: an interrupted process may have left some.
@@ -455,12 +468,6 @@ def _generations(location: str, env: str) -> tuple[Generation, ...]:
     if not (Path(location) / DATABASE).is_file():
         return ()
     return known_generations(location).get(env, ())
-
-
-def _trajectories(memory: Memory | None) -> frozenset[str]:
-    if memory is None:
-        return frozenset()
-    return frozenset(name for batch in memory.batches for name in batch.trajectories)
 
 
 def _vectors(

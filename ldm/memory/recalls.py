@@ -33,7 +33,7 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class Recalls(Sequence[Recall]):
-    """Recalls for one state, the most similar first.
+    """Recalls for one state, the best first.
 
     Each has its tuple (goal, history, observation, action, outcome), `similarity`, and where it
     comes from: `batch`, `goal_type`, `tuple.task_id`, `tuple.source`, `tuple.trajectory_id`.

@@ -353,6 +353,10 @@ def test_a_damaged_line_is_named(place: Path, at: int) -> None:
     with pytest.raises(MemoryStoreError, match="damaged in line 1") as caught:
         opened(place)
     assert caught.value.remedy == "Remove that line; the others stay."
+    build(str(place), [episode(2)], BagOfWords(), OfflineReasoner)
+    (found,) = verify(str(place), "desk")
+    assert found.startswith("added: ")
+    assert "damaged in line 1" in found
 
 
 def test_an_interrupted_folding_doubles_nothing(
