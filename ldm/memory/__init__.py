@@ -147,6 +147,11 @@ class Memory:
         return self._contents.generation
 
     @property
+    def contents(self) -> Contents:
+        """All that it holds."""
+        return self._contents
+
+    @property
     def batches(self) -> tuple[BatchIndex, ...]:
         """The indices of its batch memories, sorted by id."""
         return self._contents.batches

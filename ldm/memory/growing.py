@@ -15,20 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import HISTORY_CANDIDATES, Memory, additions, ranked_by_utility, snapshot
 from ldm.memory.additions import Addition, Feedback, KnownVectors
 from ldm.memory.addresses import is_server
 from ldm.memory.building import build
-from ldm.memory.columns import Contents, empty
-from ldm.memory.formation import MIXED, FormationOptions, texts_of, tuples_of
+from ldm.memory.formation import FormationOptions, texts_of
 from ldm.memory.generations import value
-from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.index import Generation
 from ldm.memory.opening import known_generations, load
 from ldm.memory.recalls import Recalls
+from ldm.memory.recent import extended, vectors_of
 from ldm.memory.recording import Recording
 from ldm.memory.store import DATABASE, check_free, store_errors
 from ldm.memory.utility import Tallies
@@ -37,7 +35,7 @@ from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import History, Origin, Recall, Trajectory
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 #: Trajectories in a batch, where the memory does not say: those of LDM².
 BATCH_SIZE = 50
@@ -119,7 +117,7 @@ class GrowingMemory:
                 f"{location} is a server, to which nothing can be added one by one.",
                 "Name a directory, or add many trajectories at a time with ldm.build_memory.",
             )
-        _check(location)
+        _check_place(location)
         newest = _generations(location, env)[-1:]
         started = additions.additions(location, env).state() != (0, 0)
         if not (newest or started or create):
@@ -170,7 +168,7 @@ class GrowingMemory:
         with self._lock:
             if trajectory.id in self._current().known:
                 return False
-            _check(self.location)
+            _check_place(self.location)
             self._log.append(Addition.of(trajectory, self._embedder.name, vectors))
             self._current()
         self._fold_when_full()
@@ -245,7 +243,7 @@ class GrowingMemory:
         if not named:
             return
         with self._lock:
-            _check(self.location)
+            _check_place(self.location)
             ids = tuple(dict.fromkeys(one.id for one in named))
             self._feedback.append(Feedback(named[0].tuple.kind, ids, float(reward)))
             self._count()
@@ -310,23 +308,42 @@ class GrowingMemory:
         if any(one.trajectory.id not in logged for one in start.pending):
             start = _View.of(start.base)
         fresh = [one for name, one in logged.items() if name not in start.known]
-        if any(one.trajectory.task.env != self.env for one in fresh):
-            raise MemoryStoreError(
-                f"{self._log.path} holds trajectories of another environment than {self.env}.",
-                "Remove their lines.",
-            )
         return replace(self._with(start, fresh), catalog=catalog, log=log)
 
     def _with(self, view: _View, fresh: Sequence[Addition]) -> _View:
         """Return a view with more additions."""
         if not fresh:
             return view
+        self._check(fresh)
+        number = view.base.generation + 1 if view.base else 0
         return replace(
             view,
-            recent=self._extended(view.recent, view.base, fresh),
+            recent=extended(view.recent, number, fresh, self._reasoner, self._embedder),
             known=view.known.union(one.trajectory.id for one in fresh),
             pending=(*view.pending, *fresh),
         )
+
+    def _check(self, fresh: Sequence[Addition]) -> None:
+        """Raise MemoryStoreError where additions that were read are not of this memory."""
+        for one in fresh:
+            if one.embedder != self._embedder.name:
+                raise MemoryStoreError(
+                    f"{self._log.path} holds what was added with the embedder {one.embedder!r}, not"
+                    f" with {self._embedder.name!r}.",
+                    "Open the memory with that embedder.",
+                )
+            problem = "is of another environment" if one.trajectory.task.env != self.env else ""
+            try:
+                widths = {len(vector) for vector in one.by_text().values()}
+                if widths != {self._embedder.dimension}:
+                    problem = "has vectors of another dimension"
+            except ValueError as error:
+                problem = f"is damaged: {error}"
+            if problem:
+                raise MemoryStoreError(
+                    f"In {self._log.path} the trajectory {one.trajectory.id} {problem}.",
+                    "Remove its line.",
+                )
 
     def _newest(self, before: _View | None) -> _View:
         """Return a view of the newest generation: what was made ready, or without additions."""
@@ -348,38 +365,6 @@ class GrowingMemory:
         except OSError:
             return 0, 0
         return status.st_ino, status.st_mtime_ns
-
-    def _extended(
-        self, recent: Memory | None, base: Memory | None, fresh: Sequence[Addition]
-    ) -> Memory:
-        """Return the memory of additions with more of them, a batch a kind and not clustered."""
-        number = base.generation + 1 if base else 0
-        generation = Generation(
-            number, "added", self.env, self._embedder.name, self._embedder.dimension, 0, "", {}
-        )
-        contents = recent._contents if recent else empty(generation)
-        batches = {batch.id: batch for batch in contents.batches}
-        rows, vectors = list[IndexedTuple](), _vectors(fresh, self._embedder, self._log.path)
-        for one in fresh:
-            trajectory = one.trajectory
-            kind = trajectory.task.kind
-            name = f"{kind or MIXED}-{RECENT}"
-            warns = FormationOptions(failures="contrast").warns(trajectory)
-            tuples = tuples_of(trajectory, self._reasoner, number, warning=warns)
-            rows += [IndexedTuple(tuple_, name, 0, 0) for tuple_ in tuples]
-            types = (GoalType(RECENT, (RECENT,)),)
-            batch = batches.get(name) or BatchIndex(name, kind, number, (), types, "")
-            members = (*batch.trajectories, trajectory.id)
-            batches[name] = replace(batch, trajectories=members)
-        known = KnownVectors(self._embedder, vectors)
-        extended = contents.extended(rows, _pairs(rows, known))
-        together = Contents(
-            replace(generation, tuples=len(extended.rows)),
-            tuple(batches[name] for name in sorted(batches)),
-            extended.rows,
-            extended.vectors,
-        )
-        return Memory(together, self._embedder)
 
     def _fold_when_full(self) -> None:
         """Have a thread form what fills a batch, unless one is at it."""
@@ -409,7 +394,7 @@ class GrowingMemory:
         What is then to be recalled from is made ready here, so that no call has to wait for that.
         """
         trajectories = [one.trajectory for one in full.additions]
-        vectors = _vectors(full.additions, self._embedder, self._log.path)
+        vectors = vectors_of(full.additions)
         self._forming = True
         try:
             built = build(
@@ -456,7 +441,7 @@ class GrowingMemory:
         return History(notes.assessment, notes.summary).text
 
 
-def _check(location: str) -> None:
+def _check_place(location: str) -> None:
     """Raise MemoryStoreError where there is something other than a memory."""
     with store_errors(location):
         if Path(location).exists():
@@ -468,36 +453,6 @@ def _generations(location: str, env: str) -> tuple[Generation, ...]:
     if not (Path(location) / DATABASE).is_file():
         return ()
     return known_generations(location).get(env, ())
-
-
-def _vectors(
-    of: Iterable[Addition], embedder: Embedder, path: Path
-) -> dict[str, NDArray[np.float32]]:
-    """Return the vectors of additions by text; raise MemoryStoreError where they do not fit."""
-    vectors: dict[str, NDArray[np.float32]] = {}
-    for one in of:
-        if one.embedder != embedder.name:
-            raise MemoryStoreError(
-                f"{path} holds what was added with the embedder {one.embedder!r}, not with"
-                f" {embedder.name!r}.",
-                "Open the memory with that embedder.",
-            )
-        try:
-            vectors.update(one.by_text())
-        except ValueError as error:
-            raise MemoryStoreError(
-                f"{path} is damaged: of the trajectory {one.trajectory.id}, {error}.",
-                "Remove the line of this trajectory.",
-            ) from error
-    if any(len(vector) != embedder.dimension for vector in vectors.values()):
-        raise MemoryStoreError(f"{path} holds vectors of another dimension.", "Remove it.")
-    return vectors
-
-
-def _pairs(rows: Sequence[IndexedTuple], embedder: Embedder) -> NDArray[np.float32]:
-    goals = embedder.embed([row.tuple.goal for row in rows])
-    observations = embedder.embed([row.tuple.observation for row in rows])
-    return np.concatenate([goals, observations], axis=1)
 
 
 def _best(found: Iterable[Recall], k: int) -> list[Recall]:
