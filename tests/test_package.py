@@ -117,7 +117,7 @@ def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
     shown = ldm("demo", "--env", "webshop", "--tasks", "4", "--limit", "6")
     assert f"the shipped expert episodes are taken, in {installed.parent}" in shown.stderr
     assert "trajectories added as generation 0" in shown.stdout
-    assert "using the shipped split demo_train" in shown.stderr
+    assert "$ ldm refine --env webshop --split demo_train" in shown.stderr
     assert "Generation 1: " in shown.stdout
     memory = ("--memory", ".ldm/demo/memory")
     report = json.loads(ldm("eval", *memory, "--limit", "6", "--json").stdout)
@@ -219,7 +219,7 @@ def test_make_knows_the_targets_of_the_readme() -> None:
         check=True,
     )
     assert "pytest" in done.stdout
-    assert "build-memory" in done.stdout
+    assert "ldm demo" in done.stdout
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
