@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
@@ -34,13 +33,8 @@ from ldm.reasoner import Notes
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import History, Origin, Recall, Trajectory
 
-if TYPE_CHECKING:
-    pass
-
 #: Trajectories in a batch, where the memory does not say: those of LDM².
 BATCH_SIZE = 50
-#: The type, and a part of the name, of batches that are not clustered yet.
-RECENT = "recent"
 #: What changes whenever a file is replaced: (inode, time).
 _Stamp = tuple[int, int]
 
@@ -119,15 +113,17 @@ class GrowingMemory:
             )
         _check_place(location)
         newest = _generations(location, env)[-1:]
-        started = additions.additions(location, env).state() != (0, 0)
-        if not (newest or started or create):
+        # Which embedder it has is asked of the additions only where there is nothing else.
+        added = [] if newest else additions.additions(location, env).read()[0]
+        if not (newest or added or create):
             raise MemoryStoreError(
                 f"{location} holds no memory of {env}.",
                 "Begin one with create=True, or check the path.",
             )
-        named = newest[0].embedder if newest else None
-        size = batch_size or int(newest[0].settings.get("batch_size", 0) if newest else 0)
-        return cls(location, env, embedder or load_embedder(named), size or BATCH_SIZE)
+        names = [*(one.embedder for one in newest), *(one.embedder for one in added)]
+        recorded = newest[0].settings.get("batch_size", "") if newest else ""
+        size = batch_size or (int(recorded) if recorded.isdecimal() else 0) or BATCH_SIZE
+        return cls(location, env, embedder or load_embedder(next(iter(names), None)), size)
 
     def __enter__(self) -> GrowingMemory:
         return self

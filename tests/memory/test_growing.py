@@ -244,6 +244,23 @@ def test_generations_of_others_are_seen_without_reopening(place: Path) -> None:
     assert (memory.pending, len(memory)) == (0, 6)
 
 
+def test_reopening_takes_the_embedder_and_batch_size_that_were_taken_before(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ldm.memory.growing.load_embedder", lambda name: BagOfWords(name or "none"))
+    opened(place, batch_size=2).add(episode(1))
+    memory = GrowingMemory.open(str(place), "desk", create=True)
+    assert (memory.recall("question", "asked")[0].tuple.action, memory.batch_size) == (
+        "say 1 0",
+        50,  # no generation says otherwise
+    )
+    memory.batch_size = 2
+    memory.add(episode(2))
+    memory.close()
+    again = GrowingMemory.open(str(place), "desk")
+    assert (again.batch_size, again.pending, len(again)) == (2, 0, 4)
+
+
 def test_reopening_embeds_nothing_again(place: Path) -> None:
     memory = opened(place, batch_size=3)
     for number in range(4):
