@@ -37,11 +37,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setup: done, try $(BIN)/ldm doctor"
 
 demo: setup
-	@$(BIN)/ldm build-memory data/trajectories/alfworld --per-kind 2 --rebuild --memory $(DEMO)/memory
-	@$(BIN)/ldm refine --env alfworld --split demo_explore --tasks 60 --rounds 2 \
-	  --memory $(DEMO)/memory --runs $(DEMO)/runs
-	@$(BIN)/ldm eval --env alfworld --split demo_test --limit 36 --agent ldm --generation 0,1,newest \
-	  --memory $(DEMO)/memory --runs $(DEMO)/runs
+	@$(BIN)/ldm demo --folder $(DEMO)
 
 check test: export OMP_NUM_THREADS := 1
 check test: export TOKENIZERS_PARALLELISM := false

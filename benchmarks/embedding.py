@@ -6,7 +6,9 @@ DATA are trajectory files as `ldm import` reads them, by default the shipped exp
 distinct goals and observations are drawn by --seed. All embedders take turns, so that other work
 on the machine slows all of them down. Prints milliseconds a text, the medians of the rounds: wall
 time, and the processor's, which other work changes less. OMP_NUM_THREADS=1 measures a worker's
-time. The last rows are the time of a new process to its first vector.
+time. Then texts of 10 to 200 words, drawn from those, in numpy and in torch, as before. The last
+rows are the time of a new process to its first vector. With --memory, what a memory recalls for
+--queries states of the trajectories is compared: their vectors computed in numpy, and in torch.
 """
 
 from __future__ import annotations
@@ -20,13 +22,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ldm.embed import DEFAULT, STATIC, Embedder, bundled_model, load_embedder, with_disk_cache
+from ldm.embed.caching import CachingEmbedder
+from ldm.embed.minilm import EPSILON, HEADS, WIDTH, MiniLM
 from ldm.embed.sentence import load
 from ldm.experiments import read_trajectories
+from ldm.memory import Memory, environments, inspect
 
 #: Wall and processor time.
 Seconds = tuple[float, float]
@@ -46,7 +53,12 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--memory", help="compare recalls from this memory, and do nothing else")
+    parser.add_argument("--queries", type=int, default=2_000)
     arguments = parser.parse_args()
+    if arguments.memory:
+        recalls_agree(arguments)
+        return
     import torch
 
     drawn = texts_of(arguments.data, 2 * arguments.rounds * arguments.texts, arguments.seed)
@@ -57,6 +69,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, (alone, chunks) in measured(drawn, arguments, Path(folder)).items():
             print(f"| {name} | {alone} | {chunks} |")
+    by_length(drawn, arguments.seed)
     print("\n| a new process to its first vector | s, wall (processor) |\n|---|---|")
     programs = {LIBRARY: LIBRARY_PROGRAM}
     programs |= {name: PROGRAM.format(name) for name in (DEFAULT, STATIC)}
@@ -82,6 +95,96 @@ def agreement(texts: Sequence[str]) -> None:
     print(f"ours and the library's: cosine at least {cosines.min():.7f} on {len(few)} texts\n")
 
 
+class Torch(MiniLM):
+    """The default model as ldm computed it until numpy took the place of torch."""
+
+    def _forward(self, batch: Sequence[Sequence[int]]) -> np.ndarray:
+        import torch
+        from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
+
+        def product(state: Any, parameters: Any) -> Any:
+            return torch.addmm(parameters[1], state, parameters[0])
+
+        def norm(state: Any, parameters: Any) -> Any:
+            return layer_norm(state, (WIDTH,), parameters[0], parameters[1], EPSILON)
+
+        def attended(projected: Any) -> Any:
+            heads = projected.view(1, len(projected), 3, HEADS, WIDTH // HEADS)
+            seen = scaled_dot_product_attention(*heads.permute(2, 0, 3, 1, 4))
+            return seen[0].transpose(0, 1).reshape(len(projected), WIDTH)
+
+        words, positions, first, layers = self._in_torch
+        with torch.inference_mode():
+            states = [
+                norm(words[torch.tensor(ids)] + positions[: len(ids)], first) for ids in batch
+            ]
+            for attention, output, output_norm, up, down, down_norm in layers:
+                seen = [product(attended(product(state, attention)), output) for state in states]
+                states = [norm(s + c, output_norm) for s, c in zip(states, seen, strict=True)]
+                wide = [product(gelu(product(state, up)), down) for state in states]
+                states = [norm(s + c, down_norm) for s, c in zip(states, wide, strict=True)]
+            vectors: np.ndarray = torch.stack([state.mean(0) for state in states]).numpy()
+            return vectors
+
+    @cached_property
+    def _in_torch(self) -> Any:
+        import torch
+
+        def pair(parameters: Any) -> Any:
+            return tuple(map(torch.from_numpy, parameters))
+
+        layers = [tuple(map(pair, layer)) for layer in self._layers]
+        words, positions = pair((self._words, self._positions))
+        return words, positions, pair(self._norm), layers
+
+
+def in_torch() -> Embedder:
+    """Return the default embedder, computed in torch."""
+    folder = bundled_model()
+    assert folder is not None  # noqa: S101 - it is installed where this is run
+    return CachingEmbedder(Torch(DEFAULT, folder))
+
+
+def by_length(texts: Sequence[str], seed: int) -> None:
+    """Print the milliseconds a text of so many words takes, and how far the vectors are apart."""
+    draw, words = random.Random(seed), [word for text in texts for word in text.split()]
+    print("\n| words a text | numpy | torch, as before | largest difference |\n|---|---|---|---|")
+    for count in (10, 20, 50, 100, 200):
+        drawn = [" ".join(draw.choices(words, k=count)) for _ in range(200)]
+        groups = [drawn[start : start + 32] for start in range(0, len(drawn), 32)]
+        one, other = load_embedder(), in_torch()
+        for embedder in (one, other):
+            embedder.embed(["the first text pays for what is loaded late"])
+        took = [timed(embedder, groups) for embedder in (one, other)]
+        apart = np.abs(one.embed(drawn) - other.embed(drawn)).max()
+        cells = " | ".join(median([seconds], 1000 / len(drawn)) for seconds in took)
+        print(f"| {count} | {cells} | {apart:.1e} |", flush=True)
+
+
+def recalls_agree(arguments: argparse.Namespace) -> None:
+    """Print for how many states a memory recalls the same, asked in numpy and in torch."""
+    [env] = environments(arguments.memory)
+    states = sorted(
+        {
+            (trajectory.task.goal, observation)
+            for trajectory in read_trajectories(arguments.data or None)
+            for observation, _ in trajectory.moves()
+        }
+    )
+    drawn = random.Random(arguments.seed).sample(states, min(arguments.queries, len(states)))
+    contents = inspect(arguments.memory, env)
+    memories = [Memory(contents, embedder) for embedder in (load_embedder(), in_torch())]
+    same, ids, apart = 0, 0, 0.0
+    for goal, observation in drawn:
+        one, other = (memory.retrieve(goal, observation, 5) for memory in memories)
+        same += one == other
+        ids += [recall.id for recall in one] == [recall.id for recall in other]
+        pairs = zip(one, other, strict=True)
+        apart = max([apart, *(abs(a.similarity - b.similarity) for a, b in pairs)])
+    print(f"{len(drawn)} states of {env}: the same tuples in the same order for {ids}, with the")
+    print(f"same similarities for {same}; similarities differ by at most {apart:.6f}")
+
+
 def measured(
     texts: Sequence[str], arguments: argparse.Namespace, folder: Path
 ) -> dict[str, tuple[str, str]]:
@@ -90,6 +193,7 @@ def measured(
     makers: dict[str, Callable[[], Embedder]] = {
         LIBRARY: library,
         DEFAULT: load_embedder,
+        f"{DEFAULT} in torch, as before": in_torch,
         f"{DEFAULT}, vectors on disk": lambda: with_disk_cache(load_embedder(), folder),
         STATIC: lambda: load_embedder(STATIC),
     }

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     )
     from ldm.llm.service import Connection
     from ldm.memory import Memory
+    from ldm.memory.growing import GrowingMemory
+    from ldm.memory.recalls import Recalls
     from ldm.types import Card, Recall, StateActionTuple, Step, Task, TimeStep, Trajectory
 
 __version__ = "0.2.0"
@@ -86,6 +88,7 @@ __all__ = [
     "EvaluationSpec",
     "Goals",
     "Grid",
+    "GrowingMemory",
     "JudgedRun",
     "LdmError",
     "Memory",
@@ -99,6 +102,7 @@ __all__ = [
     "Preset",
     "Pruned",
     "Recall",
+    "Recalls",
     "Refined",
     "RefinementSpec",
     "Report",
@@ -140,9 +144,11 @@ _MODULES = {
     "Connection": "ldm.llm.service",
     "Environment": "ldm.episode",
     "Episode": "ldm.episode",
+    "GrowingMemory": "ldm.memory.growing",
     "LdmError": "ldm.errors",
     "Memory": "ldm.memory",
     "Recall": "ldm.types",
+    "Recalls": "ldm.memory.recalls",
     "Report": "ldm.eval",
     "Resources": "ldm.agents",
     "StateActionTuple": "ldm.types",

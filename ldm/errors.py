@@ -32,6 +32,10 @@ class MemoryStoreError(LdmError):
     """A memory that cannot be opened, read or written."""
 
 
+class MemoryLocked(MemoryStoreError):
+    """A memory that another process is writing to."""
+
+
 class LeakageError(LdmError):
     """A memory or a prompt holds data of tasks that are about to be evaluated."""
 

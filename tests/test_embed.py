@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController
 
 from ldm.embed import (
     DEFAULT,
@@ -19,7 +21,7 @@ from ldm.embed import (
     sha256_of_bundled_model,
 )
 from ldm.embed.caching import CACHE_SIZE, CachingEmbedder
-from ldm.embed.minilm import GROUP, MiniLM
+from ldm.embed.minilm import GROUP, WINDOW, MiniLM, _activated
 from ldm.embed.sentence import SentenceTransformer
 from ldm.errors import LdmError
 
@@ -65,18 +67,42 @@ def test_a_text_gets_the_same_bits_whatever_stands_beside_it(embedder: Embedder)
 
 
 def test_the_number_of_threads_changes_no_bit(embedder: Embedder) -> None:
-    import torch
-
     texts = [f"You see a drawer {number}. It is closed." for number in range(2 * GROUP)]
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
+    blas = ThreadpoolController().select(user_api="blas")
+    with blas.limit(limits=1):
         alone = load_embedder().embed(texts)
-        torch.set_num_threads(3)
+    with blas.limit(limits=3):
         assert np.array_equal(load_embedder().embed(texts), alone)
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
+        assert {library["num_threads"] for library in blas.info()} == {3}
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 7, 31, 32, 33, 64, 65, 200, WINDOW])
+def test_a_vector_has_the_same_bits_wherever_its_numbers_lie(tokens: int) -> None:
+    """Libraries choose their methods by size and may do so by where an array begins."""
+    model = MiniLM("any", bundled_model() or Path())
+    ids = [(7 * number) % 20_000 + 1_000 for number in range(tokens)]
+    alone = model._forward([ids])[0]
+    spare = [np.empty(number, np.uint8) for number in range(1, 40)]  # moves what comes later
+    together = model._forward([ids[:1], ids, ids[: tokens // 2 + 1], ids])
+    assert np.array_equal(together[1], alone), len(spare)
+    assert np.array_equal(together[3], alone)
+
+
+def test_it_needs_no_torch() -> None:
+    program = (
+        "import sys; from ldm.embed import load_embedder; load_embedder().embed(['an egg']);"
+        "print({'torch', 'transformers', 'scipy', 'sklearn'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
+
+
+def test_the_activation_is_gelu() -> None:
+    x = np.linspace(-8, 8, 4_001, dtype=np.float32)
+    exact = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
+    assert np.allclose(_activated(x[:, None].copy())[:, 0], exact, atol=1e-6)
 
 
 def test_threads_may_share_it(embedder: Embedder) -> None:

@@ -22,6 +22,8 @@ USER_SCRIPT = """\
 import ldm
 reveal_type(ldm.build_memory())
 reveal_type(ldm.Memory.open(".ldm/memory", "webshop"))
+reveal_type(growing := ldm.Memory.open("mine", "desk", create=True))
+reveal_type(growing.recall("a goal", "a state", history=[("a state", "an action")])[0])
 reveal_type(report := ldm.evaluate(ldm.EvaluationSpec("webshop", limit=6)))
 reveal_type(report.summary.overall.success_rate)
 """
@@ -112,13 +114,13 @@ def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
         assert done.returncode == 0, done.stderr
         return done
 
-    built = ldm("build-memory", "--env", "webshop")
-    assert f"the shipped expert episodes are taken, in {installed.parent}" in built.stderr
-    assert "100 trajectories added as generation 0" in built.stdout
-    refined = ldm("refine", "--env", "webshop", "--tasks", "4")
-    assert "using the shipped split demo_train" in refined.stderr
-    assert "Generation 1: " in refined.stdout
-    report = json.loads(ldm("eval", "--limit", "6", "--json").stdout)
+    shown = ldm("demo", "--env", "webshop", "--tasks", "4", "--limit", "6")
+    assert f"the shipped expert episodes are taken, in {installed.parent}" in shown.stderr
+    assert "trajectories added as generation 0" in shown.stdout
+    assert "$ ldm refine --env webshop --split demo_train" in shown.stderr
+    assert "Generation 1: " in shown.stdout
+    memory = ("--memory", ".ldm/demo/memory")
+    report = json.loads(ldm("eval", *memory, "--limit", "6", "--json").stdout)
     assert (report["env"], report["split"]) == ("webshop", "demo_test")
     assert (report["episodes"], report["errors"]) == (6, 0)
 
@@ -142,6 +144,8 @@ def test_a_users_strict_mypy_knows_the_types_of_the_public_names(
     assert types == [
         "list[ldm.memory.building.BuildResult]",
         "ldm.memory.Memory",
+        "ldm.memory.growing.GrowingMemory",
+        "ldm.types.Recall",
         "ldm.eval.report.Report",
         "float | None",
     ]
@@ -215,7 +219,7 @@ def test_make_knows_the_targets_of_the_readme() -> None:
         check=True,
     )
     assert "pytest" in done.stdout
-    assert "build-memory" in done.stdout
+    assert "ldm demo" in done.stdout
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:

@@ -19,9 +19,11 @@ from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
 from ldm.cli.data import data_app
+from ldm.cli.demo import demo
 from ldm.cli.doctor import doctor
 from ldm.cli.episodes import export, show
 from ldm.cli.evaluate import compare, evaluate
+from ldm.cli.fold import fold
 from ldm.cli.horizon import horizon
 from ldm.cli.judge import judge
 from ldm.cli.llm import llm_app
@@ -80,9 +82,10 @@ def ldm(
     """
 
 
+app.command("demo", short_help="Build, refine and evaluate on what ships with ldm.")(demo)
 app.command("build-memory", short_help="Form a memory from trajectories.")(build_memory)
 app.command("import", short_help="Turn other formats into our trajectories, or back.")(import_files)
-for command in (diff, merge, forget, verify, compact, migrate):
+for command in (diff, merge, fold, forget, verify, compact, migrate):
     memory_app.command(command.__name__)(command)
 app.add_typer(memory_app, name="memory")
 app.command("refine", short_help="Explore, and add what was done better.")(refine)

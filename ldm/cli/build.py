@@ -191,8 +191,9 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
     A bad record is reported as file:line:field and does not lose the others. Where logs say only
     what was opened, what stood there is rebuilt from the environment's data.
 
-    ATIF, chat messages and Parquet are read and written. What ldm writes comes back equal. In
-    recordings of others, --env says where they were made, and --score what they were worth.
+    ATIF, chat messages and Parquet are read and written. What ldm writes comes back equal. ShareGPT
+    and OpenTelemetry spans are read. In recordings of others, --env says where they were made, and
+    --score what they were worth.
 
     \b
     Examples:

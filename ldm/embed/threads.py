@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+#: The number of numpy's threads is one for the whole process: who sets it keeps others waiting.
+_LIMITED = threading.Lock()
 
 
 @contextmanager
@@ -20,3 +26,24 @@ def one_thread_each() -> Iterator[int]:
         yield threads
     finally:
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def one_blas_thread_each() -> Iterator[int]:
+    """Let numpy compute products with one thread per calling thread; yield how many it had."""
+    with _LIMITED:
+        controller = _controller()
+        threads = max((library.num_threads for library in controller.lib_controllers), default=1)
+        if threads == 1:
+            yield 1
+            return
+        with controller.limit(limits=1):
+            yield int(threads)
+
+
+@cache
+def _controller() -> Any:
+    import numpy as np  # noqa: F401 - its library has to be there to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")

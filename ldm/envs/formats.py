@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,12 +17,14 @@ from typing import Any, Protocol, cast
 
 from ldm import records, untrusted
 from ldm.envs.field_errors import line_object
-from ldm.envs.interchange import atif, chat, parquet
+from ldm.envs.interchange import atif, chat, otel, parquet, sharegpt
+from ldm.envs.interchange.documents import is_bare
 from ldm.envs.interchange.foreign import NOTHING, Assumed
+from ldm.envs.interchange.remainder import without_defaults
 from ldm.envs.metadata import metadata_of, registered
 from ldm.errors import LdmError, RecordError
 from ldm.records import Problem
-from ldm.types import Trajectory
+from ldm.types import Step, Task, Trajectory
 
 #: Our own schema.
 OWN = "ldm"
@@ -63,8 +67,8 @@ class LineFormat(Protocol):
         ...
 
 
-class Interchange(Protocol):
-    """A format that other tools share; it reads and writes whole files."""
+class Shared(Protocol):
+    """A format that other tools share; it reads whole files."""
 
     def detect(self, line: Mapping[str, Any]) -> bool:
         """Return whether a JSON object has this format."""
@@ -74,6 +78,10 @@ class Interchange(Protocol):
         """Yield the trajectories in a file, and a problem for each invalid record."""
         ...
 
+
+class Interchange(Shared, Protocol):
+    """One that is written, too."""
+
     def write(self, path: Path, trajectories: Sequence[Trajectory]) -> None:
         """Replace a file by these trajectories."""
         ...
@@ -81,6 +89,16 @@ class Interchange(Protocol):
 
 #: name → module
 INTERCHANGE: dict[str, Interchange] = {"atif": atif, "chat": chat, "parquet": parquet}
+SHARED: dict[str, Shared] = {**INTERCHANGE, "sharegpt": sharegpt, "otel": otel}
+#: What a file is known by, beside the formats of environments.
+SIGNS = {
+    OWN: '"task", "opening" and "steps" in each line',
+    "atif": '"schema_version": "ATIF-…"',
+    "chat": '"messages" with "role" and "content", also with calls of tools',
+    "sharegpt": '"conversations" with "from" and "value"',
+    "otel": '"resourceSpans", or "context" and "attributes", with gen_ai.input.messages',
+    "parquet": "the columns that ldm writes",
+}
 #: Format → how the names of files may end that hold it. "" stands for a folder.
 WRITTEN = {
     OWN: LINES,
@@ -93,7 +111,8 @@ WRITTEN = {
 def files_below(paths: Iterable[Path]) -> list[Path]:
     """Return the trajectory files among `paths` and below them, sorted, without hidden ones.
 
-    Folders often hold other JSON files: of those below them, only ATIF documents are returned.
+    Folders often hold other JSON files: of those below them, only ATIF documents, conversations of
+    ShareGPT and spans are returned.
     Raise LdmError for a path that does not exist, and for a file of another kind.
     """
     files: set[Path] = set()
@@ -105,7 +124,7 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
             visible = (
                 p for p in below if not any(q.startswith(".") for q in p.relative_to(path).parts)
             )
-            files.update(p for p in visible if p.suffix != atif.SUFFIX or atif.detect_file(p))
+            files.update(p for p in visible if p.suffix != atif.SUFFIX or _is_recording(p))
         elif path.name.endswith(SUFFIXES):
             if not path.is_file():  # a named pipe would be waited for
                 raise LdmError(f"{path} is neither a file nor a folder.", "Name a file.")
@@ -121,17 +140,35 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
 def format_of(path: Path) -> str | None:
     """Return the format of a file, detected from its first readable line; None if unknown.
 
-    JSON and Parquet files have one format each: None if a file has another.
+    Parquet files have one format: None if a file has another.
     """
     if path.suffix == parquet.SUFFIX:
         return "parquet" if parquet.detect_file(path) else None
     if path.suffix == atif.SUFFIX:
-        return "atif" if atif.detect_file(path) else None
+        return "atif" if atif.detect_file(path) else _json_format(path)
     for number, text in untrusted.lines(path):
         line = untrusted.json_value(text, str(path), number)
         if not isinstance(line, Problem):
-            return _format_of(line) if isinstance(line, dict) else None
+            return _format_of(line)
     return None
+
+
+#: How a JSON file in a folder begins that holds recordings, and not only chat messages.
+_RECORDING = re.compile(rb'"(?:conversations|resourceSpans)"\s*:\s*\[')
+
+
+def _is_recording(path: Path) -> bool:
+    head = untrusted.file_bytes(path, most=2**16)
+    return atif.detect_file(path) or bool(_RECORDING.search(head))
+
+
+def _json_format(path: Path) -> str | None:
+    """Return the format of a JSON file that is no document of ATIF."""
+    value = untrusted.json_value(untrusted.file_bytes(path), str(path))
+    name = None if isinstance(value, Problem) else _format_of(value)
+    if name is None and isinstance(value, list) and value:
+        name = _format_of(value[0])
+    return name if name in ("chat", "sharegpt", "otel") else None
 
 
 def read(
@@ -139,13 +176,13 @@ def read(
 ) -> Iterator[Trajectory | Problem]:
     """Yield the trajectories of a file in the format `name`, and a problem for each invalid record.
 
-    data: see `Format.scan`. assumed: of recordings in chat messages or ATIF that do not say it.
+    data: see `Format.scan`. assumed: of recordings of others that do not say it.
     """
     if name == OWN:
         yield from records.scan(path, Trajectory)
         return
-    if name in INTERCHANGE:
-        yield from INTERCHANGE[name].read(path, assumed)
+    if name in SHARED:
+        yield from SHARED[name].read(path, assumed)
         return
     reader = _load(name)
     lines = untrusted.text_lines(path)
@@ -206,10 +243,12 @@ def read_all(
     """
     trajectories: list[Trajectory] = []
     problems: list[Problem] = []
+    unknown = 0
     for path in files_below(paths):
         file_format = name or format_of(path)
         if file_format is None:
             message(f"{path}: no trajectories, left out{_first_fault(path)}")
+            unknown += 1
             continue
         for record in read(path, file_format, data(file_format), assumed):
             if not isinstance(record, Problem):
@@ -222,7 +261,25 @@ def read_all(
         message(str(problem))
     if problems:
         message(f"{len(problems)} bad record(s) left out; {len(trajectories)} read.")
+    if unknown and not (trajectories or problems):
+        for line in looked_for():
+            message(line)
     return trajectories
+
+
+def looked_for() -> Iterator[str]:
+    """Yield, line by line, by what files are known, and the smallest example of our format."""
+    yield "Looked for:"
+    for name, sign in SIGNS.items():
+        yield f"  {name}: {sign}"
+    if own := ", ".join(_modules()):
+        yield f"  and the recordings of environments: {own}"
+    yield "One line of our own format, as short as can be (`ldm schema trajectory` has the rest):"
+    task = Task("1", "shop", "train", "find a red lamp", "find")
+    steps = (Step("ask for red lamps", "Here is one.", 1.0),)
+    example = Trajectory(task, "You are in a shop.", steps, 1.0, True, "human")
+    shortest = {**without_defaults(example), "steps": [without_defaults(s) for s in steps]}
+    yield f"  {json.dumps(shortest, ensure_ascii=False)}"
 
 
 def _first_fault(path: Path) -> str:
@@ -245,19 +302,23 @@ def data_variable(name: str) -> str:
     return next((source.variable for source in sources if source is not None), "")
 
 
-def _format_of(line: Mapping[str, Any]) -> str | None:
+def _format_of(line: Any) -> str | None:
+    if is_bare(line):
+        return "chat"
+    if not isinstance(line, dict):
+        return None
     if {"task", "opening", "steps"} <= line.keys():
         return OWN
     # An environment's own formats first: they say more of it than those that all share.
     own = ((name, _load(name)) for name in _modules())
-    readers = itertools.chain(own, INTERCHANGE.items())
+    readers = itertools.chain(own, SHARED.items())
     return next((name for name, reader in readers if reader.detect(line)), None)
 
 
 def _load(name: str) -> Format | LineFormat:
     modules = _modules()
     if name not in modules:
-        known = ", ".join([OWN, *modules, *INTERCHANGE])
+        known = ", ".join([OWN, *modules, *SHARED])
         raise LdmError(f"There is no format {name!r}.", f"Known: {known}.")
     return cast("Format | LineFormat", importlib.import_module(modules[name]))
 

@@ -15,12 +15,11 @@ from typing import Any
 
 from ldm.errors import LdmError
 from ldm.memory import IndexedTuple
+from ldm.memory.utility import PRIOR
 from ldm.types import EpisodeResult, Trajectory
 
 #: Figures are rounded, so that the last bits of a sum decide no order.
 DECIMALS = 9
-#: Attempts without gain that every utility starts with, so that one lucky attempt says little.
-PRIOR = 2
 COLUMNS = (
     *("tuple", "recalled", "in", "followed", "in", "score", "without", "harm", "own"),
     *("goal", "observation", "action"),

@@ -84,7 +84,7 @@ def read_trajectories(
     """Return the trajectories in files or below folders, in any format that `ldm import` reads.
 
     data: None for the shipped expert episodes. strict: raise RecordError at the first bad record;
-    otherwise bad records are left out. assumed: what recordings of others in chat messages or ATIF
+    otherwise bad records are left out. assumed: what recordings of others
     do not say, above all their environment.
     """
     from ldm.envs.formats import read_all
@@ -188,7 +188,8 @@ def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path
         if not path.exists():
             raise LdmError(
                 f"{path} does not exist.",
-                "Check the path, or name none to build from the expert episodes that ldm ships.",
+                "Check the path, or name none to build from the expert episodes that ldm ships;"
+                " `ldm demo` shows the whole way.",
             )
     return paths
 

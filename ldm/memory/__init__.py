@@ -1,5 +1,7 @@
 """The memory of LDM² (§3): trajectories become tuples, tuples are stored, indexed and recalled.
 
+`Memory.open(…, create=True)` opens one that grows by an episode at a time (`ldm.memory.growing`).
+
 `build` forms a memory from trajectories or adds to it. `Memory.open` reads it, and
 `Memory.retrieve` recalls the tuples that fit a state. `extend` adds the tuples of a refinement as
 the next generation, `hide` makes one that no longer recalls some tuples, and `rollback` goes back
@@ -12,11 +14,11 @@ environment. Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says w
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -42,6 +44,8 @@ from ldm.types import Recall, StateActionTuple, stable_seed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ldm.memory.growing import GrowingMemory
+
 #: Where histories or utilities count too, this many times `k` tuples are ranked by them.
 HISTORY_CANDIDATES = 4
 
@@ -65,6 +69,7 @@ class Memory:
         if self.record.hidden:
             self._hidden = self.rows.columns.named(self.record.hidden)
 
+    @overload
     @classmethod
     def open(
         cls,
@@ -73,18 +78,50 @@ class Memory:
         *,
         embedder: Embedder | None = None,
         generation: int | None = None,
-    ) -> Memory:
+        create: Literal[False] = False,
+    ) -> Memory: ...
+
+    @overload
+    @classmethod
+    def open(
+        cls,
+        location: str,
+        env: str,
+        *,
+        embedder: Embedder | None = None,
+        generation: None = None,
+        create: Literal[True],
+    ) -> GrowingMemory: ...
+
+    @classmethod
+    def open(
+        cls,
+        location: str,
+        env: str,
+        *,
+        embedder: Embedder | None = None,
+        generation: int | None = None,
+        create: bool = False,
+    ) -> Memory | GrowingMemory:
         """Read the memory of one environment.
 
         location: the directory that `build` wrote, or the http(s) address of a Chroma server.
         env: the environment's name, as in its tasks ("alfworld").
         embedder: the one that the memory was built with; None loads it.
         generation: the number of the generation to read; None for the newest.
+        create: whether the memory is to be added to, and begun where there is none.
 
-        Returns the memory; later changes at the location do not affect it.
+        Returns the memory: with `create` a `GrowingMemory`, otherwise one that later changes at the
+        location do not affect.
         Raises MemoryStoreError where there is no such memory or generation, it is damaged, or it
-        was built with another embedder.
+        was built with another embedder, ValueError for a generation with `create`.
         """
+        if create:
+            from ldm.memory.growing import GrowingMemory
+
+            if generation is not None:
+                raise ValueError("what is added to is the newest generation: name none")
+            return GrowingMemory.open(location, env, embedder=embedder, create=True)
         contents = load(location, env, generation)
         memory = cls(contents, embedder or load_embedder(contents.generation.embedder))
         memory._location = location
@@ -109,6 +146,11 @@ class Memory:
     def record(self) -> Generation:
         """The generation: how it was made, from which embedder, its digest."""
         return self._contents.generation
+
+    @property
+    def contents(self) -> Contents:
+        """All that it holds."""
+        return self._contents
 
     @property
     def batches(self) -> tuple[BatchIndex, ...]:
@@ -215,24 +257,8 @@ class Memory:
         if history:
             recalls = self._ranked_by_history(recalls, history)
         if utility:
-            recalls = self._ranked_by_utility(recalls)
+            recalls = ranked_by_utility(recalls, self.record.utilities)
         return recalls[:k]
-
-    def _ranked_by_utility(self, recalls: Sequence[Recall]) -> list[Recall]:
-        """Rank anew within each scope, by similarity and utility alike.
-
-        This is the second phase of MemRL's retrieval (arXiv 2601.03192): both are standardised
-        over the candidates of the first and then weigh the same.
-        """
-        known = self.record.utilities
-        similar = _standardised([recall.similarity for recall in recalls])
-        useful = _standardised([known.get(recall.id, 0.0) for recall in recalls])
-        ranks = {
-            recall.id: round(float(s + u), DECIMALS)
-            for recall, s, u in zip(recalls, similar, useful, strict=True)
-        }
-        scopes = list(dict.fromkeys(recall.fallback for recall in recalls))
-        return sorted(recalls, key=lambda r: (scopes.index(r.fallback), -ranks[r.id], r.id))
 
     def _ranked_by_history(self, recalls: Sequence[Recall], history: str) -> list[Recall]:
         """Rank anew within each scope, with the cosine of the histories as a third part."""
@@ -296,6 +322,24 @@ class Memory:
     def _query(self, goal: str, observation: str, classifier: Reasoner | None) -> Query:
         goal_vector, observation_vector = self._embedder.embed([goal, observation])
         return Query(goal, observation, goal_vector, observation_vector, classifier)
+
+
+def ranked_by_utility(recalls: Sequence[Recall], known: Mapping[str, float]) -> list[Recall]:
+    """Rank anew within each scope, by similarity and utility alike.
+
+    This is the second phase of MemRL's retrieval (arXiv 2601.03192): both are standardised over
+    the candidates of the first and then weigh the same.
+
+    known: the utility of each tuple by id; that of others is 0.
+    """
+    similar = _standardised([recall.similarity for recall in recalls])
+    useful = _standardised([known.get(recall.id, 0.0) for recall in recalls])
+    ranks = {
+        recall.id: round(float(s + u), DECIMALS)
+        for recall, s, u in zip(recalls, similar, useful, strict=True)
+    }
+    scopes = list(dict.fromkeys(recall.fallback for recall in recalls))
+    return sorted(recalls, key=lambda r: (scopes.index(r.fallback), -ranks[r.id], r.id))
 
 
 def _standardised(values: Sequence[float]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
-from ldm.memory import snapshot
+from ldm.memory import additions, snapshot
 from ldm.memory.addresses import is_server
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows
 from ldm.memory.formation import (
@@ -173,7 +173,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         to use; `OfflineReasoner` itself is one.
     options: which trajectories are remembered, and how they are divided into batches; None for the
         paper's sizes, without failures.
-    rebuild: remove the environment's memory first.
+    rebuild: remove the environment's memory first, with what was added one by one.
     on_progress: called with (stage, done, total), from any thread.
 
     Raises LdmError where no trajectory holds an action or earned enough, MemoryStoreError where
@@ -188,6 +188,8 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     with writing(location) as store:
         if rebuild:
             _begin_rebuild(store, env)
+            if not is_server(location):
+                additions.drop(location, env)
         newest = _newest_generation(store, env, embedder.name)
         number = newest.number if newest else -1
         known = {t for b in store.batches(env) if b.generation <= number for t in b.trajectories}

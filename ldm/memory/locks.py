@@ -22,7 +22,7 @@ from typing import Any, TextIO
 from uuid import uuid4
 
 from ldm import untrusted
-from ldm.errors import MemoryStoreError
+from ldm.errors import MemoryLocked, MemoryStoreError
 
 LOCK = ".lock"
 #: Seconds for which a writer tries to get the lock of a directory: readers ask for it, briefly.
@@ -158,11 +158,11 @@ def _parsed(text: str) -> Mapping[str, Any]:
     return owner if isinstance(owner, dict) and isinstance(owner.get("since"), int) else {}
 
 
-def _held(location: str, owner: Mapping[str, Any]) -> MemoryStoreError:
+def _held(location: str, owner: Mapping[str, Any]) -> MemoryLocked:
     who = ""
     if {"pid", "host", "since"} <= owner.keys():
         seconds = max(0, int(time.time()) - int(owner["since"]))
         who = f" (process {owner['pid']} on {owner['host']}, for {seconds} s)"
-    return MemoryStoreError(
+    return MemoryLocked(
         f"Another process is writing to {location}{who}.", "Wait until it has finished."
     )

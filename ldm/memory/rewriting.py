@@ -22,11 +22,11 @@ from uuid import UUID
 import numpy as np
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import snapshot
+from ldm.memory import additions, snapshot
 from ldm.memory.addresses import is_server
 from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Whole
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
-from ldm.memory.opening import known_generations
+from ldm.memory.opening import known_generations, load
 from ldm.memory.store import (
     CALLS,
     DATABASE,
@@ -122,7 +122,14 @@ def purge(
     def without(part: Whole) -> Whole:
         return _without(part, purged) if part.contents.generation.env == env else part
 
-    return _rewrite(location, without, on_progress, calls=True)
+    trajectories = frozenset[str]()
+    if not is_server(location):  # which `_rewrite` refuses
+        check_directory(location)
+        rows = load(location, env).rows.with_ids(purged)
+        trajectories = frozenset(row.tuple.trajectory_id for row in rows)
+    done = _rewrite(location, without, on_progress, calls=True)
+    additions.drop(location, env, trajectories)  # where forming them was interrupted
+    return done
 
 
 def _rewrite(

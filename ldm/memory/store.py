@@ -64,6 +64,8 @@ DATABASE = "chroma.sqlite3"
 STAGING = "staging"
 #: Folder inside a memory for the model calls of formation; it belongs to the caller.
 CALLS = "calls"
+#: Folder inside a memory for what is in no generation yet (`ldm.memory.additions`).
+ADDED = "added"
 #: Hexadecimal digits of a vector's id.
 VECTOR_ID = 24
 #: What a passage may raise that was changed, or refers to what is not there.
@@ -510,6 +512,8 @@ def check_directory(location: str) -> Path:
             "Make one with `ldm build-memory DATA`, or name another with --memory.",
         )
     if not (path / DATABASE).is_file():
+        if any((path / ADDED).glob("*")):
+            raise _only_added(location)
         raise MemoryStoreError(
             f"{location} is not a memory: it has no {DATABASE}.",
             "Name the directory that `ldm build-memory` wrote with --memory.",
@@ -517,11 +521,25 @@ def check_directory(location: str) -> Path:
     return path / DATABASE
 
 
+def additions_of(location: str, env: str) -> Path:
+    """Return the file of what was added to a memory in a directory and is in no generation yet."""
+    return Path(location) / ADDED / f"{stable_hash(env)}.trajectories.log"
+
+
+def _only_added(location: str) -> MemoryStoreError:
+    return MemoryStoreError(
+        f"{location} holds only what was added one by one, and no generation yet.",
+        "Make one with `ldm memory fold`, or in Python with fold().",
+    )
+
+
 def chosen_of(
     present: Sequence[Generation], location: str, env: str, number: int | None
 ) -> Generation:
     """Return the generation called `number` (None: the newest), or raise MemoryStoreError."""
     if not present:
+        if not is_server(location) and additions_of(location, env).exists():
+            raise _only_added(location)
         raise MemoryStoreError(
             f"{location} holds no memory of {env}.", "Make one with `ldm build-memory DATA`."
         )
@@ -584,15 +602,21 @@ def locked(location: str) -> Iterator[Path]:
     place = Path(location)
     with store_errors(location):
         place.mkdir(parents=True, exist_ok=True)
-        others = {p.name for p in place.iterdir()} - {locks.LOCK, index_files.OPEN, STAGING, CALLS}
-        if others and DATABASE not in others:
-            raise MemoryStoreError(
-                f"{location} is not empty and holds no memory.", "Name another with --memory."
-            )
+        check_free(location)
         lock = locks.of_directory(place)
     with lock:  # the system gives it back with the process, however that ends
         _publish_anew(location, place / DATABASE)
         yield place
+
+
+def check_free(location: str) -> None:
+    """Raise MemoryStoreError where a directory holds something other than a memory."""
+    names = {path.name for path in Path(location).iterdir()}
+    others = names - {locks.LOCK, index_files.OPEN, STAGING, CALLS, ADDED}
+    if others and DATABASE not in others:
+        raise MemoryStoreError(
+            f"{location} is not empty and holds no memory.", "Name another with --memory."
+        )
 
 
 def _publish_anew(location: str, database: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
-from ldm.memory import locks, snapshot
+from ldm.memory import additions, locks, snapshot
 from ldm.memory.addresses import is_server
 from ldm.memory.columns import TEXTS, Contents
 from ldm.memory.index import Generation
@@ -31,8 +31,8 @@ def verify(
     """Return what is wrong with the memory of an environment, in words; nothing where all is well.
 
     Every generation is read from Chroma and its count and hash compared with its record; vectors
-    must be of unit length, cells must exist and hold a tuple, and the snapshot must hold what
-    Chroma does.
+    must be of unit length, cells must exist and hold a tuple, the snapshot must hold what Chroma
+    does, and what was added since must be as it was written.
 
     embedder: the one that the memory was built with; with it, up to `texts` distinct texts, drawn
         with `seed`, are embedded anew and compared. None for no such comparison.
@@ -60,11 +60,22 @@ def verify(
         problems += _snapshot_problems(location, present, contents)
         if embedder is not None:
             problems += _text_problems(contents, embedder, texts, seed)
+    if not is_server(location):
+        problems += _addition_problems(location, env)
     if not is_server(location) and not locks.is_held(location):
         newest = [generations[-1] for generations in complete.values()]
         unused = [path.name for path in snapshot.outdated(location, newest)]
         problems += [f"left over: {name}" for name in (*leftovers(Path(location)), *unused)]
     return problems
+
+
+def _addition_problems(location: str, env: str) -> Iterator[str]:
+    """Yield what is wrong with what was added one by one and is in no generation yet."""
+    for log in (additions.additions(location, env), additions.feedback(location, env)):
+        try:
+            log.read()
+        except MemoryStoreError as error:
+            yield f"added: {error.message}"
 
 
 def _vector_problems(contents: Contents) -> Iterator[str]:

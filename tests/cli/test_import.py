@@ -144,3 +144,30 @@ def test_a_name_that_does_not_suit_the_format_is_refused_before_anything_is_read
     done = run("import", tmp_path / "none", "--out", tmp_path / "x.txt", "--to", "parquet")
     assert done.code == 1
     assert "They end in: .parquet" in done.err
+
+
+@pytest.mark.parametrize("name", ["notes.jsonl", "notes.json"])
+def test_a_file_that_fits_no_format_says_what_was_looked_for_and_shows_ours(
+    name: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text('{"said": "hello"}\n')
+    done = run("import", tmp_path / name, "--out", tmp_path / "out.jsonl")
+    assert done.code == 1
+    assert f"{name}: no trajectories, left out" in done.err
+    for sign in ('"messages" with', '"conversations" with', '"resourceSpans"', "webshop-sessions"):
+        assert sign in done.err
+    (example,) = (line for line in done.err.splitlines() if line.startswith('  {"task"'))
+    (tmp_path / "ours.jsonl").write_text(example.strip() + "\n")
+    again = run("import", tmp_path / "ours.jsonl", "--out", tmp_path / "out.jsonl")
+    assert (again.code, again.err) == (0, "")
+    assert "1 trajectories" in again.out
+
+
+def test_an_agents_log_becomes_a_memorys_data(run: Run, tmp_path: Path) -> None:
+    said = [{"from": "human", "value": "Heat an egg."}, {"from": "gpt", "value": "take egg"}]
+    (tmp_path / "log.json").write_text(json.dumps([{"conversations": said}]))
+    options = ("--env", "kitchen", "--score", 1, "--out", tmp_path / "out.jsonl")
+    done = run("import", tmp_path / "log.json", *options)
+    assert done.code == 0, done.err
+    (made,) = records.read(tmp_path / "out.jsonl", Trajectory)
+    assert (made.task.env, made.task.goal, made.success) == ("kitchen", "Heat an egg.", True)

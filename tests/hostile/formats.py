@@ -50,6 +50,7 @@ from tests.agents.deps.test_horizon import small_forest
 from tests.agents.deps.workshop import CARD as WORKSHOP
 from tests.envs.alfworld.test_conversations import line as conversation
 from tests.envs.alfworld.test_environment import make_game
+from tests.envs.interchange.test_otel import ANSWER, CALL, GOAL, HEAT, called, exported
 from tests.envs.textcraft.test_tasks import GOOD as LISTED
 from tests.envs.webshop.test_episodes import BUY, episode
 from tests.envs.webshop.test_sessions import A, event, item, purchase, results
@@ -144,6 +145,23 @@ def _foreign(folder: Path) -> list[Subject]:
         listed.append(
             Subject(f"{name} {file}", file, content, reading(name), by_line, commands=(IMPORT,))
         )
+    said = [{"from": "human", "value": "Heat an egg."}, {"from": "gpt", "value": "take egg"}]
+    shared = [{"conversations": said, "id": "1"}, {"conversations": said, "score": 0.5}]
+    chats = [
+        {"messages": [{"role": "user", "content": "Heat."}, {"role": "assistant", "content": "go"}]}
+    ]
+    spans = exported(called(GOAL, CALL, ANSWER, answered=HEAT), called(GOAL, answered=HEAT))
+    logs: tuple[tuple[str, str, bytes, bool], ...] = (
+        ("sharegpt", "a.jsonl", _text(*shared), True),
+        ("sharegpt", "a.json", _text(shared), False),
+        ("chat", "several.json", _text(chats * 2), False),
+        ("otel", "a.jsonl", _text(spans, exported(called(GOAL, answered=CALL, trace="t2"))), False),
+        ("otel", "a.json", _text(spans), False),
+    )
+    listed += [
+        Subject(f"{name} {file}", file, content, reading(name), by_line, commands=(IMPORT,))
+        for name, file, content, by_line in logs
+    ]
     opening = "-= Welcome =-\n\nA room.\n\nYour task is to: put a hot egg in desk."
     told = conversation(opening, "go to desk 1", "You arrive at loc 3.", "put egg 1 in/on desk 1")
     shopped = (results("red lamp", [A]), item("red lamp", A), purchase(A, {"size": "s"}))

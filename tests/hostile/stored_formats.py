@@ -22,11 +22,15 @@ from ldm.envs.compiled import open_compiled, value_at
 from ldm.memory import generations, snapshot
 from ldm.memory.building import StagedEmbedder
 from ldm.memory.exchange import export, import_memory
+from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import export_pack, read_pack
+from ldm.memory.store import additions_of
+from ldm.types import Trajectory
 from ldm.untrusted import Problem
 from tests.embedder import BagOfWords, Counting
 from tests.hostile.flips import small_memory
 from tests.hostile.subject import NEW, Subject
+from tests.toy import expert_trajectories
 
 
 def memories(folder: Path) -> list[Subject]:
@@ -84,6 +88,41 @@ def memories(folder: Path) -> list[Subject]:
             for name in members
         ),
         *_snapshots(Path(memory)),
+        *_added(folder),
+    ]
+
+
+def _added(folder: Path) -> list[Subject]:
+    """What was added one by one: lines with checksums, and lines whose checksums are true."""
+    sound = expert_trajectories()[:3]
+    memory = GrowingMemory.open(str(folder / "added"), "toy", embedder=BagOfWords(), create=True)
+    for one in sound:
+        memory.add(one)
+    content = additions_of(str(folder / "added"), "toy").read_bytes()
+    texts = b"".join(line.partition(b"\t")[0] + b"\n" for line in content.splitlines())
+
+    def opened(path: Path) -> list[Trajectory]:
+        place = path.parent / "memory"
+        at = additions_of(str(place), "toy")
+        at.parent.mkdir(parents=True)
+        at.symlink_to(path)
+        growing = GrowingMemory.open(str(place), "toy", embedder=BagOfWords())
+        growing.recall("put the fig in the basket", "You hold the fig.").as_prompt()
+        return [one.trajectory for one in growing._current().pending]
+
+    def as_written(path: Path) -> Iterable[object]:
+        there = opened(path)
+        if not all(one in sound for one in there):
+            raise AssertionError("something else was read than was added")
+        return there
+
+    def summed(content: bytes) -> bytes:
+        lines = (line for line in content.split(b"\n") if line)
+        return b"".join(line + b"\t%08x\n" % zlib.crc32(line) for line in lines)
+
+    return [
+        Subject("added", "a.log", content, as_written),
+        Subject("added, with true sums", "a.log", texts, opened, wrap=summed),
     ]
 
 

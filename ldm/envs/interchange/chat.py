@@ -1,5 +1,7 @@
 """Read and write chat messages: {"messages": [{"role", "content"}, …]}, one episode a line.
 
+Logs may also hold the list of messages alone, and JSON files one episode or a list of them.
+
 This is what fine-tuning takes. The user says the goal and what is seen, the assistant's messages
 are the actions, and its last one ends the line. See
 https://platform.openai.com/docs/api-reference/fine-tuning/chat-input.
@@ -12,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.envs.field_errors import FieldError
 from ldm.envs.interchange import foreign
 from ldm.envs.interchange.content import Content, text_of
+from ldm.envs.interchange.documents import documents
 from ldm.envs.interchange.foreign import NOTHING, Acted, Assumed, Heard, SelfDescription, call_text
 from ldm.envs.interchange.remainder import (
     KEY,
@@ -94,14 +97,19 @@ def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Proble
 
     assumed: of lines that are not ours.
     """
-    for number, line in untrusted.lines(path):
-        yield parse(line, str(path), number, assumed)
+    for document in documents(path):
+        if isinstance(document, Problem):
+            yield document
+        else:
+            yield parse(document[1], str(path), document[0], assumed)
 
 
 def parse(
     text: str | bytes, file: str, number: int, assumed: Assumed = NOTHING
 ) -> Trajectory | Problem:
     """Return the trajectory in a line, or the problem with it."""
+    if text.lstrip()[:1] in ("[", b"["):
+        text = (b'{"messages": %s}' if isinstance(text, bytes) else '{"messages": %s}') % text
     line = parsed(text, Line, file, number, {})
     if isinstance(line, Problem):
         return line

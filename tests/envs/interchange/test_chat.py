@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldm.envs import formats
 from ldm.envs.interchange import chat
 from ldm.envs.interchange.foreign import Assumed
 from ldm.records import Problem
@@ -141,3 +143,25 @@ class TestOthers:
 
     def test_without_an_environment_nothing_is_read(self) -> None:
         assert "x.jsonl:1:env: " in problem({"messages": [GOAL, says("a")]}, Assumed())
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_logs_may_hold_the_messages_alone(name: str, tmp_path: Path) -> None:
+    messages = [GOAL, says(None, tool_calls=[call("take", "c1")])]
+    (tmp_path / name).write_text(json.dumps(messages))
+    assert formats.format_of(tmp_path / name) == "chat"
+    (made,) = chat.read(tmp_path / name, KITCHEN)
+    assert isinstance(made, Trajectory)
+    assert (made.task.goal, made.steps[0].action) == ("Heat an egg.", "take")
+
+
+def test_a_json_file_may_hold_several_episodes(tmp_path: Path) -> None:
+    several = [{"messages": [GOAL, says("take egg")]}, {"messages": [GOAL, says("heat egg")]}, 7]
+    (tmp_path / "a.json").write_text(json.dumps(several, indent=2))
+    assert formats.format_of(tmp_path / "a.json") == "chat"
+    *made, wrong = chat.read(tmp_path / "a.json", KITCHEN)
+    assert [one.steps[0].action for one in made if isinstance(one, Trajectory)] == [
+        "take egg",
+        "heat egg",
+    ]
+    assert str(wrong).startswith(f"{tmp_path}/a.json:3: ")

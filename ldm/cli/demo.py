@@ -1,0 +1,92 @@
+"""`ldm demo`: the README's demo, command by command, with what ships with the package."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ldm.cli import output
+from ldm.errors import LdmError
+
+
+def demo(
+    env: Annotated[
+        str, typer.Option("--env", help="An environment that ships games; default: the first.")
+    ] = "",
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Where the demo's memory and runs go.")
+    ] = Path(".ldm/demo"),
+    per_kind: Annotated[
+        int, typer.Option("--per-kind", min=1, help="Recorded episodes of each task kind.")
+    ] = 2,
+    tasks: Annotated[int, typer.Option("--tasks", min=1, help="Tasks to explore.")] = 60,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Tasks to evaluate.")] = 36,
+) -> None:
+    """Build a memory, refine it, and evaluate it before and after: a few minutes.
+
+    Everything it needs ships with the package: no data, no language model. Each command is printed
+    before it runs, so that it can be run again by itself.
+
+    \b
+    Examples:
+      ldm demo
+      ldm demo --tasks 12 --limit 12
+    """
+    from typer.main import get_command
+
+    from ldm.cli.app import app
+
+    command = get_command(app)
+    for words in _commands(env or _first(), folder, per_kind, tasks, limit):
+        output.say(f"\n$ {shlex.join(['ldm', *words])}")
+        if status := command.main(words, prog_name="ldm", standalone_mode=False):
+            raise typer.Exit(status)
+
+
+def _commands(env: str, folder: Path, per_kind: int, tasks: int, limit: int) -> Iterator[list[str]]:
+    from ldm.memory import generations
+
+    explore, test = _splits(env)
+    memory = ["--memory", str(folder / "memory")]
+    kept = [*memory, "--runs", str(folder / "runs")]
+    drawn = ["--per-kind", str(per_kind), "--rebuild"]
+    yield ["build-memory", "--env", env, *drawn, *memory]
+    yield [
+        "refine",
+        "--env",
+        env,
+        "--split",
+        explore,
+        "--tasks",
+        str(tasks),
+        "--rounds",
+        "2",
+        *kept,
+    ]
+    made = ",".join(str(one.number) for one in generations(str(folder / "memory"), env))
+    evaluated = ["--split", test, "--limit", str(limit), "--agent", "ldm", "--generation", made]
+    yield ["eval", "--env", env, *evaluated, *kept]
+
+
+def _splits(env: str) -> tuple[str, str]:
+    """Return what is explored and what is evaluated."""
+    from ldm.envs.metadata import metadata
+
+    shipped = metadata(env).shipped
+    if shipped is None:
+        raise LdmError(
+            f"{env} ships no games to explore and evaluate.",
+            f"Leave --env out for {_first()}; `ldm envs` lists the others.",
+        )
+    return shipped.explore, shipped.test
+
+
+def _first() -> str:
+    from ldm.envs import ENVS
+    from ldm.envs.metadata import metadata
+
+    return next(name for name in ENVS if metadata(name).shipped)

@@ -1,0 +1,38 @@
+"""The episodes in a file of lines, or in a JSON file that holds one of them or a list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ldm import untrusted
+from ldm.records import Problem
+
+SUFFIX = ".json"
+
+
+def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
+    """Yield (number from 1, JSON) of each line, or of each item of a JSON file's list.
+
+    A JSON file that cannot be read is one problem.
+    Raises LdmError where the file cannot be read at all.
+    """
+    if path.suffix != SUFFIX:
+        yield from untrusted.lines(path)
+        return
+    value = untrusted.json_value(untrusted.file_bytes(path), str(path))
+    if isinstance(value, Problem):
+        yield value
+        return
+    several = isinstance(value, list) and not is_bare(value)
+    for number, item in enumerate(value if several else [value], 1):
+        yield number, json.dumps(item, ensure_ascii=False).encode()
+
+
+def is_bare(value: Any) -> bool:
+    """Return whether a JSON value is an episode by itself: chat messages, and nothing else."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in value)

@@ -1,0 +1,71 @@
+"""The latest additions as a small memory of their own: recalled from at once, not clustered yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ldm.embed import Embedder
+from ldm.memory import Memory
+from ldm.memory.additions import Addition, KnownVectors
+from ldm.memory.columns import Contents, empty
+from ldm.memory.formation import MIXED, FormationOptions, tuples_of
+from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.reasoner import Reasoner
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: The type, and a part of the name, of a batch that is not clustered yet.
+RECENT = "recent"
+
+
+def extended(
+    recent: Memory | None,
+    number: int,
+    fresh: Sequence[Addition],
+    reasoner: Reasoner,
+    embedder: Embedder,
+) -> Memory:
+    """Return the memory of additions with more of them, a batch a kind, each of one type.
+
+    recent: what it was before, None for nothing. number: of the generation that they may become.
+    fresh: at least one, all with vectors of `embedder`. reasoner: writes their histories.
+    """
+    env = fresh[0].trajectory.task.env
+    generation = Generation(number, "added", env, embedder.name, embedder.dimension, 0, "", {})
+    contents = recent.contents if recent else empty(generation)
+    batches = {batch.id: batch for batch in contents.batches}
+    rows = list[IndexedTuple]()
+    options = FormationOptions(failures="contrast")
+    for one in fresh:
+        trajectory, kind = one.trajectory, one.trajectory.task.kind
+        name = f"{kind or MIXED}-{RECENT}"
+        warns = options.warns(trajectory)
+        tuples = tuples_of(trajectory, reasoner, number, warning=warns)
+        rows += [IndexedTuple(tuple_, name, 0, 0) for tuple_ in tuples]
+        types = (GoalType(RECENT, (RECENT,)),)
+        batch = batches.get(name) or BatchIndex(name, kind, number, (), types)
+        batches[name] = replace(batch, trajectories=(*batch.trajectories, trajectory.id))
+    known = KnownVectors(embedder, vectors_of(fresh))
+    goals = known.embed([row.tuple.goal for row in rows])
+    observations = known.embed([row.tuple.observation for row in rows])
+    more = contents.extended(rows, np.concatenate([goals, observations], axis=1))
+    together = Contents(
+        replace(generation, tuples=len(more.rows)),
+        tuple(batches[name] for name in sorted(batches)),
+        more.rows,
+        more.vectors,
+    )
+    return Memory(together, embedder)
+
+
+def vectors_of(additions: Iterable[Addition]) -> dict[str, NDArray[np.float32]]:
+    """Return the vectors of additions by text; raise ValueError where they are damaged."""
+    vectors: dict[str, NDArray[np.float32]] = {}
+    for one in additions:
+        vectors.update(one.by_text())
+    return vectors

@@ -1,0 +1,56 @@
+"""`ldm demo` plays the README's demo anywhere, and shows each command."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.envs import ENVS
+from ldm.envs.metadata import Metadata, ShippedSplits
+from ldm.experiments import building
+from ldm.memory import generations
+from tests.cli.conftest import Run
+from tests.toy import ToyEnv, expert_trajectories
+
+
+@pytest.fixture
+def shipped(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory outside a checkout, with a package that ships the toy's games."""
+    metadata = Metadata(shipped=ShippedSplits(explore="train", test="test"))
+    monkeypatch.setattr(ToyEnv, "metadata", metadata, raising=False)
+    monkeypatch.setitem(ENVS, "toy", "tests.toy:ToyEnv")
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # a worker would know no toy
+    records.write(place / "package" / "toy.jsonl", expert_trajectories())
+    monkeypatch.setattr(building, "shipped_trajectories", lambda: place / "package")
+    return place
+
+
+def test_it_builds_refines_and_evaluates_with_commands_that_it_shows(
+    run: Run, shipped: Path
+) -> None:
+    outcome = run("demo", "--env", "toy", "--tasks", 2, "--limit", 2, "--folder", "my demo")
+    assert outcome.code == 0, outcome.err
+    assert generations("my demo/memory", "toy")[0].number == 0
+    shown = [line for line in outcome.err.splitlines() if line.startswith("$ ldm ")]
+    assert [line.split()[2] for line in shown] == ["build-memory", "refine", "eval"]
+    assert "4 trajectories added as generation 0" in outcome.out  # two of each kind
+    assert "on toy, test" in outcome.out
+    again = run(*shlex.split(shown[-1])[2:])  # as it was printed
+    assert (again.code, "on toy, test" in again.out) == (0, True)
+
+
+def test_an_environment_that_ships_no_games_is_named(run: Run, place: Path) -> None:
+    outcome = run("demo", "--env", "tests.toy:ToyEnv")
+    assert outcome.code == 1
+    assert "tests.toy:ToyEnv ships no games to explore and evaluate." in outcome.err
+    assert "Leave --env out" in outcome.err
+
+
+def test_data_that_are_not_there_lead_to_the_demo(run: Run, place: Path) -> None:
+    outcome = run("build-memory", "data/")
+    assert outcome.code == 1
+    assert "data does not exist." in outcome.err
+    assert "`ldm demo` shows the whole way" in " ".join(outcome.err.split())
