@@ -34,6 +34,10 @@ AGENTS = {
     "try_again": "ldm.agents.try_again:TryAgainAgent",
 }
 GROUP = "ldm.agents"
+CONTRACT = registry.Contract(
+    ("name", "sees_reward", "needs", "Options", "budget", "solve"),
+    "ldm.testing.AgentContract",
+)
 NO_MODEL = (
     "Name one with --llm MODEL and its server with OPENAI_BASE_URL (and OPENAI_API_KEY), or use an "
     "agent that works without one: `ldm agents` lists what each needs."
@@ -90,9 +94,10 @@ class AgentClass(Protocol):
     needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
     paper: where the agent comes from, for `ldm agents` and tables.
     It may also have static methods sources(options, env) → what its prompts show and so may not be
-    evaluated, and check_card(options, card), which raises LdmError where it cannot work in that
-    environment; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say of
-    it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first, each
+    evaluated, check_card(options, card), which raises LdmError where it cannot work in that
+    environment, and notice(options) → what users should know before it plays with these options,
+    "" for nothing; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say
+    of it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first, each
     as the end of a sentence that begins with the agent's name. A run that was recorded then is not
     resumed. What it was published with in an environment, that environment's card says.
     """
@@ -111,7 +116,9 @@ def load_agent(name: str, *, recorded: bool = False) -> AgentClass:
 
     recorded: the name comes from a file, see `registry.load`.
     """
-    agent: AgentClass = registry.load(name, AGENTS, GROUP, "agent", recorded=recorded)
+    agent: AgentClass = registry.load(
+        name, AGENTS, GROUP, "agent", contract=CONTRACT, recorded=recorded
+    )
     return agent
 
 

@@ -40,7 +40,12 @@ FormatName = Annotated[
 class Options:
     """Which trajectories become a memory, and how: fields of `ldm.BuildOptions`."""
 
-    env: Annotated[str, typer.Option(help="Only trajectories of this environment.")] = ""
+    env: Annotated[
+        str,
+        typer.Option(
+            help="Only this environment; as package.module:Class the memory remembers it."
+        ),
+    ] = ""
     batch_size: Annotated[
         int, typer.Option(min=0, help="Trajectories a batch; 0: as published for the environment.")
     ] = 0
@@ -295,6 +300,7 @@ def _why(forming: Forming) -> str:
 def _show(built: BuildResult, forming: Forming) -> None:
     memory = forming.memory
     from ldm.memory import type_sizes
+    from ldm.memory.typical import typical_goals
 
     if built.left_out:
         of = built.trajectories + built.skipped + built.left_out
@@ -312,7 +318,11 @@ def _show(built: BuildResult, forming: Forming) -> None:
         sizes = type_sizes(batch, built.rows)
         observations = sum(len(below) for _, _, below in sizes)
         tuples = sum(size for _, size, _ in sizes)
-        names = "; ".join(f"{name} ({size})" for name, size, _ in sizes)
+        typical = typical_goals(batch, built.rows)
+        names = "; ".join(
+            f"{name} ({size}), e.g. {goal}"
+            for goal, (name, size, _) in zip(typical, sizes, strict=True)
+        )
         count = len(batch.trajectories), tuples, len(sizes), observations
         rows.append((batch.id, *map(str, count), names))
     columns = ("batch", "trajectories", "tuples", "goal types", "observation types", "names")

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldm.cli import output
+from ldm.cli.confirming import Yes, confirm
 from ldm.cli.environment import runtime
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, RunsFrom, expanded
+from ldm.errors import LdmError
 from ldm.experiments.refinement import only_environment
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.types import StateActionTuple
@@ -36,7 +39,15 @@ class Held:
     @property
     def name(self) -> str:
         """The environment that is named, or the only one that the memory holds."""
-        return self.env or only_environment(self.memory)
+        if not self.env:
+            return only_environment(self.memory)
+        from ldm.memory import environments
+        from ldm.memory.store import unknown_environment
+
+        known = environments(self.memory)
+        if self.env not in known:
+            raise unknown_environment(self.memory, self.env, known)
+        return self.env
 
 
 HELD = Held()
@@ -68,7 +79,8 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
             "makes it smaller, quicker to open and checked whole."
         )
     if as_json:
-        output.print_json([{**plain(g), "outcomes": earned} for g, earned in listed])
+        entries = [{**plain(g), "outcomes": earned} for g, earned in listed]
+        output.print_json({"memory": memory, "generations": entries})
         return
     columns = ["environment", "generation", "origin", "tuples", "embedder", "settings"]
     rows = [[g.env, g.number, g.origin, g.recallable, g.embedder, _settings(g)] for g, _ in listed]
@@ -94,7 +106,7 @@ def log(held: Held = HELD, as_json: AsJson = False) -> None:
 
     history = generations(held.memory, held.name)
     if as_json:
-        output.print_json([plain(g) for g in history])
+        output.print_json({"memory": held.memory, "generations": [plain(g) for g in history]})
         return
     sizes = [0, *(g.recallable for g in history)]
     rows = []
@@ -200,25 +212,58 @@ def prune(
 @memory_app.command("rollback")
 @expanded
 def rollback(
-    generation: Annotated[int, typer.Argument(metavar="G", help="The one to go back to.")],
+    generation: Annotated[
+        int | None, typer.Argument(metavar="G", help="The generation to go back to.")
+    ] = None,
     held: Held = HELD,
+    yes: Yes = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Bring back what rollbacks took away.")
+    ] = False,
 ) -> None:
-    """Go back to an earlier generation; what later ones added is removed for good.
+    """Go back to an earlier generation; later ones disappear.
+
+    --undo brings them back, until the next command that writes to the memory: that one removes
+    them for good, and so does `ldm memory compact`.
 
     \b
     Examples:
       ldm memory rollback 0
-      ldm memory export before.jsonl.gz && ldm memory rollback 1
+      ldm memory rollback 1 --yes
+      ldm memory rollback --undo
     """
+    from ldm.memory import generations, undo_rollback
     from ldm.memory import rollback as go_back
 
+    if (generation is None) != undo:
+        raise LdmError(
+            "A rollback needs either a generation or --undo.",
+            "For example `ldm memory rollback 0`; `ldm memory log` lists the generations.",
+        )
     name = held.name
+    if generation is None:
+        restored = undo_rollback(held.memory, name)
+        if not restored:
+            raise LdmError(
+                f"There is no rollback of {name} at {held.memory} to undo.",
+                "It can be undone until something else is written to the memory.",
+            )
+        output.say(f"{name} is at generation {restored[-1].number} again.", error=False)
+        return
+    later = [g for g in generations(held.memory, name) if g.number > generation]
+    if later:
+        tuples = counted(later[-1].recallable, "tuple")
+        confirm(f"Go back from generation {later[-1].number} ({tuples}) of {name}?", yes=yes)
     gone = go_back(held.memory, name, generation)
     if not gone:
         output.say(f"Generation {generation} of {name} is the newest already.", error=False)
         return
     numbers = ", ".join(str(g.number) for g in gone)
-    output.say(f"{name} is at generation {generation} again; removed: {numbers}.", error=False)
+    output.say(
+        f"{name} is at generation {generation} again, without {numbers}. Undo it with "
+        "`ldm memory rollback --undo` before you write to the memory again.",
+        error=False,
+    )
 
 
 @memory_app.command("types")
@@ -232,23 +277,27 @@ def types(held: Held = HELD, generation: Number = None, as_json: AsJson = False)
       ldm memory types --env alfworld --generation 0
     """
     from ldm.memory import inspect, type_sizes
+    from ldm.memory.typical import typical_goals
 
     contents = inspect(held.memory, held.name, generation)
     listed = [
-        (batch.id, goal_type, size, below)
+        (batch.id, goal_type, typical, size, below)
         for batch in contents.batches
-        for goal_type, size, below in type_sizes(batch, contents.rows)
+        for typical, (goal_type, size, below) in zip(
+            typical_goals(batch, contents.rows), type_sizes(batch, contents.rows), strict=True
+        )
     ]
     if as_json:
-        keys = ("batch", "goal_type", "tuples", "observation_types")
-        rows = [(b, g, n, dict(below)) for b, g, n, below in listed]
-        output.print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        keys = ("batch", "goal_type", "typical_goal", "tuples", "observation_types")
+        rows = [(b, g, typical, n, dict(below)) for b, g, typical, n, below in listed]
+        entries = [dict(zip(keys, row, strict=True)) for row in rows]
+        output.print_json({"memory": held.memory, "types": entries})
         return
     table = []
-    for batch, goal_type, size, below in listed:
-        table.append((batch, goal_type, "", size))
-        table.extend(("", "", name, count) for name, count in below)
-    columns = ("batch", "goal type", "observation type", "tuples")
+    for batch, goal_type, typical, size, below in listed:
+        table.append((batch, goal_type, typical, "", size))
+        table.extend(("", "", "", name, count) for name, count in below)
+    columns = ("batch", "goal type", "typical goal", "observation type", "tuples")
     output.print_table(f"Types in {held.memory}", columns, table)
 
 
@@ -263,7 +312,11 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tuples that a goal and an observation recall, best first.
+    """Show the tuples that a goal and an observation recall, the most similar first.
+
+    Scope is where a tuple was recalled from: types, where goal and observation have the same types
+    as yours; else, where these hold fewer than --k, goal type (any observation) or batch (any
+    type). Agents take those of narrower scopes first.
 
     Outcome is what the trajectory earned, how much more that is than the memory alone had earned
     (refinement), in how many other attempts the step was confirmed, and, where the action is not
@@ -280,16 +333,19 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     model = load_embedder(embedder)
     opened = Memory.open(held.memory, held.name, embedder=model, generation=generation)
-    recalls = opened.retrieve(goal, observation, k)
+    recalls = sorted(opened.retrieve(goal, observation, k), key=lambda recall: -recall.similarity)
+    kind = opened.kind_of(goal)
     if as_json:
-        output.print_json([plain(recall) for recall in recalls])
+        entries = [plain(recall) for recall in recalls]
+        output.print_json({"memory": held.memory, "kind": kind, "recalls": entries})
         return
-    columns = ["similarity", "batch", "goal type", "goal", "observation", "action"]
+    columns = ["similarity", "scope", "batch", "goal type", "goal", "observation", "action"]
     rows = [
         [
             f"{recall.similarity:.3f}",
+            recall.fallback or "types",
             recall.batch,
-            recall.goal_type + (f" [{recall.fallback}]" if recall.fallback else ""),
+            recall.goal_type,
             recall.tuple.goal,
             recall.tuple.observation,
             recall.tuple.action,
@@ -300,7 +356,13 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
         columns.append("outcome")
         for row, recall in zip(rows, recalls, strict=True):
             row.append(_outcome(recall.tuple))
-    output.print_table(f"Kind: {opened.kind_of(goal)}", columns, rows)
+    output.print_table(f"Kind: {kind}", columns, rows)
+    if any(recall.fallback for recall in recalls):
+        output.say(
+            "Scope: types, the same goal and observation types as yours; where these hold fewer "
+            f"than {k} tuples, the whole goal type or batch.",
+            error=False,
+        )
 
 
 @memory_app.command("export")

@@ -127,7 +127,12 @@ def _diff_generations(held: Held, first: int, second: int, limit: int, *, as_jso
     numbers = sorted((first, second))
     added, gone = changes(*(inspect(held.memory, held.name, number) for number in numbers))
     if as_json:
-        output.print_json([plain(row) for row in (*added, *gone)])
+        entries = (
+            {"added": added, "removed": gone}
+            if first <= second
+            else {"added": gone, "removed": added}
+        )
+        output.print_json({name: [plain(row) for row in rows] for name, rows in entries.items()})
         return
     signs = ("+", "-") if first <= second else ("-", "+")
     differing = [(signs[0], row) for row in added] + [(signs[1], row) for row in gone]

@@ -279,7 +279,12 @@ def _show(result: Refined, *, as_json: bool) -> None:
         last = broken[0].error.strip().splitlines()[-1]
         output.say(f"{len(broken)} goals failed and add nothing. {broken[0].task.id}: {last}")
     added = result.generation
-    if added is None:
+    if added is None and result.idle:
+        line = (
+            f"Nothing to add: {spec.memory} stays at generation {spec.generation}. "
+            "Other goals may yield more: --seed draws others, --tasks more."
+        )
+    elif added is None:
         line = f"Nothing was added (--dry-run); `{run.resume_command}` adds it."
     else:
         line = f"Generation {added.number}: {added.tuples} tuples → {spec.memory}"

@@ -12,6 +12,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt, Trust
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.explore import ExploredGoal, Tree
@@ -60,11 +61,14 @@ def tree(
     observations: Annotated[
         bool, typer.Option("--observations", help="Show what was seen, too.")
     ] = False,
-    svg: Annotated[Path | None, typer.Option(help="Write a picture to this file.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Draw the tree into this file.")] = None,
     runs: RunsAt = DEFAULT_RUNS,
     trust: Trust = False,
 ) -> None:
     """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
+
+    Nodes are the actions that were tried, as in the tables of `ldm refine`: the opening and pruned
+    proposals do not count. With --svg the tree is drawn into a file instead.
 
     Of an evaluation of an agent that divides tasks: how it divided one, and what came of each part.
     Of one that searches: the steps that it tried, with their values and visits.
@@ -76,12 +80,15 @@ def tree(
       ldm runs tree RUN pick_heat_then_place --svg tree.svg
     """
     from ldm.explore import read_explored_goals
-    from ldm.explore.picture import svg as picture
-    from ldm.records import replacing
-    from ldm.runs import open_run, writing
+    from ldm.runs import open_run
 
     run = open_run(name, runs)
     if run.manifest.command == "eval":
+        if svg is not None:
+            raise LdmError(
+                f"{run.directory} is an evaluation: only trees of `ldm refine` are drawn.",
+                "Leave out --svg.",
+            )
         _print_divided(run, task, trust=trust)
         return
     if run.manifest.command != "refine":
@@ -91,6 +98,9 @@ def tree(
         _list_goals(explored)
         return
     one = _one_of(explored, task)
+    if svg is not None:
+        _draw(one, svg)
+        return
     output.say(f"{one.task.id}\ngoal: {one.task.goal}", error=False)
     if one.error:
         output.say(one.error, error=False)
@@ -99,10 +109,23 @@ def tree(
             output.say(f"\nbatch {', '.join(explored_tree.batches)}", error=False)
         for line in _tree_lines(explored_tree, observations=observations):
             output.say(line, error=False)
-    if svg is not None:
-        with writing(svg), replacing(svg) as file:
-            file.write(picture(one.trees[0], one.task.goal))
-        output.say(f"Picture: {svg}", error=False)
+
+
+def _draw(one: ExploredGoal, file: Path) -> None:
+    """Draw the tree of a goal, the one with most nodes where it has several."""
+    from ldm.explore.picture import svg
+    from ldm.records import replacing
+    from ldm.runs import writing
+
+    tree = max(one.trees, key=lambda tree: tree.tried, default=None)
+    if tree is None or not tree.nodes:
+        raise LdmError(
+            f"No tree was grown for {one.task.id}: {one.error or 'its first try was a success'}.",
+            "`ldm runs tree RUN` lists the goals with their nodes.",
+        )
+    with writing(file), replacing(file) as opened:
+        opened.write(svg(tree, one.task.goal))
+    output.say(f"{counted(tree.tried, 'node')} → {file}", error=False)
 
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
@@ -159,7 +182,7 @@ def _list_goals(explored: list[ExploredGoal]) -> None:
         (
             one.task.id,
             one.task.goal,
-            str(sum(len(tree.nodes) for tree in one.trees)),
+            str(sum(tree.tried for tree in one.trees)),
             "failed" if one.error else "yes" if any(t.improved for t in one.trees) else "no",
         )
         for one in explored

@@ -272,6 +272,13 @@ def environment_name(name: str, options: Settings, cache: Path | None = None) ->
         return env.card.name
 
 
+def remembered_class(memory: str, env: str) -> str:
+    """Return what the environment `env` of a memory is loaded by: its class, or else its name."""
+    from ldm.memory import generations
+
+    return generations(memory, env)[-1].env_class or env
+
+
 def card_of(env: str) -> Card:
     """Return the card of the environment that records call `env`; empty if not registered."""
     from ldm.envs import load_env

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ldm.errors import LdmError
-from ldm.experiments.builders import card_of, open_embedder
+from ldm.errors import Interrupted, LdmError
+from ldm.experiments.builders import card_of, environment_name, open_embedder
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import ModelOptions, serving
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class BuildOptions:
     """How a memory is built.
 
-    env: only trajectories of this environment, "" for all. batch_size: trajectories a batch, 0 for
-    the environment's published size. batching: within each task kind, or over all ("mixed").
+    env: only trajectories of this environment, "" for all; named as module:Class, the memory
+    remembers the class, so that commands load it themselves. batch_size: trajectories a batch, 0
+    for the environment's published size. batching: within each task kind, or over all ("mixed").
     seed: of what is drawn, and of the shuffle before cutting. embedder: None for the bundled one.
     rebuild: drop what the memory holds first. formation: with a model, a call every 8 steps
     ("trajectory"), or two a step as in the paper. record: the folder of the calls, None for the
@@ -125,9 +126,10 @@ def build_each(
     paths = _existing(named, runtime)
     read = read_all(paths, runtime.message, name=options.format, strict=options.strict)
     everything = [*read, *ready]
-    chosen = [t for t in everything if not options.env or t.task.env == options.env]
+    only, classes = _environment_classes(options.env, paths)
+    chosen = [t for t in everything if not only or t.task.env == only]
     if not chosen:
-        of = f" of {options.env}" if options.env else ""
+        of = f" of {only}" if only else ""
         where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
             f"There is no trajectory{of}{where}.",
@@ -141,17 +143,61 @@ def build_each(
         record = options.record or _calls_folder(memory, runtime)
     with _reasoners(models, record, options.formation, runtime) as reasoner_for:
         for env in sorted({t.task.env for t in chosen}):
-            with runtime.stages() as on_progress:
+            with runtime.stages() as on_progress, _resumable(memory, env):
                 built = build(
                     memory,
                     [t for t in chosen if t.task.env == env],
                     embedder,
-                    reasoner_for(env),
-                    options=_formation_options(env, options),
+                    reasoner_for(classes.get(env, env)),
+                    options=_formation_options(classes.get(env, env), options),
                     rebuild=options.rebuild,
+                    env_class=classes.get(env, ""),
                     on_progress=on_progress,
                 )
             yield built
+
+
+@contextmanager
+def _resumable(memory: str, env: str) -> Iterator[None]:
+    """Say to a user who stops a build what becomes of it. Raises Interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            f"Stopped before the memory of {env} at {memory} was complete; what was computed so "
+            "far is kept.",
+            "Run the same command again to go on.",
+        ) from stop
+
+
+def _environment_classes(named: str, paths: Iterable[Path]) -> tuple[str, dict[str, str]]:
+    """Return the environment that is taken, "" for all, and environment → its class where known.
+
+    A class is named by the user, or by the run that recorded the trajectories in `paths`.
+    """
+    if ":" in named:
+        name = environment_name(named, ())
+        return name, {name: named}
+    return named, {env: recorded for path in paths for env, recorded in _recorded_class(path)}
+
+
+def _recorded_class(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the environment, and its class, of a run's trajectories where run.json names one."""
+    from ldm import records
+    from ldm.eval.runner import TRAJECTORIES
+    from ldm.runs import MANIFEST, open_run
+    from ldm.types import Trajectory
+
+    directory = path if path.is_dir() else path.parent
+    file = directory / TRAJECTORIES
+    if not (directory / MANIFEST).is_file() or not file.is_file():
+        return
+    plan = open_run(str(directory), directory.parent).manifest.arguments.get("plan")
+    recorded = plan.get("env") if isinstance(plan, dict) else None
+    if isinstance(recorded, str) and ":" in recorded:
+        first = next(records.scan(file, Trajectory), None)
+        if isinstance(first, Trajectory):
+            yield first.task.env, recorded
 
 
 def drawn_per_kind(

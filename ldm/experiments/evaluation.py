@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from ldm.experiments.builders import (
     agent_options,
     build_environment,
     no_model,
+    remembered_class,
 )
 from ldm.experiments.data import evaluation_split, with_data
 from ldm.experiments.grid import Grid, label, labelled, labels, say_limits
@@ -267,35 +268,39 @@ def prepare_each(
 
     names = [values["env"]] if "env" in values else None
     evaluations = []
-    for env in names or _playable(remembered(values["memory"]), runtime):
+    for env in names or _playable(values["memory"], runtime):
         load_env(env)
         spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
         evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
     return evaluations
 
 
-def _playable(names: Sequence[str], runtime: Runtime) -> list[str]:
-    """Return the environments that can be loaded; say which of a memory's cannot.
+def _playable(memory: str, runtime: Runtime) -> list[str]:
+    """Return the names or classes of a memory's environments that can be loaded; say which cannot.
 
     Raises LdmError where none can.
     """
     from ldm.envs import load_env
 
-    playable = []
+    names, playable = remembered(memory), []
     for name in names:
+        loaded_by = remembered_class(memory, name)
         try:
-            load_env(name, recorded=True)
+            load_env(loaded_by, recorded=not runtime.trust)
         except LdmError as error:
             if len(names) == 1:
                 raise
+            known = ":" in loaded_by
+            remedy = f"--env {loaded_by}" if known else "--env module:Class"
             runtime.message(
-                f"The memory of {name} is skipped. {error.message} Name its class with --env."
+                f"Skipping {name}. {error.message} Evaluate it with `{remedy}`"
+                + (", or add --trust." if known else ".")
             )
         else:
-            playable.append(name)
+            playable.append(loaded_by)
     if not playable:
         raise LdmError(
-            f"None of the memory's environments is known: {', '.join(names)}.",
+            f"None of the memory's environments can be loaded: {', '.join(names)}.",
             "Name the class of one with --env module:Class.",
         )
     return playable
@@ -331,7 +336,13 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     specs = [with_digests(spec) for spec in specs]
     for spec in {spec.agent: spec for spec in specs}.values():
         check_models(spec, models, runtime)
-    return started([check(spec, runtime) for spec in specs], models, runtime)
+    checked = _distinct(check(spec, runtime) for spec in specs)
+    return started(checked, models, runtime)
+
+
+def _distinct(checked: Iterable[Checked[EvaluationSpec]]) -> list[Checked[EvaluationSpec]]:
+    """Return each evaluation once: the newest generation may be one that is named, too."""
+    return [*{one.spec: one for one in reversed([*checked])}.values()][::-1]
 
 
 def started(
@@ -448,8 +459,12 @@ def preset_record(run: Run) -> PresetRecord:
 
 def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are used."""
-    needs = agent_of(spec).needs
+    agent = agent_of(spec)
+    needs = agent.needs
     called = spec.roles(models)
+    notice = getattr(agent, "notice", None)
+    if notice is not None and (line := notice(agent_options(spec))):
+        runtime.message(line)
     if not called:
         if "reasoner" in needs:
             runtime.message("No language model is used: the offline reasoner decides.")

@@ -8,13 +8,14 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from ldm.errors import LdmError
+from ldm.errors import Interrupted, LdmError
 from ldm.experiments.builders import (
     ExplorerBuilder,
     Shared,
     build_environment,
     open_embedder,
     opener,
+    remembered_class,
 )
 from ldm.experiments.data import training_split, with_data
 from ldm.experiments.lifecycle import (
@@ -31,6 +32,7 @@ from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import GoalsBy, RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
 from ldm.options import Settings, normalise, override, sorted_settings
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
@@ -67,7 +69,10 @@ class Goals:
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """What a refinement came to. generation: None where nothing was added yet."""
+    """What a refinement came to.
+
+    generation: None where nothing was added: not yet, or because there is nothing to add (`idle`).
+    """
 
     spec: RefinementSpec
     run: Run
@@ -81,11 +86,16 @@ class Refined:
 
         total, added = totals(self.explored), self.generation
         outcome = (
-            "nothing was added yet"
+            ("the memory stays as it is" if self.idle else "nothing was added yet")
             if added is None
             else f"generation {added.number} with {added.tuples} tuples → {self.spec.memory}"
         )
         return f"{self.spec.env}: {total.improved} of {total.goals} goals improved; {outcome}"
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was learnt that the memory would be better with."""
+        return not self.verdict.rows
 
     def gain(self) -> tuple[float, float, float] | None:
         """Return what the gate measured on training goals: mean difference, 95 % interval.
@@ -125,6 +135,8 @@ def refine(
     dry_run: bool = False,
 ) -> Refined:
     """Explore training goals; what was done better becomes the memory's next generation.
+
+    Where nothing was, the memory stays as it is.
 
     spec.env: "" takes the memory's only environment. dry_run: explore, and add nothing yet.
     Raises LdmError where a name, an option, data or the memory does not fit, and Interrupted,
@@ -223,10 +235,35 @@ def explore_goals(
     """Explore the goals that are not explored yet; judge what was learnt, and add it.
 
     dry_run: judge, and add nothing yet.
+    Raises Interrupted where the user stops it, with what is recorded and how to go on.
     """
-    explored, verdict = _learnt(recorded, runtime)
-    generation = None if dry_run else _extended(recorded, explored, verdict, runtime)
+    explored: Sequence[ExploredGoal] = ()
+    try:
+        explored, verdict = _learnt(recorded, runtime)
+        generation = None
+        if verdict.rows and not dry_run:
+            generation = _extended(recorded, explored, verdict, runtime)
+    except KeyboardInterrupt as stop:
+        raise _interrupted(recorded, explored) from stop
     return Refined(recorded.spec, recorded.run, tuple(explored), verdict, generation)
+
+
+def _interrupted(
+    recorded: Recorded[RefinementSpec], explored: Sequence[ExploredGoal]
+) -> Interrupted:
+    """Return what to say where the user stops while nothing of the run is being recorded."""
+    from ldm.memory import generations
+
+    spec, run = recorded.spec, recorded.run
+    if explored:
+        newest = generations(spec.memory, recorded.tasks[0].env)[-1].number
+        message = (
+            f"Stopped while the memory was being written: {spec.memory} is at generation {newest}. "
+            f"{counted(len(explored), 'explored goal')} and the verdict are in {run.directory}."
+        )
+    else:
+        message = f"Stopped: what was done so far is in {run.directory}."
+    return Interrupted(message, f"Resume with `{run.resume_command}`.")
 
 
 def _learnt(
@@ -332,6 +369,8 @@ def _extended(
     spec, models = recorded.spec, recorded.models
     known = generations(spec.memory, explored[0].task.env)
     base = next(generation for generation in known if generation.number == spec.generation)
+    if ":" in spec.env:
+        base = replace(base, env_class=spec.env)
     total = totals(explored)
     options = {name: str(value) for name, value in asdict(spec.refine_options()).items()}
     settings = {
@@ -364,8 +403,8 @@ def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
     from ldm.policy import PolicyOptions
 
     memory = full_location(spec.memory)
-    env = spec.env or only_environment(memory)
-    load_env(env, recorded=not spec.env)
+    env = spec.env or remembered_class(memory, only_environment(memory))
+    load_env(env, recorded=not (spec.env or runtime.trust))
     override(PolicyOptions, dict(spec.policy_options), "policy")
     options = with_data(env, spec.env_options, runtime)
     split = training_split(env, spec.split, options, runtime)

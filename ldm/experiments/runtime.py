@@ -65,6 +65,11 @@ class Runtime:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", Path(self.runs))
+        if self.workers is not None and self.workers < 1:
+            raise LdmError(
+                f"{self.workers} workers cannot work on anything.",
+                "Use 1 or more, or leave it out.",
+            )
 
     def connection(self) -> Connection:
         """Return where models are.
@@ -86,7 +91,7 @@ class Runtime:
         in_flight: model requests that may be under way, None where no model is called.
         """
         if self.workers is not None:
-            return max(1, self.workers)
+            return self.workers
         return in_flight if in_flight is not None else _cores()
 
 

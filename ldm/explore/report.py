@@ -49,8 +49,8 @@ class Totals:
     """Totals of goals; a goal has one tree per batch with `--decision per-batch`, else one.
 
     goals: those explored without an error. trees: those grown, where the ground process did not
-    have the full score. nodes: tried ones. steps, replayed: environment steps, the ground
-    processes' included. ground, best: mean scores before and after, None without a goal.
+    have the full score. nodes: actions that were tried (`Tree.tried`). steps, replayed: environment
+    steps, the ground processes' included. ground, best: mean scores before and after, None without a goal.
     improved: goals with a better process. tuples: added. errors: goals that failed.
     """
 
@@ -75,7 +75,7 @@ def totals(explored: Sequence[ExploredGoal]) -> Totals:
     return Totals(
         goals=sum(not one.error for one in explored),
         trees=sum(bool(tree.nodes) for tree in trees),
-        nodes=sum(node.fate != "pruned" for tree in trees for node in tree.nodes[1:]),
+        nodes=sum(tree.tried for tree in trees),
         steps=sum(tree.steps for tree in trees),
         replayed=sum(tree.replayed for tree in trees),
         ground=fmean(tree.ground.score for tree in trees) if trees else None,

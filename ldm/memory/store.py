@@ -18,6 +18,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from sys import intern
@@ -312,14 +313,44 @@ class Store:
         self._put(generations[0].env, "generation", named)
 
     @_with_store_errors
+    def withdraw_after(self, env: str, generation: int) -> None:
+        """Hide later generations from readers; `drop_after` removes them, `restore` does not."""
+        self._check_lock()
+        log = self._collection(env, "records")
+        if later := [g for g in self._generations(log) if g.number > generation]:
+            self._put(env, "withdrawn", {f"withdrawn:{g.number:06d}": g for g in later})
+            log.delete(ids=[f"generation:{g.number:06d}" for g in later])
+
+    @_with_store_errors
+    def withdrawn(self, env: str) -> tuple[Generation, ...]:
+        """List the generations that were withdrawn and not removed yet, oldest first."""
+        log = self._collection(env, "records")
+        if log is None:
+            return ()
+        last = max((g.number for g in self._generations(log)), default=-1)
+        return tuple(g for g in self._generations(log, "withdrawn") if g.number > last)
+
+    @_with_store_errors
+    def restore(self, env: str) -> tuple[Generation, ...]:
+        """Make the withdrawn generations exist again; return them."""
+        if generations := self.withdrawn(env):
+            self.commit(*generations)
+            self._collection(env, "records").delete(where={"record": "withdrawn"})
+        return generations
+
+    @_with_store_errors
     def drop_after(self, env: str, generation: int, keep: Iterable[str] = ()) -> None:
-        """Remove all data of later generations, except batches with ids in `keep`."""
+        """Remove all data of later generations, except batches with ids in `keep`.
+
+        What was withdrawn is removed, too.
+        """
         log = self._collection(env, "records")
         if log is None:  # nothing was finished, or `drop` was interrupted
             self.drop(env)
             return
         self._check_lock()
         kept_ids = set(keep)
+        log.delete(where={"record": "withdrawn"})
         if later := [g.number for g in self._generations(log) if g.number > generation]:
             log.delete(ids=[f"generation:{number:06d}" for number in later])
         stale_batches = [
@@ -442,8 +473,8 @@ class Store:
         if self.lock is not None:
             self.lock.check()
 
-    def _generations(self, collection: Any) -> tuple[Generation, ...]:
-        texts = _texts(collection, "generation")
+    def _generations(self, collection: Any, kind: str = "generation") -> tuple[Generation, ...]:
+        texts = _texts(collection, kind)
         try:
             parsed = [records.loads(text, Generation) for text in texts]
         except RecordError as error:
@@ -517,14 +548,25 @@ def check_directory(location: str) -> Path:
     return path / DATABASE
 
 
+def unknown_environment(location: str, env: str, known: Iterable[str] = ()) -> MemoryStoreError:
+    """Return what to raise where a memory has nothing of `env`. known: what it has."""
+    names = sorted(known)
+    close = get_close_matches(env, names, n=1)
+    holds = f"It holds {', '.join(names)}. " if names else ""
+    return MemoryStoreError(
+        f"{location} holds no memory of {env}.",
+        f"Did you mean {close[0]}? {holds}".strip()
+        if close
+        else f"{holds}Make one with `ldm build-memory DATA`.",
+    )
+
+
 def chosen_of(
     present: Sequence[Generation], location: str, env: str, number: int | None
 ) -> Generation:
     """Return the generation called `number` (None: the newest), or raise MemoryStoreError."""
     if not present:
-        raise MemoryStoreError(
-            f"{location} holds no memory of {env}.", "Make one with `ldm build-memory DATA`."
-        )
+        raise unknown_environment(location, env)
     if number is None:
         return present[-1]
     for generation in present:

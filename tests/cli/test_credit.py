@@ -226,10 +226,10 @@ class TestPruning:
         compared = run("eval", *TRAINING, "--generation", "0,newest").out
         assert "ldm generation 1 − ldm generation 0" in compared
         assert "tuples that came after" not in compared
-        gone = json.loads(run("memory", "diff", "0", "1", "--json").out)
+        gone = json.loads(run("memory", "diff", "0", "1", "--json").out)["removed"]
         assert len(gone) == len(ids)
         assert f"-{len(ids)}" in run("memory", "log").out
-        assert run("memory", "rollback", "0").code == 0
+        assert run("memory", "rollback", "0", "--yes").code == 0
         assert set(ids) & recalled(evaluated(run, *TRAINING))
 
     def test_again_changes_nothing(self, directory: str, run: Run) -> None:

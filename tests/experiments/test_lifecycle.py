@@ -94,7 +94,7 @@ class TestGoingOn:
             assert error.remedy == f"Go on with `ldm refine --resume {run} --trust`."
         GO_ON[then](run)
         interrupted = memory(remembering), files(Path("runs"), remembering)
-        assert run_command("memory", "rollback", "0").code == 0
+        assert run_command("memory", "rollback", "0", "--yes").code == 0
         ldm.refine(REFINEMENT, runtime=Runtime(Path("whole"), workers=1))
         assert interrupted == (memory(remembering), files(Path("whole"), remembering))
 

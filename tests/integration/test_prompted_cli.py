@@ -242,7 +242,7 @@ class TestRefining:
         call_count = sum(server.outcomes.values())
         assert run("refine", "--resume", first).code == 0
         assert sum(server.outcomes.values()) == call_count
-        log = json.loads(run("memory", "log", "--json").out)
+        log = json.loads(run("memory", "log", "--json").out)["generations"]
         assert log[1]["settings"]["reasoner"] == "scripted"
 
     def test_with_the_limit_reached_at_the_first_goal_loses_no_paid_call(

@@ -67,8 +67,26 @@ def answers(place: Path) -> dict[str, Any]:
         outcome = run_command(*(names.get(word, word) for word in words))
         assert outcome.code == 0, f"{question}: {outcome.err}"
         text = re.sub(r"[\w./-]*-\d{8}-\d{6}-[0-9a-f]{4}", "RUN", outcome.out)
-        given[question] = timeless(json.loads(text)) if "--json" in words else text.splitlines()
+        given[question] = (
+            timeless(_listed(json.loads(text), question))
+            if "--json" in words
+            else text.splitlines()
+        )
     return given
+
+
+def _listed(answer: Any, question: str) -> Any:
+    """Return an answer as commands gave it before all of them gave one object."""
+    match question:
+        case "generations" | "generations afterwards":
+            return answer["generations"]
+        case "types":
+            return [
+                {k: v for k, v in one.items() if k != "typical_goal"} for one in answer["types"]
+            ]
+        case "added":
+            return [*answer["added"], *answer["removed"]]
+    return answer
 
 
 def unpack(stored: Path, place: Path) -> None:
