@@ -76,10 +76,11 @@ def load(
     module_name, _, attribute = target.partition(":")
     try:
         if ":" not in name:
-            return getattr(importlib.import_module(module_name), attribute)
-        with _importable_working_directory():
             named = getattr(importlib.import_module(module_name), attribute)
-        _named.add(name)
+        else:
+            with _importable_working_directory():
+                named = getattr(importlib.import_module(module_name), attribute)
+            _named.add(name)
     except (ImportError, AttributeError, ValueError, TypeError) as error:  # also of a bad name
         raise LdmError(
             f"The {what} {name!r} ({target}) cannot be imported: {error}.",

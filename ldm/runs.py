@@ -114,6 +114,20 @@ class Run:
         with suppress(OSError):  # not empty: it holds a file that is not ours
             self.directory.rmdir()
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether a process works on the run at this moment."""
+        import fcntl
+
+        try:
+            with (self.directory / "lock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes from working on the run; the lock dies with its process.

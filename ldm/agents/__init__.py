@@ -97,9 +97,9 @@ class AgentClass(Protocol):
     evaluated, check_card(options, card), which raises LdmError where it cannot work in that
     environment, and notice(options) → what users should know before it plays with these options,
     "" for nothing; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say
-    of it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first, each
-    as the end of a sentence that begins with the agent's name. A run that was recorded then is not
-    resumed. What it was published with in an environment, that environment's card says.
+    of it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first,
+    each as the end of a sentence that begins with the agent's name. A run that was recorded then is
+    not resumed. What it was published with in an environment, that environment's card says.
     """
 
     name: str

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import environments, kinds, splits
 from ldm.cli.options import (
     Calls,
     Data,
@@ -60,16 +61,22 @@ class Subject:
     """What plans are for, and how they are optimised."""
 
     env: Annotated[
-        str | None, typer.Option(help="Environment: a name or package.module:Class.")
+        str | None,
+        typer.Option(
+            help="Environment: a name or package.module:Class.", autocompletion=environments
+        ),
     ] = None
     kind: Annotated[
         str | None,
         typer.Option(
             help="The task kind, e.g. heat; several: heat,cool; each: all kinds, a plan each; "
-            "all: one plan for all kinds."
+            "all: one plan for all kinds.",
+            autocompletion=kinds,
         ),
     ] = None
-    split: Annotated[str | None, typer.Option(help="A training split.")] = None
+    split: Annotated[str | None, typer.Option(help="A training split.", autocompletion=splits)] = (
+        None
+    )
     options: Optimising = field(default_factory=Optimising)
     seed: Seed = None
     out: Annotated[

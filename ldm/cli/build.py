@@ -16,6 +16,7 @@ from ldm.cli.options import (
     AsJson,
     Calls,
     EmbedderName,
+    EstimateFirst,
     LlmName,
     MemoryAt,
     PresetName,
@@ -25,6 +26,7 @@ from ldm.cli.options import (
 from ldm.errors import LdmError
 from ldm.experiments.building import BuildOptions
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.memory import BuildResult
@@ -98,6 +100,7 @@ class FormingModels:
         typer.Option(help="Folder to record model calls in; default: calls in the memory's."),
     ] = None
     calls: Calls = field(default_factory=Calls)
+    estimate: EstimateFirst = False
 
 
 @expanded
@@ -120,11 +123,13 @@ def build_memory(
     become further batches, in a new generation. An interrupted build goes on where it was.
 
     With a model, it writes the histories and makes the types; its calls are recorded beside the
-    memory, and none is paid twice. Without one the offline reasoner does.
+    memory, and none is paid twice. Without one the offline reasoner does. With --estimate 6
+    trajectories are formed, and what all will cost is said.
 
     \b
     Examples:
       ldm build-memory
+      ldm build-memory --llm gpt-4o-mini --estimate
       ldm build-memory --llm gpt-4o-mini --max-usd 5 --rebuild
       ldm build-memory --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
@@ -140,6 +145,12 @@ def build_memory(
     if preset is not None:
         options = build_options(preset, options)
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
+    if models.estimate:
+        from ldm.experiments.formation_cost import estimate as cost_of
+
+        lines = cost_of(forming.data, forming.memory, options, called, command_runtime())
+        output.say_all(lines)
+        return
     reports = []
     for built in build_each(forming.data, forming.memory, options, called, command_runtime()):
         reports.append(_report(built))
@@ -214,12 +225,19 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
     from ldm.eval.plan import even
 
     written_as(selection.out, selection.to or "")  # before much is read
+    folders: list[str] = []
+
+    def data(name: str) -> str | None:
+        folder = str(selection.data) if selection.data else data_of_format(name)
+        folders.extend([folder] if folder else [])
+        return folder
+
     everything = read_all(
         selection.files,
         output.say,
         name=selection.format_name,
         strict=selection.strict,
-        data=lambda name: str(selection.data) if selection.data else data_of_format(name),
+        data=data,
         assumed=Assumed(**asdict(assumptions)),
     )
     rewarded = [t for t in everything if t.score >= selection.min_reward]
@@ -231,13 +249,22 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
             f"There is no trajectory in these files{worth}.", f"{selection.out} was not written."
         )
     write(selection.out, trajectories, selection.to or "")
-    _show_imported(selection, trajectories, (len(everything), len(rewarded)), as_json=as_json)
+    counts = len(everything), len(rewarded)
+    _show_imported(selection, trajectories, counts, folders, as_json=as_json)
 
 
 def _show_imported(
-    selection: Selection, imported: list[Trajectory], counts: tuple[int, int], *, as_json: bool
+    selection: Selection,
+    imported: list[Trajectory],
+    counts: tuple[int, int],
+    folders: list[str],
+    *,
+    as_json: bool,
 ) -> None:
-    """Print what was imported. counts: trajectories that were read, and those rewarded enough."""
+    """Print what was imported.
+
+    counts: trajectories that were read, and those rewarded enough. folders: data that were at hand.
+    """
     read, rewarded = counts
     kinds = Counter(f"{t.task.env} {t.task.kind}".strip() for t in imported)
     # Of those nothing is recorded that followed an action.
@@ -263,10 +290,12 @@ def _show_imported(
     if rewarded > len(imported):
         lines.append(f"{rewarded - len(imported)} left out: --limit {selection.limit}.")
     if blind:
-        lines.append(
-            f"{blind} hold actions only: what was seen is not recorded, nor can it be rebuilt from"
-            " the data that --data names."
+        why = (
+            f"the data in {folders[0]} do not say what was seen"
+            if folders
+            else "name the environment's data with --data to rebuild what was seen"
         )
+        lines.append(f"{counted(blind, 'trajectory')} without observations: {why}.")
     for line in lines:
         output.say(line, error=apart)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import agents, environments, runs_below, splits
 from ldm.cli.options import (
     AsJson,
     Assignments,
@@ -53,12 +54,20 @@ class Subject:
         ),
     ] = None
     env: Annotated[
-        str | None, typer.Option(help="Environment: a name or package.module:Class.")
+        str | None,
+        typer.Option(
+            help="Environment: a name or package.module:Class.", autocompletion=environments
+        ),
     ] = None
-    split: Annotated[str | None, typer.Option(help="Split; each environment has a default.")] = None
+    split: Annotated[
+        str | None,
+        typer.Option(help="Split; each environment has a default.", autocompletion=splits),
+    ] = None
     agent: Annotated[
         str | None,
-        typer.Option(help="Agent: a name or package.module:Class; several: A,B."),
+        typer.Option(
+            help="Agent: a name or package.module:Class; several: A,B.", autocompletion=agents
+        ),
     ] = None
     limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None
     kinds: Kinds = None
@@ -67,6 +76,10 @@ class Subject:
         typer.Option(
             help="Only these task ids: a,b or a file; or a published list of tasks, JSONL."
         ),
+    ] = None
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Play the I-th of N parts; `ldm runs merge` joins them."),
     ] = None
     workers: Annotated[
         int | None,
@@ -174,6 +187,7 @@ class Request:
             "limit": subject.limit,
             "kinds": None if subject.kinds is None else listed_names(subject.kinds),
             "tasks": None if tasks is None else listed_ids(tasks),
+            "shard": subject.shard,
             "seed": subject.seed,
             "memory": None if subject.memory is None else full_location(subject.memory),
             "generation": self.generations()[0],
@@ -243,6 +257,7 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
       ldm eval --env textcraft --agent adapt --sweep d_max=1,2,3,4 --llm MODEL
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
+      ldm eval --env alfworld --agent react --llm MODEL --shard 1/3
       ldm eval --preset adapt-table2 --llm MODEL --estimate
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
@@ -282,7 +297,10 @@ def _evaluations(request: Request, execution: Execution) -> list[Evaluation]:
 
 
 def compare(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Directories or ids.", autocompletion=runs_below),
+    ],
     runs: RunsAt = DEFAULT_RUNS,
     trust: Trust = False,
     as_json: AsJson = False,

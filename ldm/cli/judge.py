@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import runs_below
 from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import AsJson, Calls, LlmName, RunsAt, Trust, expanded
 from ldm.experiments.runtime import DEFAULT_RUNS
@@ -21,7 +22,12 @@ class Judging:
     """Which run is judged, by which model, and what is printed."""
 
     name: Annotated[
-        str, typer.Argument(metavar="RUN", help="Directory or id of a finished evaluation.")
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="Directory or id of a finished evaluation.",
+            autocompletion=runs_below,
+        ),
     ]
     llm: LlmName = None
     as_json: AsJson = False

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import environments, runs_below
 from ldm.cli.confirming import Yes, confirm
 from ldm.cli.environment import runtime
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, RunsFrom, expanded
@@ -22,9 +23,21 @@ if TYPE_CHECKING:
 
 memory_app = typer.Typer(help="Look into a memory, search and prune it, export and import it.")
 
-Env = Annotated[str, typer.Option("--env", help="The environment; the only one if left out.")]
+Env = Annotated[
+    str,
+    typer.Option(
+        "--env",
+        help="The environment; the memory's only one if omitted.",
+        autocompletion=environments,
+    ),
+]
 RunNames = Annotated[
-    list[str], typer.Argument(metavar="RUN...", help="Finished evaluations: directories or ids.")
+    list[str],
+    typer.Argument(
+        metavar="RUN...",
+        help="Finished evaluations: directories or ids.",
+        autocompletion=runs_below,
+    ),
 ]
 Number = Annotated[int | None, typer.Option("--generation", help="Default: the newest.")]
 

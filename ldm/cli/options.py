@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import typer
 
 from ldm import untrusted
+from ldm.cli.completing import kinds, runs_below
 from ldm.cli.environment import runtime
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
@@ -77,12 +78,16 @@ PresetName = Annotated[
 MemoryDefault = Annotated[str | None, typer.Option(help=f"Memory; default {DEFAULT_MEMORY}.")]
 BundledEmbedder = Annotated[str | None, typer.Option(help="Embedder; default: the bundled one.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything drawn at random.")]
-Kinds = Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")]
+Kinds = Annotated[
+    str | None, typer.Option(help="Only these task kinds: heat,cool.", autocompletion=kinds)
+]
 RunsAt = Annotated[Path, typer.Option("--runs", help="Folder in which runs are recorded.")]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Import modules that recorded runs name. Runs their code.")
 ]
-Resume = Annotated[str | None, typer.Option(help="Go on with this run (directory or id).")]
+Resume = Annotated[
+    str | None, typer.Option(help="Resume this run (directory or id).", autocompletion=runs_below)
+]
 Data = Annotated[Path | None, typer.Option(help="The environment's data.")]
 LlmName = Annotated[
     str | None, typer.Option("--llm", envvar="LDM_LLM", help="Language model that agents use.")

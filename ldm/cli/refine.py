@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import environments, splits
 from ldm.cli.options import (
     BundledEmbedder,
     Calls,
@@ -120,9 +121,14 @@ class Exploration:
 
     preset: PresetName = None
     env: Annotated[
-        str | None, typer.Option(help="Environment; the memory's only one if left out.")
+        str | None,
+        typer.Option(
+            help="Environment; the memory's only one if omitted.", autocompletion=environments
+        ),
     ] = None
-    split: Annotated[str | None, typer.Option(help="A training split.")] = None
+    split: Annotated[str | None, typer.Option(help="A training split.", autocompletion=splits)] = (
+        None
+    )
     tasks: Annotated[
         str | None,
         typer.Option(help=f"How many new goals, kinds evenly (default {DEFAULT_GOALS}); or ids."),
@@ -244,8 +250,15 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             published = RefinementPreset.named(exploration.preset, spec.env)
             spec, goals = published.spec(spec), exploration.goals(published.settings.tasks)
         recorded = refinement.prepare(spec, goals, models, runtime, dry_run=execution.dry_run)
+    shown = []
     for result in refinement.rounds(recorded, runtime, dry_run=execution.dry_run):
         _show(result, as_json=execution.as_json)
+        shown.append(result)
+    if execution.as_json:
+        objects = [_as_object(result) for result in shown]
+        output.print_json(objects[-1] | ({"rounds": objects} if len(objects) > 1 else {}))
+    if all(one.error for one in shown[-1].explored):
+        raise LdmError("Every goal failed.", "The first failure is shown above.")
 
 
 def _spec(
@@ -268,7 +281,7 @@ def _spec(
 
 
 def _show(result: Refined, *, as_json: bool) -> None:
-    from ldm.explore.report import COLUMNS, by_kind, gate_data, rows, totals
+    from ldm.explore.report import COLUMNS, rows
 
     spec, run, explored = result.spec, result.run, result.explored
     title = f"Refinement of generation {spec.generation} on {spec.env}, {spec.split}"
@@ -281,7 +294,7 @@ def _show(result: Refined, *, as_json: bool) -> None:
     added = result.generation
     if added is None and result.idle:
         line = (
-            f"Nothing to add: {spec.memory} stays at generation {spec.generation}. "
+            f"Nothing to add: the memory stays at generation {spec.generation}. "
             "Other goals may yield more: --seed draws others, --tasks more."
         )
     elif added is None:
@@ -290,21 +303,23 @@ def _show(result: Refined, *, as_json: bool) -> None:
         line = f"Generation {added.number}: {added.tuples} tuples → {spec.memory}"
     output.say(line, error=as_json)
     output.say(f"Files: {run.directory}", error=as_json)
-    if as_json:
-        output.print_json(
-            {
-                "env": spec.env,
-                "split": spec.split,
-                "generation": None if added is None else added.number,
-                "tuples": None if added is None else added.tuples,
-                "gate": gate_data(result.verdict, result.gain(), result.intervals()),
-                **asdict(totals(explored)),
-                "by_kind": {kind: asdict(total) for kind, total in by_kind(explored).items()},
-                "run": str(run.directory),
-            }
-        )
-    if len(broken) == len(explored):
-        raise LdmError("Every goal failed.", "The first failure is shown above.")
+
+
+def _as_object(result: Refined) -> dict[str, Any]:
+    """Return a round as JSON values."""
+    from ldm.explore.report import by_kind, gate_data, totals
+
+    spec, added = result.spec, result.generation
+    return {
+        "env": spec.env,
+        "split": spec.split,
+        "generation": None if added is None else added.number,
+        "tuples": None if added is None else added.tuples,
+        "gate": gate_data(result.verdict, result.gain(), result.intervals()),
+        **asdict(totals(result.explored)),
+        "by_kind": {kind: asdict(total) for kind, total in by_kind(result.explored).items()},
+        "run": str(result.run.directory),
+    }
 
 
 def _show_gate(result: Refined, *, as_json: bool) -> None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from ldm.cli import output
-from ldm.cli.options import AsJson, RunsAt, Trust
+from ldm.cli.completing import runs_below
+from ldm.cli.options import RunsAt, Trust
+from ldm.cli.run_files import register
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.words import counted
@@ -19,41 +21,21 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
-runs_app = typer.Typer(help="Look at recorded runs.")
+runs_app = typer.Typer(help="List recorded runs, look into them, delete and merge them.")
 
 
-@runs_app.command("list")
-def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
-    """List the recorded runs, oldest first.
-
-    \b
-    Examples:
-      ldm runs list
-      ldm runs list --json
-    """
-    from ldm.runs import list_runs
-
-    def left_out(error: LdmError) -> None:
-        output.say(f"Left out: {error.message}")
-
-    manifests = [run.manifest for run in list_runs(runs, left_out)]
-    if as_json:
-        output.print_json(
-            [{"id": m.id, "command": m.command, "started": m.started} for m in manifests]
-        )
-        return
-    if not manifests:
-        output.say(f"There are no runs in {runs}.")
-        return
-    rows = [(m.id, m.command, m.started, m.fingerprint) for m in manifests]
-    output.print_table(f"Runs in {runs}", ("run", "command", "started", "fingerprint"), rows)
+register(runs_app)
 
 
 @runs_app.command("tree")
 def tree(
     name: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="Directory or id of a refinement or evaluation."),
+        typer.Argument(
+            metavar="RUN",
+            help="Directory or id of a refinement or evaluation.",
+            autocompletion=runs_below,
+        ),
     ],
     task: Annotated[
         str, typer.Argument(help="Task id or a part of it; without it, the goals are listed.")

@@ -117,8 +117,37 @@ def build_each(
     runtime: Runtime,
 ) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
-    from ldm.envs.formats import read_all
     from ldm.memory import build
+
+    chosen, classes = selected(data, options, runtime)
+    embedder = open_embedder(options.embedder, runtime.embeddings)
+    record = None
+    if models.configured:
+        record = options.record or calls_folder(memory, runtime)
+    with _reasoners(models, record, options.formation, runtime) as reasoner_for:
+        for env in sorted({t.task.env for t in chosen}):
+            with runtime.stages() as on_progress, _resumable(memory, env):
+                built = build(
+                    memory,
+                    [t for t in chosen if t.task.env == env],
+                    embedder,
+                    reasoner_for(classes.get(env, env)),
+                    options=formation_options(classes.get(env, env), options),
+                    rebuild=options.rebuild,
+                    env_class=classes.get(env, ""),
+                    on_progress=on_progress,
+                )
+            yield built
+
+
+def selected(
+    data: Iterable[str | Path | Trajectory] | None, options: BuildOptions, runtime: Runtime
+) -> tuple[list[Trajectory], dict[str, str]]:
+    """Return the trajectories that a memory is formed from, and environment → its class if known.
+
+    Raises LdmError where there is none.
+    """
+    from ldm.envs.formats import read_all
 
     sources = None if data is None else list(data)
     ready = [source for source in sources or () if not isinstance(source, str | Path)]
@@ -137,24 +166,7 @@ def build_each(
         )
     if options.per_kind:
         chosen = drawn_per_kind(chosen, options.per_kind, options.seed)
-    embedder = open_embedder(options.embedder, runtime.embeddings)
-    record = None
-    if models.configured:
-        record = options.record or _calls_folder(memory, runtime)
-    with _reasoners(models, record, options.formation, runtime) as reasoner_for:
-        for env in sorted({t.task.env for t in chosen}):
-            with runtime.stages() as on_progress, _resumable(memory, env):
-                built = build(
-                    memory,
-                    [t for t in chosen if t.task.env == env],
-                    embedder,
-                    reasoner_for(classes.get(env, env)),
-                    options=_formation_options(classes.get(env, env), options),
-                    rebuild=options.rebuild,
-                    env_class=classes.get(env, ""),
-                    on_progress=on_progress,
-                )
-            yield built
+    return chosen, classes
 
 
 @contextmanager
@@ -250,7 +262,8 @@ def _shipped(runtime: Runtime) -> Path:
     return folder
 
 
-def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
+def formation_options(env: str, options: BuildOptions) -> FormationOptions:
+    """Return how the memory of an environment is formed. Raises LdmError for impossible options."""
     from ldm.envs.metadata import batch_size
     from ldm.memory import FormationOptions
 
@@ -304,7 +317,7 @@ def _reasoners(
                     runtime.message(line)
 
 
-def _calls_folder(memory: str, runtime: Runtime) -> Path | None:
+def calls_folder(memory: str, runtime: Runtime) -> Path | None:
     """Return where the calls of a memory are recorded by default; nowhere for a server's."""
     from ldm.memory.addresses import is_server
     from ldm.memory.store import CALLS

@@ -19,7 +19,7 @@ from ldm.experiments.builders import (
     remembered_class,
 )
 from ldm.experiments.data import evaluation_split, with_data
-from ldm.experiments.grid import Grid, label, labelled, labels, say_limits
+from ldm.experiments.grid import Grid, label, labelled, labels, say_limits, subject
 from ldm.experiments.lifecycle import (
     Checked,
     Group,
@@ -37,6 +37,7 @@ from ldm.experiments.lifecycle import (
     start_all,
 )
 from ldm.experiments.runtime import Runtime
+from ldm.experiments.sharding import in_shard
 from ldm.experiments.specs import EvaluationSpec, full_location
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, listed
@@ -363,12 +364,7 @@ def started(
         }
         for place, one in enumerate(checked)
     ]
-    return Evaluation(start_all(checked, _subject, models, runtime, more), runtime)
-
-
-def _subject(spec: EvaluationSpec) -> tuple[str, ...]:
-    """Return what the id of a run begins with."""
-    return short(spec.env), spec.split, short(label(spec))
+    return Evaluation(start_all(checked, subject, models, runtime, more), runtime)
 
 
 def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> Evaluation:
@@ -401,6 +397,7 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         check_card(agent_of(spec), agent_options(spec), env.card)
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
+        tasks = in_shard(tasks, spec.shard)
         check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
         if "memory" in agent_of(spec).needs:
             contents = inspect(spec.memory, env.card.name, spec.generation)

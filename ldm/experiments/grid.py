@@ -102,6 +102,12 @@ def label(spec: EvaluationSpec) -> str:
     return f"{spec.agent} control={control}" if control else spec.agent
 
 
+def subject(spec: EvaluationSpec) -> tuple[str, ...]:
+    """Return what the id of a run begins with."""
+    name = label(spec).rpartition(":")[2]
+    return spec.env.rpartition(":")[2], spec.split, name, spec.shard.replace("/", "of")
+
+
 def hidden_words(spec: EvaluationSpec) -> str:
     """Return what of the memory the evaluation leaves out, in words; "" for nothing.
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Interrupted, LdmError
@@ -175,12 +176,37 @@ def _next_round(
     if spec.round == spec.rounds or added is None:
         return None
     if generations(spec.memory, added.env)[-1].number != added.number:
-        runtime.message("A later round has begun: go on with that run.")
+        runtime.message("A later round has begun: resume that run.")
+        return None
+    if _follower(result.run.directory.parent, spec, added):
+        runtime.message("A later round has begun: resume that run.")
         return None
     goals = Goals(ids=tuple(one.task.id for one in result.explored), reuse=True)
     spec = replace(spec, generation=None, round=spec.round + 1, goals_by="even", goals=0)
     beside = replace(runtime, runs=result.run.directory.parent)
     return prepare(spec, goals, models, beside, dry_run=False)
+
+
+def _follower(runs: Path, spec: RefinementSpec, base: Generation) -> bool:
+    """Return whether the round after `spec`, which explores with `base`, has begun below `runs`.
+
+    It may have added nothing.
+    """
+    from ldm.runs import list_runs
+
+    expected = {
+        "memory": spec.memory,
+        "memory_digest": base.digest,
+        "round": spec.round + 1,
+        "rounds": spec.rounds,
+        "seed": spec.seed,
+    }
+    plans = (
+        run.manifest.arguments.get("plan")
+        for run in list_runs(runs)
+        if run.manifest.command == RefinementSpec.command
+    )
+    return any(isinstance(plan, dict) and expected.items() <= plan.items() for plan in plans)
 
 
 def prepare(

@@ -50,8 +50,8 @@ class Totals:
 
     goals: those explored without an error. trees: those grown, where the ground process did not
     have the full score. nodes: actions that were tried (`Tree.tried`). steps, replayed: environment
-    steps, the ground processes' included. ground, best: mean scores before and after, None without a goal.
-    improved: goals with a better process. tuples: added. errors: goals that failed.
+    steps, the ground processes' included. ground, best: mean scores before and after, None without
+    a goal. improved: goals with a better process. tuples: added. errors: goals that failed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}

@@ -92,6 +92,9 @@ def store_errors(location: str) -> Iterator[None]:
             problem, remedy = "cannot be written", "Check its permissions, or use another --memory."
         elif "full" in text or "no space" in text or _is_nearly_full(location):
             problem, remedy = "cannot be written: the disk is full", "Free space and run it again."
+        elif isinstance(error, FileNotFoundError | NotADirectoryError):
+            problem = f"cannot be created or read: {error.strerror}"
+            remedy = "Check the path, or use another --memory."
         elif is_server(location) and ("connect" in text or _is_unreachable(error)):
             problem = "does not answer"
             remedy = "Start it with `chroma run`, or check the address."
@@ -629,7 +632,8 @@ def locked(location: str) -> Iterator[Path]:
         others = {p.name for p in place.iterdir()} - {locks.LOCK, index_files.OPEN, STAGING, CALLS}
         if others and DATABASE not in others:
             raise MemoryStoreError(
-                f"{location} is not empty and holds no memory.", "Name another with --memory."
+                f"{location} holds other files and no memory, so none is made there.",
+                "Name an empty or a new directory with --memory.",
             )
         lock = locks.of_directory(place)
     with lock:  # the system gives it back with the process, however that ends

@@ -123,7 +123,7 @@ class TestBuilding:
             (("data", "--env", "mars"), "no trajectory of mars"),
             (("notes.txt",), "is not a JSONL file"),
             (("data", "--format", "csv"), "There is no format 'csv'"),
-            (("data", "--memory", "empty/.."), "not empty and holds no memory"),
+            (("data", "--memory", "empty/.."), "holds other files and no memory"),
             (("data", "--memory", "notes.txt"), "The memory at notes.txt cannot be used"),
         ],
     )

@@ -43,7 +43,7 @@ def test_a_bad_one_is_named_and_the_others_are_listed(
     outcome = run("runs", "list", "--runs", tmp_path)
     assert (outcome.code, good.manifest.id in outcome.out) == (0, True)
     assert f"Left out: {bad}" in outcome.err
-    listed = json.loads(run("runs", "list", "--runs", tmp_path, "--json").out)
+    listed = json.loads(run("runs", "list", "--runs", tmp_path, "--json").out)["runs"]
     assert [one["id"] for one in listed] == [good.manifest.id]
 
 

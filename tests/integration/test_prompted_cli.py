@@ -68,6 +68,23 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestBuilding:
+    def test_is_estimated_from_a_few_trajectories_and_stores_nothing(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        more = expert_trajectories(options=ToyOptions(tasks=10, shelves=8))
+        records.write(place / "data" / "train.jsonl", more)
+        outcome = run("build-memory", "data", *MODEL, "--estimate")
+        assert outcome.code == 0, outcome.err
+        assert "Measured on 6 of 10 trajectories" in outcome.out
+        assert "model calls" in outcome.out
+        assert not (place / ".ldm" / "memory" / "chroma.sqlite3").exists()
+        asked = server.bodies.copy()
+        assert run("build-memory", "data", *MODEL).code == 0
+        assert not [one for one in server.bodies[len(asked) :] if one in asked]  # paid once
+        again = run("build-memory", "data", *MODEL, "--estimate")
+        assert "building it costs nothing" in again.err
+        assert "costs nothing" in run("build-memory", "data", "--estimate").err
+
     def test_writes_histories_and_types_and_says_what_it_cost(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:

@@ -148,7 +148,7 @@ class TestWriting:
 
     def test_a_directory_with_something_else_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("notes")
-        with pytest.raises(MemoryStoreError, match="not empty and holds no memory") as refused:
+        with pytest.raises(MemoryStoreError, match="holds other files and no memory") as refused:
             make(tmp_path)
         assert "--memory" in refused.value.remedy
         assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
