@@ -20,6 +20,7 @@ from ldm.cli.options import (
     LlmName,
     MemoryAt,
     PresetName,
+    Quiet,
     ReasonerName,
     expanded,
 )
@@ -101,6 +102,7 @@ class FormingModels:
     ] = None
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
+    quiet: Quiet = False
 
 
 @expanded
@@ -145,14 +147,15 @@ def build_memory(
     if preset is not None:
         options = build_options(preset, options)
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
+    runtime = command_runtime(quiet=models.quiet)
     if models.estimate:
         from ldm.experiments.formation_cost import estimate as cost_of
 
-        lines = cost_of(forming.data, forming.memory, options, called, command_runtime())
+        lines = cost_of(forming.data, forming.memory, options, called, runtime)
         output.say_all(lines)
         return
     reports = []
-    for built in build_each(forming.data, forming.memory, options, called, command_runtime()):
+    for built in build_each(forming.data, forming.memory, options, called, runtime):
         reports.append(_report(built))
         if not as_json:
             _show(built, forming)
@@ -183,6 +186,7 @@ class Selection:
         typer.Option(help="The environment's data, to rebuild what was seen; else its variable."),
     ] = None
     strict: Strict = False
+    quiet: Quiet = False
 
 
 @dataclass(frozen=True)
@@ -232,14 +236,16 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
         folders.extend([folder] if folder else [])
         return folder
 
-    everything = read_all(
-        selection.files,
-        output.say,
-        name=selection.format_name,
-        strict=selection.strict,
-        data=data,
-        assumed=Assumed(**asdict(assumptions)),
-    )
+    with output.stages(quiet=selection.quiet) as on_progress:
+        on_progress("read", 0, 0)
+        everything = read_all(
+            selection.files,
+            output.say,
+            name=selection.format_name,
+            strict=selection.strict,
+            data=data,
+            assumed=Assumed(**asdict(assumptions)),
+        )
     rewarded = [t for t in everything if t.score >= selection.min_reward]
     kinds = [(t.id, f"{t.task.env} {t.task.kind}") for t in rewarded]
     trajectories = [rewarded[i] for i in even(kinds, selection.limit or len(rewarded))]

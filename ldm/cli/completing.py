@@ -28,7 +28,7 @@ def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Completion:
         return [before + comma + name for name in known if name.startswith(last)]
 
     complete.__annotations__ = {"context": typer.Context, "incomplete": str, "return": list[str]}
-    del complete.__wrapped__  # type: ignore[attr-defined]  # Typer reads the signature
+    del complete.__wrapped__  # Typer reads the signature
     return complete
 
 

@@ -12,7 +12,7 @@ from ldm.cli import output
 from ldm.cli.completing import environments, runs_below
 from ldm.cli.confirming import Yes, confirm
 from ldm.cli.environment import runtime
-from ldm.cli.options import AsJson, EmbedderName, MemoryAt, RunsFrom, expanded
+from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, RunsFrom, expanded
 from ldm.errors import LdmError
 from ldm.experiments.refinement import only_environment
 from ldm.experiments.specs import DEFAULT_MEMORY
@@ -420,6 +420,7 @@ def import_(
         bool,
         typer.Option("--as-new", help="Take a JSONL file that was edited, as one generation."),
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read an exported memory into a location that has none of its environment.
 
@@ -438,7 +439,7 @@ def import_(
         from ldm.embed import load_embedder, with_disk_cache
 
         model = with_disk_cache(load_embedder(embedder), runtime().embeddings)
-        with output.stages() as on_progress:
+        with output.stages(quiet=quiet) as on_progress:
             newest = import_memory(memory, file, model, on_progress, as_new=as_new)
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
 

@@ -9,7 +9,7 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.memory import HELD, Env, Held
-from ldm.cli.options import AsJson, MemoryAt, expanded
+from ldm.cli.options import AsJson, MemoryAt, Quiet, expanded
 from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
 
@@ -30,6 +30,7 @@ def merge(
         bool,
         typer.Option("--as-new", help="Take trajectories with other content as further ones."),
     ] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Merge what several memories hold of an environment into a new one (--memory).
@@ -44,7 +45,7 @@ def merge(
     """
     from ldm.memory.merging import merge as write
 
-    with output.stages() as on_progress:
+    with output.stages(quiet=quiet) as on_progress:
         merged = write(places, memory, env, as_new=as_new, on_progress=on_progress)
     newest = merged.generation
     if as_json:

@@ -60,6 +60,9 @@ def _collected(hint: Any, values: Mapping[str, Any], name: str) -> Any:
     return hint(**{one.name: _collected(hints[one.name], values, one.name) for one in fields(hint)})
 
 
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only results and errors, no progress.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Assignments = Annotated[
     list[str] | None,

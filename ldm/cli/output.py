@@ -7,10 +7,11 @@ an observation or a reply holds for a terminal to act on is made visible (`ldm.u
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ldm.secrecy import redacted, redacted_json
 from ldm.untrusted import printable, printable_json
@@ -25,7 +26,7 @@ LEAST = 16
 #: What a table adds to its columns, and between two of them.
 BETWEEN_EDGES, BETWEEN_COLUMNS = 2, 3
 #: Seconds between two lines of progress where the output is no terminal.
-BETWEEN = 30.0
+BETWEEN = 10.0
 
 
 class Advance(Protocol):
@@ -107,29 +108,45 @@ def _least(rows: Sequence[Sequence[str]], i: int, worded: Sequence[bool]) -> int
 
 
 class _Lines:
-    """Says how far the work is where no bar can be shown: in a line every BETWEEN seconds."""
+    """Says how far the work is where no bar can be shown: in a line every BETWEEN seconds.
 
-    def __init__(self) -> None:
-        self._last = time.monotonic()
+    It is said by a thread of its own, and so also while a single step takes long.
+    """
+
+    def __init__(self, label: str = "working") -> None:
+        self._state = label
+        self._started = time.monotonic()
+        self._over = threading.Event()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        if time.monotonic() - self._last >= BETWEEN:
-            self._last = time.monotonic()
-            say(f"{stage}: {done} of {total}")
+        self._state = f"{stage}: {done} of {total}" if total else stage
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._report, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _report(self) -> None:
+        while not self._over.wait(BETWEEN):
+            say(f"{self._state} ({time.monotonic() - self._started:.0f} s)")
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
     """Show a progress bar on standard error; where that is no terminal, a line now and then."""
     if not sys.stderr.isatty():
-        line, done = _Lines(), 0
-
-        def advanced(note: str = "") -> None:
-            nonlocal done
-            done += 1
+        with _Lines() as line:
+            done = 0
             line(label, done, total)
 
-        yield advanced
+            def advanced(note: str = "") -> None:
+                nonlocal done
+                done += 1
+                line(label, done, total)
+
+            yield advanced
         return
     from rich.progress import (
         BarColumn,
@@ -166,10 +183,17 @@ def _console(*, error: bool) -> Any:
 
 
 @contextmanager
-def stages() -> Iterator[Callable[[str, int, int], None]]:
-    """Show progress bars on standard error, one a stage; yields what takes (stage, done, total)."""
+def stages(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Show progress bars on standard error, one a stage; yields what takes (stage, done, total).
+
+    quiet: show nothing.
+    """
+    if quiet:
+        yield lambda *_: None
+        return
     if not sys.stderr.isatty():
-        yield _Lines()
+        with _Lines() as lines:
+            yield lines
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -28,7 +28,7 @@ def list_presets(as_json: AsJson = False) -> None:
 
     entries = [preset.as_json() for preset in list_presets()]
     if as_json:
-        output.print_json(entries)
+        output.print_json({"presets": entries})
         return
     columns = ("preset", "table", "environment", "split", "tasks", "agents", "needs")
     rows = []

@@ -12,7 +12,7 @@ import typer
 from ldm.cli import output
 from ldm.cli.environment import EMBEDDINGS, cache_folder
 from ldm.cli.memory import HELD, Held
-from ldm.cli.options import AsJson, EmbedderName, MemoryAt, expanded
+from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, expanded
 from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
 
@@ -68,6 +68,7 @@ def compact(
         Literal["float32", "float16"] | None,
         typer.Option("--vectors", help="How vectors are kept for reading; default: as before."),
     ] = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a memory's directory anew, without what deletions left behind.
@@ -84,12 +85,14 @@ def compact(
     """
     from ldm.memory.rewriting import compact as rewrite
 
-    with output.stages() as on_progress:
+    with output.stages(quiet=quiet) as on_progress:
         done = rewrite(memory, on_progress, vectors)
     _report(done, as_json=as_json)
 
 
-def migrate(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
+def migrate(
+    memory: MemoryAt = DEFAULT_MEMORY, quiet: Quiet = False, as_json: AsJson = False
+) -> None:
     """Make a memory of version 0.2 or earlier compact; it recalls and decides as before.
 
     One of version 0.1 gets a digest that covers every field: runs that recorded the old one can
@@ -105,9 +108,12 @@ def migrate(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     from ldm.memory.rewriting import is_outdated
 
     if not is_outdated(memory):
-        output.say(f"{memory} is compact already.", error=False)
+        if as_json:
+            output.print_json({"migrated": False})
+        else:
+            output.say(f"{memory} is compact already.", error=False)
         return
-    with output.stages() as on_progress:
+    with output.stages(quiet=quiet) as on_progress:
         done = rewrite(memory, on_progress)
     _report(done, as_json=as_json)
 
@@ -151,6 +157,7 @@ def forget(
         bool, typer.Option("--purge", help="Remove them from the disk and all generations.")
     ] = False,
     held: Held = HELD,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Forget tuples: those that fit all of what is given are no longer recalled.
@@ -178,7 +185,7 @@ def forget(
         # First: what is killed in between can be repeated as long as the tuples are there.
         if remove_vectors(cache_folder() / EMBEDDINGS) and not as_json:
             output.say("The cache of vectors was removed; what is needed is computed anew.")
-        with output.stages() as on_progress:
+        with output.stages(quiet=quiet) as on_progress:
             done = remove(memory, name, ids, on_progress)
         if not as_json:
             output.say(f"{len(ids)} tuples removed for good.", error=False)

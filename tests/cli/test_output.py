@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from queue import SimpleQueue
+
 import pytest
 
 from ldm.cli import output
@@ -44,3 +47,23 @@ def test_columns_that_do_not_fit_follow_beneath_with_the_first_again(
 def test_a_table_without_rows_has_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table("Nothing", ("a", "b"), [])
     assert capsys.readouterr().out.split()[:3] == ["Nothing", "a", "b"]
+
+
+class TestProgressWithoutATerminal:
+    def test_is_a_line_now_and_then_also_while_one_step_takes_long(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines: SimpleQueue[str] = SimpleQueue()
+        monkeypatch.setattr(output, "BETWEEN", 0.01)
+        monkeypatch.setattr(output, "say", lines.put)
+        with output.stages() as report:
+            report("embed", 256, 1000)
+            said = [lines.get(timeout=30) for _ in range(3)]
+        assert any(line.startswith("embed: 256 of 1000 (") for line in said)
+
+    def test_is_left_out_where_it_is_not_wanted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(output, "say", pytest.fail)
+        monkeypatch.setattr(output, "BETWEEN", 0.001)
+        with output.stages(quiet=True) as report:
+            report("embed", 1, 2)
+            time.sleep(0.05)

@@ -251,7 +251,9 @@ class TestResuming:
 
 class TestListing:
     def test_the_list_says_what_each_needs(self, run: Run) -> None:
-        entries = {one["name"]: one for one in json.loads(run("presets", "list", "--json").out)}
+        entries = {
+            one["name"]: one for one in json.loads(run("presets", "list", "--json").out)["presets"]
+        }
         assert sorted(entries) == NAMES
         table = entries["adapt-table2"]
         assert table["needs"] == ["a model", "$ALFWORLD_DATA with json_2.1.1"]
