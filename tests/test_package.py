@@ -113,10 +113,10 @@ def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
         return done
 
     built = ldm("build-memory", "--env", "webshop")
-    assert f"the shipped expert episodes are taken, in {installed.parent}" in built.stderr
+    assert f"using the bundled expert episodes in {installed.parent}" in built.stderr
     assert "100 trajectories added as generation 0" in built.stdout
     refined = ldm("refine", "--env", "webshop", "--tasks", "4")
-    assert "using the shipped split demo_train" in refined.stderr
+    assert "using the bundled split demo_train" in refined.stderr
     assert "Generation 1: " in refined.stdout
     report = json.loads(ldm("eval", "--limit", "6", "--json").stdout)
     assert (report["env"], report["split"]) == ("webshop", "demo_test")

@@ -76,18 +76,18 @@ class LdmAgent:
     def _process(self, episode: Episode, policy: Policy, batches: Sequence[str]) -> list[float]:
         """Play one decision process in a fresh trial; return the confidences of its actions."""
         confidences: list[float] = []
-        asked: list[str] = []
+        consultations: list[str] = []
         memo = Memo()
         with episode.trial():
             while True:
                 decision = policy.decide(_observed(episode, memo), batches)
                 memo = decision.memo
-                asked.append(decision.asked)
+                consultations.append(decision.asked)
                 confidences.append(decision.proposals[0].confidence)
                 episode.act(decision.action, recalls=decision.used, followed=decision.followed)
         if self.options.consult != "always":
             # Why a model decided each step; "" where memory did.
-            episode.note("consulted", steps=asked)
+            episode.note("consulted", steps=consultations)
         return confidences
 
 

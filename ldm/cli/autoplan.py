@@ -41,18 +41,18 @@ DEFAULT_OUT = Path("plans")
 class Optimising:
     """How plans are optimised: fields of `ldm.agents.autoplan.settings.AutoPlanSettings`."""
 
-    iterations: Annotated[int | None, typer.Option(help="I, batches. Default: 3.")] = None
-    batch: Annotated[int | None, typer.Option(help="B, tasks a batch. Default: 4.")] = None
+    iterations: Annotated[int | None, typer.Option(help="Iterations (I). Default: 3.")] = None
+    batch: Annotated[int | None, typer.Option(help="Tasks per batch (B). Default: 4.")] = None
     pool: Annotated[
         int | None,
-        typer.Option(help="Tasks that batches are drawn from. Default: as published, or 24."),
+        typer.Option(help="Tasks to draw batches from. Default: as published, or 24."),
     ] = None
     reflection: Annotated[
         Literal["summary", "full"] | None,
-        typer.Option(help="Summary only, or flaw and revision, too. Default: full."),
+        typer.Option(help="Summary only, or also flaw and revision. Default: full."),
     ] = None
     steps: Annotated[
-        int | None, typer.Option(help="Steps of an attempt. Default: as published, or 35.")
+        int | None, typer.Option(help="Maximum steps per attempt. Default: as published, or 35.")
     ] = None
 
 
@@ -69,7 +69,7 @@ class Subject:
     kind: Annotated[
         str | None,
         typer.Option(
-            help="The task kind, e.g. heat; several: heat,cool; each: all kinds, a plan each; "
+            help="Task kind, e.g. heat, or heat,cool; each: a plan for every kind; "
             "all: one plan for all kinds.",
             autocompletion=kinds,
         ),
@@ -85,7 +85,7 @@ class Subject:
     assign: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Further setting; env.NAME=VALUE: environment."
+            "--set", metavar="NAME=VALUE", help="Further setting, or env.NAME=VALUE; repeatable."
         ),
     ] = None
     data: Data = None
@@ -104,14 +104,14 @@ class Repetition:
     ] = None
     evaluate: Annotated[
         str | None,
-        typer.Option("--eval", metavar="SPLIT", help="Evaluate the plans on this split, too."),
+        typer.Option("--eval", metavar="SPLIT", help="Also evaluate the plans on this split."),
     ] = None
     curve: Annotated[
         bool,
         typer.Option("--curve", help="With --eval: the plan of every iteration, not the last."),
     ] = False
     limit: Annotated[
-        int | None, typer.Option(help="With --eval: at most so many tasks, kinds evenly.")
+        int | None, typer.Option(help="With --eval: maximum number of tasks, balanced over kinds.")
     ] = None
 
     def evaluation(self) -> PlanEvaluation | None:
@@ -129,7 +129,7 @@ class Repetition:
 class Execution(Recorded):
     """How the optimisation runs, and the models that agents call."""
 
-    workers: Annotated[int | None, typer.Option(min=1, help="Attempts at a time.")] = None
+    workers: Annotated[int | None, typer.Option(min=1, help="Attempts in parallel.")] = None
     llm: LlmName = None
     planner_llm: PlannerName = None
     calls: Calls = field(default_factory=Calls)

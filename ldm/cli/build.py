@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from ldm.memory import BuildResult
     from ldm.types import Trajectory
 
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first invalid record.")]
 FormatName = Annotated[
-    str, typer.Option("--format", help="The files' format; told by their lines if left out.")
+    str, typer.Option("--format", help="Format of the files; auto-detected if omitted.")
 ]
 
 
@@ -50,29 +50,33 @@ class Options:
         ),
     ] = ""
     batch_size: Annotated[
-        int, typer.Option(min=0, help="Trajectories a batch; 0: as published for the environment.")
+        int,
+        typer.Option(min=0, help="Trajectories per batch; 0: as published for the environment."),
     ] = 0
     batching: Annotated[
-        Literal["kind", "mixed"], typer.Option(help="Within each kind, or over all.")
+        Literal["kind", "mixed"],
+        typer.Option(help="Form batches within each task kind, or over all."),
     ] = "kind"
     per_kind: Annotated[
-        int, typer.Option(min=0, help="Only so many of each task kind, drawn by --seed; 0: all.")
+        int, typer.Option(min=0, help="Trajectories per task kind, drawn with --seed; 0: all.")
     ] = 0
     seed: Annotated[
-        int, typer.Option(help="Of what is drawn, and of the shuffle before cutting.")
+        int, typer.Option(help="Random seed of --per-kind and of the shuffle into batches.")
     ] = 0
     min_reward: Annotated[
-        float, typer.Option(min=0, max=1, help="Leave out trajectories that scored less.")
+        float, typer.Option(min=0, max=1, help="Skip trajectories with a lower score.")
     ] = 0.0
     failures: Annotated[
         Literal["drop", "keep", "contrast"],
-        typer.Option(help="Trajectories that scored 0: leave out, take as others, as warnings."),
+        typer.Option(
+            help="Trajectories that scored 0: skip, keep like others, or keep as warnings."
+        ),
     ] = "drop"
     embedder: EmbedderName = None
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Delete the memory first.")] = False
     formation: Annotated[
         Literal["trajectory", "paper"],
-        typer.Option(help="Model calls for histories: one every 8 steps, or two a step (paper)."),
+        typer.Option(help="Model calls for histories: one per 8 steps, or two per step (paper)."),
     ] = "trajectory"
 
 
@@ -83,7 +87,7 @@ class Forming:
     data: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="DATA", help="Folders or files; default: the shipped expert episodes."
+            metavar="DATA", help="Folders or files; default: the bundled expert episodes."
         ),
     ] = None
     memory: MemoryAt = DEFAULT_MEMORY
@@ -98,7 +102,7 @@ class FormingModels:
     reasoner_llm: ReasonerName = None
     record: Annotated[
         Path | None,
-        typer.Option(help="Folder to record model calls in; default: calls in the memory's."),
+        typer.Option(help="Folder for recorded model calls; default: calls/ in the memory."),
     ] = None
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
@@ -170,20 +174,22 @@ class Selection:
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders.")]
     out: Annotated[
         Path,
-        typer.Option("--out", help="The file to write, for ATIF also a folder; .gz packs JSONL."),
+        typer.Option("--out", help="Output file, for ATIF also a folder; .gz compresses JSONL."),
     ]
     format_name: FormatName = ""
     to: Annotated[
         Literal["ldm", "atif", "chat", "parquet"] | None,
-        typer.Option(help="The format to write; the ending of --out names it by default."),
+        typer.Option(help="Output format; default: by the extension of --out."),
     ] = None
     min_reward: Annotated[
-        float, typer.Option(min=0, max=1, help="Leave out trajectories that scored less.")
+        float, typer.Option(min=0, max=1, help="Skip trajectories with a lower score.")
     ] = 0.0
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many, kinds evenly.")] = None
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number, balanced over kinds.")
+    ] = None
     data: Annotated[
         Path | None,
-        typer.Option(help="The environment's data, to rebuild what was seen; else its variable."),
+        typer.Option(help="Data folder of the environment, to rebuild observations."),
     ] = None
     strict: Strict = False
     quiet: Quiet = False
@@ -194,14 +200,15 @@ class Assumptions:
     """What is assumed of recordings that do not say it (`ldm.Assumed`)."""
 
     env: Annotated[
-        str, typer.Option(help="Environment of chat messages and ATIF that name none.")
+        str, typer.Option(help="Environment, for chat messages and ATIF that name none.")
     ] = ""
-    kind: Annotated[str, typer.Option(help="Their task kind.")] = ""
-    split: Annotated[str, typer.Option(help="Their split.")] = "recorded"
+    kind: Annotated[str, typer.Option(help="Task kind of these recordings.")] = ""
+    split: Annotated[str, typer.Option(help="Split of these recordings.")] = "recorded"
     origin: Annotated[
-        Literal["human", "expert", "agent", "explored"], typer.Option(help="Who acted in them.")
+        Literal["human", "expert", "agent", "explored"],
+        typer.Option(help="Who acted in these recordings."),
     ] = "agent"
-    score: Annotated[float, typer.Option(min=0, max=1, help="What each of them earned.")] = 0.0
+    score: Annotated[float, typer.Option(min=0, max=1, help="Score of these recordings.")] = 0.0
 
 
 @expanded
@@ -290,11 +297,11 @@ def _show_imported(
     rows = [(kind, str(number)) for kind, number in sorted(kinds.items())]
     apart = is_stream(selection.out)  # the trajectories themselves may be on standard output
     output.print_table("", ("kind", "trajectories"), rows, error=apart)
-    lines = [f"{len(imported)} trajectories → {selection.out}"]
+    lines = [f"{counted(len(imported), 'trajectory')} → {selection.out}"]
     if read > rewarded:
-        lines.append(f"{read - rewarded} left out: reward below {selection.min_reward:g}.")
+        lines.append(f"{read - rewarded} skipped: reward below {selection.min_reward:g}.")
     if rewarded > len(imported):
-        lines.append(f"{rewarded - len(imported)} left out: --limit {selection.limit}.")
+        lines.append(f"{rewarded - len(imported)} skipped: --limit {selection.limit}.")
     if blind:
         why = (
             f"the data in {folders[0]} do not say what was seen"
@@ -339,7 +346,7 @@ def _show(built: BuildResult, forming: Forming) -> None:
 
     if built.left_out:
         of = built.trajectories + built.skipped + built.left_out
-        output.say(f"{built.left_out} of {of} trajectories left out: {_why(forming)}.", error=False)
+        output.say(f"{built.left_out} of {of} trajectories skipped: {_why(forming)}.", error=False)
     if not built.trajectories:
         authors = sorted({batch.reasoner or "an unknown reasoner" for batch in built.batches})
         output.say(
@@ -369,4 +376,4 @@ def _show(built: BuildResult, forming: Forming) -> None:
         error=False,
     )
     if built.skipped:
-        output.say(f"{built.skipped} were there already or came twice.", error=False)
+        output.say(f"{counted(built.skipped, 'duplicate')} skipped.", error=False)

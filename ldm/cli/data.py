@@ -12,13 +12,14 @@ from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 from ldm.experiments.lifecycle import short
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.envs.metadata import DataReport, DataSource
 
 SHOWN = 20
 
-data_app = typer.Typer(help="Check or fetch the published data of an environment.")
+data_app = typer.Typer(help="Check or download the published data of an environment.")
 
 
 def _names() -> list[str]:
@@ -165,4 +166,4 @@ def _print_report(report: DataReport) -> None:
         output.say(
             f"  … and {len(report.problems) - SHOWN} more: see them all with --json", error=False
         )
-    output.say(f"{len(report.problems)} problem(s)", error=False)
+    output.say(counted(len(report.problems), "problem"), error=False)

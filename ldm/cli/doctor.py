@@ -1,4 +1,4 @@
-"""`ldm doctor`: what is installed, found and configured, and what to do about the rest."""
+"""`ldm doctor`: check the installation, data and configuration, and what to do about the rest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is installed, found and configured, and what to do about the rest.
+    """Show check the installation, data and configuration, and what to do about the rest.
 
     Nothing is changed, and without --probe no network is used. The exit status is 1 where something
     stops ldm from working; data, a model service and a memory that are only missing do not count.

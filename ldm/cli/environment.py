@@ -32,9 +32,9 @@ def runtime(
     """
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
-    shown = Runtime(message=output.say, progress=output.progress, stages=output.stages)
+    speaking = Runtime(message=output.say, progress=output.progress, stages=output.stages)
     return replace(
-        Runtime() if quiet else shown,
+        Runtime() if quiet else speaking,
         runs=runs,
         workers=workers,
         server=connection,
@@ -90,6 +90,6 @@ def connection() -> Connection:
             f"Set {KEY} for OpenAI, or {URL} for any other server, e.g. http://127.0.0.1:11434/v1.",
         )
     server = Connection(url, key)
-    if url and not server.shown.startswith(("http://", "https://")):
+    if url and not server.display_url.startswith(("http://", "https://")):
         raise LdmError(f"{URL} is not a URL.", "It looks like http://127.0.0.1:11434/v1.")
     return server

@@ -69,7 +69,9 @@ class Subject:
             help="Agent: a name or package.module:Class; several: A,B.", autocompletion=agents
         ),
     ] = None
-    limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None
+    limit: Annotated[
+        int | None, typer.Option(help="Maximum number of tasks, balanced over kinds.")
+    ] = None
     kinds: Kinds = None
     tasks: Annotated[
         str | None,
@@ -84,13 +86,13 @@ class Subject:
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Tasks at a time; default: one a core, with a model --concurrency."
+            min=1, help="Tasks in parallel; default: cores, or --concurrency with a model."
         ),
     ] = None
     seed: Seed = None
     control: Annotated[
         Literal["random", "none"] | None,
-        typer.Option(help="Evaluate the agent with random tuples, or none, too."),
+        typer.Option(help="Also evaluate a control: random tuples, or none."),
     ] = None
     memory: MemoryDefault = None
     generation: Annotated[
@@ -117,20 +119,22 @@ class Variations:
         str | None,
         typer.Option(metavar="NAME=A,B,…", help="Evaluate with each value of an agent option."),
     ] = None
-    plans: Annotated[
-        Path | None, typer.Option(help="Folder with the plans of `ldm autoplan`, for autoplan.")
-    ] = None
+    plans: Annotated[Path | None, typer.Option(help="Folder of plans made by `ldm autoplan`.")] = (
+        None
+    )
     decision: Annotated[
         Literal["pooled", "per-batch"] | None,
-        typer.Option(help="One process over all batch memories, or one a batch. Default: pooled."),
+        typer.Option(
+            help="One process over all batch memories, or one per batch. Default: pooled."
+        ),
     ] = None
     decisions: Decisions = field(default_factory=Decisions)
     data: Annotated[
         Path | None,
-        typer.Option(help="The environment's data; default: the folder that its variable names."),
+        typer.Option(help="Data folder of the environment; default: its environment variable."),
     ] = None
     engine: Annotated[
-        str | None, typer.Option(help="The environment's engine, if it has several: `ldm envs`.")
+        str | None, typer.Option(help="Engine of the environment, if it has several: `ldm envs`.")
     ] = None
 
 

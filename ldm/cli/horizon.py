@@ -18,8 +18,8 @@ class Training:
     """What a model is trained in, and where it goes."""
 
     env: Annotated[str, typer.Option(help="Environment: a name or package.module:Class.")]
-    out: Annotated[Path, typer.Option(help="File of the model, e.g. horizon.npz.")]
-    worlds: Annotated[int, typer.Option(min=1, help="Worlds to train in.")] = 400
+    out: Annotated[Path, typer.Option(help="Output file, e.g. horizon.npz.")]
+    worlds: Annotated[int, typer.Option(min=1, help="Number of training worlds.")] = 400
     split: Annotated[
         str | None, typer.Option(help="A training split. Default: the environment's last.")
     ] = None

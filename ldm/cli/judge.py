@@ -32,7 +32,7 @@ class Judging:
     llm: LlmName = None
     as_json: AsJson = False
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Say what it costs at most, and stop.")
+        bool, typer.Option("--estimate", help="Print the maximum cost, then stop.")
     ] = False
     runs: RunsAt = DEFAULT_RUNS
     trust: Trust = False

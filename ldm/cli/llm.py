@@ -25,11 +25,12 @@ from ldm.cli.options import (
 from ldm.errors import LdmError
 from ldm.llm.estimate import SAMPLE, bound_lines, cost_lines, reply_requests
 from ldm.llm.models import Models, account_lines
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.llm import Completion, Message
 
-llm_app = typer.Typer(no_args_is_help=True, help="Try language models, and see what they cost.")
+llm_app = typer.Typer(no_args_is_help=True, help="Try language models and see what they cost.")
 
 #: What --field understands.
 TYPES: dict[str, Any] = {
@@ -173,7 +174,7 @@ def probe(
         capabilities = asdict(models.client().capabilities(name))
     finally:
         models.close()
-    where = connection().shown
+    where = connection().display_url
     if as_json:
         output.print_json({"server": where, "model": name, **capabilities})
         return
@@ -212,7 +213,7 @@ def usage(
     for problem in problems[:MOST_LISTED]:
         output.say(str(problem))
     if problems:
-        output.say(f"{len(problems)} bad line(s) left out.")
+        output.say(f"{counted(len(problems), 'invalid line')} skipped.")
     accounts = meter.accounts()
     if as_json:
         output.print_json({"accounts": [asdict(account) for account in accounts]})

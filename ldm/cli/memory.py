@@ -21,7 +21,7 @@ from ldm.words import counted
 if TYPE_CHECKING:
     from ldm.types import StateActionTuple
 
-memory_app = typer.Typer(help="Look into a memory, search and prune it, export and import it.")
+memory_app = typer.Typer(help="Inspect, search, prune, export and import a memory.")
 
 Env = Annotated[
     str,
@@ -39,7 +39,9 @@ RunNames = Annotated[
         autocompletion=runs_below,
     ),
 ]
-Number = Annotated[int | None, typer.Option("--generation", help="Default: the newest.")]
+Number = Annotated[
+    int | None, typer.Option("--generation", help="Memory generation; default: the newest.")
+]
 
 
 @dataclass(frozen=True)
@@ -135,10 +137,14 @@ def log(held: Held = HELD, as_json: AsJson = False) -> None:
 @expanded
 def credit(
     names: RunNames,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Tuples to show at most.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="Maximum number of tuples to show.")
+    ] = 20,
     utilities: Annotated[
         bool,
-        typer.Option("--utilities", help="Learn utilities for --recall utility: a new generation."),
+        typer.Option(
+            "--utilities", help="Learn utilities for --recall utility, as a new generation."
+        ),
     ] = False,
     where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
     as_json: AsJson = False,
@@ -178,10 +184,10 @@ def credit(
 def prune(
     names: RunNames,
     min_followed: Annotated[
-        int, typer.Option("--min-followed", help="Of tuples followed in so many attempts or more.")
+        int, typer.Option("--min-followed", help="Minimum number of attempts that followed it.")
     ] = 3,
     max_score: Annotated[
-        float, typer.Option("--max-score", help="Of these, with such a mean score at most.")
+        float, typer.Option("--max-score", help="Maximum mean score of these attempts.")
     ] = 0.5,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be dropped.")] = False,
     where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
@@ -317,10 +323,10 @@ def types(held: Held = HELD, generation: Number = None, as_json: AsJson = False)
 @memory_app.command("search")
 @expanded
 def search(  # noqa: PLR0913, PLR0917 - one parameter an option
-    goal: Annotated[str, typer.Argument(help="A goal, in words.")],
-    observation: Annotated[str, typer.Argument(help="What is seen.")],
+    goal: Annotated[str, typer.Argument(help="The goal.")],
+    observation: Annotated[str, typer.Argument(help="The current observation.")],
     held: Held = HELD,
-    k: Annotated[int, typer.Option("--k", min=1, help="How many tuples.")] = 5,
+    k: Annotated[int, typer.Option("--k", min=1, help="Number of tuples.")] = 5,
     generation: Number = None,
     embedder: EmbedderName = None,
     as_json: AsJson = False,
@@ -382,12 +388,16 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 @expanded
 def export(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="FILE.ldmpack, or JSONL (.gz packs it).")
+        Path, typer.Argument(metavar="FILE", help="FILE.ldmpack, or JSONL (.gz compresses it).")
     ],
     held: Held = HELD,
     generation: Number = None,
-    licence: Annotated[str, typer.Option("--licence", help="Of what a pack holds.")] = "",
-    description: Annotated[str, typer.Option("--description", help="Of a pack.")] = "",
+    licence: Annotated[
+        str, typer.Option("--licence", help="Licence of the data, for a pack.")
+    ] = "",
+    description: Annotated[
+        str, typer.Option("--description", help="Description, for a pack.")
+    ] = "",
 ) -> None:
     """Write a memory to one file; equal memories give equal bytes.
 
@@ -413,12 +423,14 @@ def export(
 
 @memory_app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `ldm memory export` wrote.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File written by `ldm memory export`.")
+    ],
     memory: MemoryAt = DEFAULT_MEMORY,
     embedder: EmbedderName = None,
     as_new: Annotated[
         bool,
-        typer.Option("--as-new", help="Take a JSONL file that was edited, as one generation."),
+        typer.Option("--as-new", help="Accept an edited JSONL file, as one generation."),
     ] = False,
     quiet: Quiet = False,
 ) -> None:

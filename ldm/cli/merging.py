@@ -22,13 +22,13 @@ NEWEST = "newest"
 def merge(
     places: Annotated[
         list[str],
-        typer.Argument(metavar="MEMORY...", help="Directories, addresses of servers, packs."),
+        typer.Argument(metavar="MEMORY...", help="Directories, server addresses or packs."),
     ],
     memory: MemoryAt = DEFAULT_MEMORY,
     env: Env = "",
     as_new: Annotated[
         bool,
-        typer.Option("--as-new", help="Take trajectories with other content as further ones."),
+        typer.Option("--as-new", help="Add conflicting trajectories under new ids."),
     ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -64,14 +64,16 @@ def merge(
 
 @expanded
 def diff(  # noqa: PLR0913, PLR0917 - one parameter an option
-    first: Annotated[str, typer.Argument(metavar="A", help="A generation, or a memory.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A generation number, or a memory.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="What to compare it with.")],
     held: Held = HELD,
     generation: Annotated[
-        str, typer.Option("--generation", help="Of two memories, such as 0,newest.")
+        str, typer.Option("--generation", help="Generations of the two memories, e.g. 0,newest.")
     ] = f"{NEWEST},{NEWEST}",
-    listed: Annotated[bool, typer.Option("--list", help="List the tuples of memories.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Tuples to show at most.")] = 20,
+    listed: Annotated[bool, typer.Option("--list", help="List the differing tuples.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="Maximum number of tuples to show.")
+    ] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show how two generations of --memory differ (numbers), or two memories anywhere.

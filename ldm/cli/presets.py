@@ -12,7 +12,7 @@ from ldm.cli.options import AsJson, Trust
 if TYPE_CHECKING:
     from ldm.experiments.presets import Preset
 
-presets_app = typer.Typer(help="Tables of papers that `ldm eval --preset NAME` evaluates.")
+presets_app = typer.Typer(help="Published tables that `ldm eval --preset NAME` reproduces.")
 
 
 @presets_app.command("list")

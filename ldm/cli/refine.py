@@ -31,6 +31,7 @@ from ldm.errors import LdmError
 from ldm.experiments.refinement import DEFAULT_GOALS, Goals
 from ldm.experiments.specs import DEFAULT_MEMORY, RefinementSpec
 from ldm.options import Settings, settings
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.experiments.refinement import Refined
@@ -42,40 +43,44 @@ class Search:
 
     decision: Annotated[
         Literal["pooled", "per-batch"] | None,
-        typer.Option(help="One tree a goal, or one a batch memory. Default: pooled."),
+        typer.Option(help="One tree per goal, or one per batch memory. Default: pooled."),
     ] = None
     explorer: Annotated[
         Literal["tree", "rollouts", "best-first"] | None,
-        typer.Option(help="Default: best-first; with a model or --gate off tree, the paper's."),
+        typer.Option(help="Search. Default: best-first; with a model or --gate off: tree (paper)."),
     ] = None
     budget: Annotated[
         int | None,
-        typer.Option(help="Steps a goal, of rollouts and best-first. Default: 3000."),
+        typer.Option(help="Steps per goal, for rollouts and best-first. Default: 3000."),
     ] = None
-    width: Annotated[int | None, typer.Option(help="n, paths kept a level. Default: 4.")] = None
+    width: Annotated[int | None, typer.Option(help="Paths kept per level (n). Default: 4.")] = None
     concentration: Annotated[
         float | None,
-        typer.Option(help="Share that makes a majority the only choice; 2: never. Default: 0.8."),
+        typer.Option(
+            help="Share of votes from which only the majority is tried; 2: never. Default: 0.8."
+        ),
     ] = None
     proposals: Annotated[
-        int | None, typer.Option(help="z, actions proposed in a state. Default: 5.")
+        int | None, typer.Option(help="Actions proposed per state (z). Default: 5.")
     ] = None
-    depth: Annotated[int | None, typer.Option(help="Steps of a path. Default: 50.")] = None
+    depth: Annotated[int | None, typer.Option(help="Maximum steps per path. Default: 50.")] = None
     agreement: Annotated[
         Literal["weighted", "counted"] | None,
-        typer.Option(help="How recalls agree: by weights or one each. Default: weighted."),
+        typer.Option(help="Agreement of recalls: weighted, or one vote each. Default: weighted."),
     ] = None
     merge: Annotated[
         bool | None,
-        typer.Option("--merge/--no-merge", help="Grow the tree once from states that are equal."),
+        typer.Option("--merge/--no-merge", help="Merge equal states in the tree."),
     ] = None
     shorter: Annotated[
         bool | None,
-        typer.Option("--shorter/--no-shorter", help="Look for shorter ways to solved goals, too."),
+        typer.Option("--shorter/--no-shorter", help="Also look for shorter solutions."),
     ] = None
     add: Annotated[
         Literal["key", "whole", "random"] | None,
-        typer.Option(help="Remember from the key step on, all, or a random path. Default: key."),
+        typer.Option(
+            help="What to add: from the key step on, all, or a random path. Default: key."
+        ),
     ] = None
 
 
@@ -86,32 +91,34 @@ class Gate:
     gate: Annotated[
         Literal["on", "off", "open"] | None,
         typer.Option(
-            help="Keep what raises training scores; off: all improvements, no practice (paper); "
-            "open: all. Default: on."
+            help="on: add only what does not lower training scores; off: all improvements, no "
+            "practice (paper); open: everything. Default: on."
         ),
     ] = None
     practice: Annotated[
         bool | None,
-        typer.Option("--practice/--no-practice", help="Remember solved episodes whole, too."),
+        typer.Option("--practice/--no-practice", help="Also add solved episodes as a whole."),
     ] = None
     solved: Annotated[
         bool | None,
-        typer.Option("--solved/--no-solved", help="Those solved without exploration, too."),
+        typer.Option("--solved/--no-solved", help="Include those solved at the first try."),
     ] = None
     hindsight: Annotated[
         bool | None,
         typer.Option(
             "--hindsight/--no-hindsight",
-            help="Put what was to be done for their needless steps.",
+            help="Correct their needless steps.",
         ),
     ] = None
     reach: Annotated[
         float | None,
-        typer.Option(help="Cosine from which on goals recall it; 0: all. Default: the gate's."),
+        typer.Option(
+            help="Minimum cosine of goals that recall an improvement; 0: any. Default: by the gate."
+        ),
     ] = None
     siblings: Annotated[
         int | None,
-        typer.Option(help="Actions that a key step has to earn more than; 0: none. Default: 3."),
+        typer.Option(help="Alternatives that a key step has to beat; 0: none. Default: 3."),
     ] = None
 
 
@@ -131,24 +138,27 @@ class Exploration:
     )
     tasks: Annotated[
         str | None,
-        typer.Option(help=f"How many new goals, kinds evenly (default {DEFAULT_GOALS}); or ids."),
+        typer.Option(
+            help=f"Number of new goals, balanced over kinds (default {DEFAULT_GOALS}); or ids."
+        ),
     ] = None
     kinds: Kinds = None
     goals_by: Annotated[
         Literal["even", "failed", "long"] | None,
         typer.Option(
             "--goals",
-            help="Which new goals: kinds evenly; of four times as many those that the memory fails "
-            "at, or takes long for. Default: even.",
+            help="Which new goals: balanced over kinds (even), or of four times as many those that "
+            "the memory fails at (failed) or takes longest for (long). Default: even.",
         ),
     ] = None
     reuse_goals: Annotated[
-        bool, typer.Option("--reuse-goals", help="Explore goals that the memory knows, too.")
+        bool, typer.Option("--reuse-goals", help="Also explore goals that the memory knows.")
     ] = False
     options: Search = field(default_factory=Search)
     gate: Gate = field(default_factory=Gate)
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Repeat with the memory just made. Default: 1.")
+        int | None,
+        typer.Option(min=1, help="Rounds, each with the memory of the one before. Default: 1."),
     ] = None
     seed: Seed = None
 
@@ -170,13 +180,13 @@ class Base:
 
     memory: MemoryDefault = None
     generation: Annotated[
-        int | None, typer.Option(help="Explore with this one; below the newest: --dry-run only.")
+        int | None, typer.Option(help="Generation to explore with; not the newest: --dry-run only.")
     ] = None
     embedder: BundledEmbedder = None
     assign: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Decision option; env.NAME=VALUE: environment."
+            "--set", metavar="NAME=VALUE", help="Decision option, or env.NAME=VALUE; repeatable."
         ),
     ] = None
     decisions: Decisions = field(default_factory=Decisions)
@@ -190,11 +200,11 @@ class Execution(Recorded):
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Goals at a time; default: one a core, with a model --concurrency."
+            min=1, help="Goals in parallel; default: cores, or --concurrency with a model."
         ),
     ] = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Explore and report; --resume adds it later.")
+        bool, typer.Option("--dry-run", help="Explore and report only; --resume adds it later.")
     ] = False
     llm: LlmName = None
     reasoner_llm: ReasonerName = None
@@ -250,14 +260,14 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             published = RefinementPreset.named(exploration.preset, spec.env)
             spec, goals = published.spec(spec), exploration.goals(published.settings.tasks)
         recorded = refinement.prepare(spec, goals, models, runtime, dry_run=execution.dry_run)
-    shown = []
+    results = []
     for result in refinement.rounds(recorded, runtime, dry_run=execution.dry_run):
         _show(result, as_json=execution.as_json)
-        shown.append(result)
+        results.append(result)
     if execution.as_json:
-        objects = [_as_object(result) for result in shown]
+        objects = [_as_object(result) for result in results]
         output.print_json(objects[-1] | ({"rounds": objects} if len(objects) > 1 else {}))
-    if all(one.error for one in shown[-1].explored):
+    if all(one.error for one in results[-1].explored):
         raise LdmError("Every goal failed.", "The first failure is shown above.")
 
 
@@ -290,7 +300,10 @@ def _show(result: Refined, *, as_json: bool) -> None:
     broken = [one for one in explored if one.error]
     if broken:
         last = broken[0].error.strip().splitlines()[-1]
-        output.say(f"{len(broken)} goals failed and add nothing. {broken[0].task.id}: {last}")
+        output.say(
+            f"{counted(len(broken), 'goal')} failed with an error and added nothing. "
+            f"{broken[0].task.id}: {last}"
+        )
     added = result.generation
     if added is None and result.idle:
         line = (

@@ -63,15 +63,15 @@ def list_runs(
     from ldm.experiments.run_records import RunFilter, entries
 
     def unreadable(error: LdmError) -> None:
-        output.say(f"Left out: {error.message}")
+        output.say(f"Skipping: {error.message}")
 
-    wanted = RunFilter(**{**asdict(chosen), "state": chosen.state or ""})
-    listed = entries(runs, wanted, unreadable)
+    criteria = RunFilter(**{**asdict(chosen), "state": chosen.state or ""})
+    listed = entries(runs, criteria, unreadable)
     if as_json:
         output.print_json({"runs": [asdict(one) for one in listed]})
         return
     if not listed:
-        fitting = " that fit" if wanted != RunFilter() else ""
+        fitting = " that fit" if criteria != RunFilter() else ""
         output.say(f"There are no runs{fitting} in {runs}.")
         return
     rows = [

@@ -111,14 +111,14 @@ def _draw(one: ExploredGoal, file: Path) -> None:
 
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
-    """Yield the ground process, the tree, and the tuples that were added."""
+    """Yield the first try (P_g), the tree, and the tuples that were added."""
     from ldm.explore.picture import text
 
     ground = " | ".join(step.action for step in tree.ground.steps)
-    yield f"ground process, score {tree.ground.score:.2f}: {ground}"
+    yield f"first try, score {tree.ground.score:.2f}: {ground}"
     yield from text(tree, observations=observations)
     if tree.improved:
-        yield f"{len(tree.added)} tuples were added to {tree.into}:"
+        yield f"{counted(len(tree.added), 'tuple')} added to {tree.into}:"
     for row in tree.added:
         yield f"  {row.tuple.observation} -> {row.tuple.action}"
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def verify(
     held: Held = HELD,
     texts: Annotated[
-        int, typer.Option("--texts", min=0, help="Texts to embed anew and compare; 0 for none.")
+        int, typer.Option("--texts", min=0, help="Texts to re-embed and compare; 0: none.")
     ] = 200,
-    seed: Annotated[int, typer.Option("--seed", help="Draws the texts.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed for choosing the texts.")] = 0,
     embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +66,7 @@ def compact(
     memory: MemoryAt = DEFAULT_MEMORY,
     vectors: Annotated[
         Literal["float32", "float16"] | None,
-        typer.Option("--vectors", help="How vectors are kept for reading; default: as before."),
+        typer.Option("--vectors", help="Precision of vectors for reading; default: unchanged."),
     ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -122,18 +122,14 @@ def migrate(
 class Forgotten:
     """Which tuples are to be forgotten: those that fit all of what is given."""
 
-    trajectory: Annotated[
-        list[str] | None, typer.Option(help="An id; may be given several times.")
-    ] = None
-    task: Annotated[list[str] | None, typer.Option(help="A task's id.")] = None
+    trajectory: Annotated[list[str] | None, typer.Option(help="Trajectory id; repeatable.")] = None
+    task: Annotated[list[str] | None, typer.Option(help="Task id; repeatable.")] = None
     source: Annotated[
         list[str] | None,
-        typer.Option(help="A file of trajectories, or a source: a game, a product."),
+        typer.Option(help="A file of trajectories, or a source (game, product)."),
     ] = None
-    origin: Annotated[str, typer.Option(help="human, expert, agent or explored.")] = ""
-    before: Annotated[int | None, typer.Option(help="Tuples of generations before this one.")] = (
-        None
-    )
+    origin: Annotated[str, typer.Option(help="Origin: human, expert, agent or explored.")] = ""
+    before: Annotated[int | None, typer.Option(help="Tuples added before this generation.")] = None
 
     def selection(self, columns: Columns) -> Selection:
         """Return what is selected from a memory; raise LdmError where nothing is given."""
@@ -154,7 +150,7 @@ class Forgotten:
 def forget(
     forgotten: Forgotten,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Remove them from the disk and all generations.")
+        bool, typer.Option("--purge", help="Erase them from the disk and all generations.")
     ] = False,
     held: Held = HELD,
     quiet: Quiet = False,

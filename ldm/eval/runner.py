@@ -110,7 +110,7 @@ def evaluate(  # noqa: PLR0913 - passed by name in every call
             play = partial(run_items, run, _Play(factory), workers=workers, threads=threads)
             played = play(_turns(tasks, 1), Played, on_result=lambda one: on_result(one.result))
             if any(one.to_repeat for one in played):
-                played = play(_turns(tasks, ATTEMPTS), Played, wanted=_unfinished)
+                played = play(_turns(tasks, ATTEMPTS), Played, is_due=_unfinished)
             finished_results = [one.result for one in played]
             record(run, finished_results, (t for one in played for t in one.trajectories))
             run.discard_parts()
@@ -140,7 +140,7 @@ def sample(
             Played,
             workers=workers,
             threads=threads,
-            wanted=lambda index, record: record is None and tasks[index].id in ids,
+            is_due=lambda index, record: record is None and tasks[index].id in ids,
         )
     return [record.result for record in played]
 
@@ -148,7 +148,7 @@ def sample(
 def results(run: Run) -> list[EpisodeResult]:
     """Return the results of a finished run. Raises LdmError where it is not finished."""
     if not finished(run):
-        raise LdmError(f"{run.directory} is not finished.", f"Go on with `{run.resume_command}`.")
+        raise LdmError(f"{run.directory} is not finished.", f"Resume with `{run.resume_command}`.")
     return records.read(run.directory / EPISODES, EpisodeResult)
 
 

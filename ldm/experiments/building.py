@@ -258,7 +258,7 @@ def _shipped(runtime: Runtime) -> Path:
             "This copy of ldm ships no expert episodes.",
             "Install ldm-memory anew, or name files of your own.",
         )
-    runtime.message(f"No data are named: the shipped expert episodes are taken, in {folder}.")
+    runtime.message(f"No input named; using the bundled expert episodes in {folder}.")
     return folder
 
 
@@ -288,15 +288,15 @@ def _reasoners(
     from ldm.reasoner.offline import OfflineReasoner
 
     if not models.configured:
-        runtime.message("No language model is used: the offline reasoner forms the memory.")
+        runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
     from ldm.eval.report import describe_replies
     from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 
     if not models.replay:
-        where = runtime.connection().shown
-        runtime.message(f"{models.roles()['reasoner']} at {where} forms the memory.")
+        where = runtime.connection().display_url
+        runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
     reasoners: list[PromptedReasoner] = []
     options = PromptedOptions(formation, concurrency=models.in_flight)
     with serving(models, runtime.connection, record, runtime.message) as served:

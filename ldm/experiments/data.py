@@ -53,6 +53,6 @@ def _without_data(env: str, split: str, runtime: Runtime) -> str:
     data = metadata(env).data
     variable = f" or ${data.variable}" if data else ""
     runtime.message(
-        f"No data of {env} is known (--data{variable}): using the shipped split {split}."
+        f"No {env} data configured (--data{variable}); using the bundled split {split}."
     )
     return split

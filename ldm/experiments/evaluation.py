@@ -178,7 +178,7 @@ class Evaluation(Group[EvaluationSpec]):
             if len(self.members) > 1:
                 yield f"{name}:"
             yield from cost_lines(usages, len(member.tasks), member.models, "tasks")
-        yield f"Go on with `{self.resume_command}`; nothing is paid twice."
+        yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
     def refined_lines(self) -> list[str]:
         """Return what was recalled of the newest generation's own tuples, where others stand by."""
@@ -464,15 +464,15 @@ def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -
         runtime.message(line)
     if not called:
         if "reasoner" in needs:
-            runtime.message("No language model is used: the offline reasoner decides.")
+            runtime.once("No LLM configured; using the offline reasoner.")
         elif models.configured:
-            runtime.message(f"The agent {spec.agent} calls no language model: none is used.")
+            runtime.message(f"The agent {spec.agent} uses no LLM; ignoring the model options.")
         return
     if not models.configured:
         raise no_model(spec)
     if not models.replay:
         names = listed(models.of(called))
-        runtime.message(f"Models at {runtime.connection().shown}: {names}.")
+        runtime.message(f"Models at {runtime.connection().display_url}: {names}.")
 
 
 def _report(spec: EvaluationSpec, run: Run, results: Sequence[EpisodeResult]) -> Report:

@@ -93,7 +93,7 @@ def say_limits(
     }
     names = [option for option, value in limits.items() if value is not None]
     if names and len(calling) > 1:
-        runtime.message(f"{', '.join(names)}: the limit holds for each of {len(calling)} runs.")
+        runtime.message(f"{', '.join(names)}: the limit applies to each of {len(calling)} runs.")
 
 
 def label(spec: EvaluationSpec) -> str:

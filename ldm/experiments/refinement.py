@@ -236,10 +236,10 @@ def prepare(
         )
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
     if not models.configured:
-        runtime.message("No language model is used: the offline reasoner decides.")
+        runtime.once("No LLM configured; using the offline reasoner.")
     elif not models.replay:
-        where = runtime.connection().shown
-        runtime.message(f"{models.roles()['reasoner']} at {where} decides.")
+        where = runtime.connection().display_url
+        runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
     return start(checked, ("refine", short(spec.env), spec.split), models, runtime)
 
 
@@ -519,7 +519,8 @@ def _chosen(
             raise LdmError(f"The goal {task.id} {why}.", "Explore others, or use --reuse-goals.")
         return chosen
     if left_out := sum(task.leak_key in evaluated for task in tasks):
-        runtime.message(f"{left_out} goals of {spec.split} were evaluated: they are left out.")
+        goals_of = f"{counted(left_out, 'goal')} of {spec.split}"
+        runtime.message(f"Skipping {goals_of}, evaluated before.")
     if not new:
         raise LdmError(
             f"All {len(tasks)} goals of {spec.split} are known already.",

@@ -64,13 +64,13 @@ class RunFilter:
 
     def fits(self, entry: RunEntry) -> bool:
         """Return whether a run is listed. Raises LdmError where `since` is no date."""
-        for wanted, value in (
+        for criterion, value in (
             (self.command, entry.command),
             (self.env, entry.env),
             (self.agent, entry.agent),
             (self.state, entry.state),
         ):
-            if wanted and wanted not in (value, value.rpartition(":")[2]):
+            if criterion and criterion not in (value, value.rpartition(":")[2]):
                 return False
         return not self.since or datetime.fromisoformat(entry.started) >= _moment(self.since)
 

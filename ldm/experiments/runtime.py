@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,6 +62,7 @@ class Runtime:
     message: Callable[[str], None] = lambda line: None
     progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
     stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages
+    _notices: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", Path(self.runs))
@@ -70,6 +71,12 @@ class Runtime:
                 f"{self.workers} workers cannot work on anything.",
                 "Use 1 or more, or leave it out.",
             )
+
+    def once(self, line: str) -> None:
+        """Give a line to the user that holds for the whole command, and so is said once."""
+        if line not in self._notices:
+            self._notices.add(line)
+            self.message(line)
 
     def connection(self) -> Connection:
         """Return where models are.

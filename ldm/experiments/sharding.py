@@ -78,13 +78,13 @@ def merge_shards(
 
 
 def _with_companions(name: str, folder: Path, trust: bool) -> list[Recorded]:
-    found = []
+    recorded = []
     while name:
         run, spec = recorded_spec(name, EvaluationSpec, folder, trust=trust)
-        found.append((run, spec))
+        recorded.append((run, spec))
         companion = run.manifest.arguments.get("companion", "")
         name = str(run.directory.parent / str(companion)) if companion else ""
-    return found
+    return recorded
 
 
 def _alike(spec: EvaluationSpec) -> EvaluationSpec:

@@ -22,7 +22,7 @@ COLUMNS = (
     "nodes",
     "steps",
     "replayed",
-    "ground",
+    "first try",
     "best",
     "improved",
     "tuples",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError, RunStopped
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.llm import LLM
@@ -220,7 +221,7 @@ def make_client(
                 load_prices(Path(options.prices) if options.prices else None),
             ),
             limiter=ConcurrencyLimiter(concurrency),
-            capabilities=capabilities.CapabilityStore(known, server.shown if server else ""),
+            capabilities=capabilities.CapabilityStore(known, server.display_url if server else ""),
         )
     )
 
@@ -239,7 +240,7 @@ def account_lines(accounts: Sequence[Account], where: str = "") -> list[str]:
         usage = account.usage
         price = "price unknown" if account.usd is None else f"{account.usd:.4f} USD"
         lines.append(
-            f"Paid{where} for {account.role} ({account.model}): {usage.calls} calls, "
+            f"Usage{where}: {account.role} ({account.model}): {counted(usage.calls, 'call')}, "
             f"{usage.prompt_tokens} prompt tokens ({usage.cached_tokens} cached), "
             f"{usage.completion_tokens} completion tokens, {price}."
         )

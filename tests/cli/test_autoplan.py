@@ -43,8 +43,8 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
     assert outcome.code == 0, outcome.err
     for word in ("iteration", "0 %", "100 %", "rewritten", "heat the object with a microwave"):
         assert word in outcome.out
-    assert "using the shipped split demo_train" in outcome.err
-    assert "Paid in this run for llm (cook)" in outcome.err
+    assert "using the bundled split demo_train" in outcome.err
+    assert "Usage in this run: llm (cook)" in outcome.err
     plan_file = read(place / "plans" / "alfworld-heat.json")
     assert len(plan_file.pool) == len(plan_file.sources) == 6
     assert plan_file.settings["env.feedback"] == "fine"

@@ -41,7 +41,7 @@ def test_a_least_reward_leaves_others_out_and_says_so(run: Run, tmp_path: Path) 
     done = run("import", episodes(tmp_path), "--min-reward", 0.5, "--out", tmp_path / "out.jsonl")
     assert done.code == 0
     assert "agent.jsonl:4: not JSON" in done.err
-    assert "1 left out: reward below 0.5" in done.out
+    assert "1 skipped: reward below 0.5" in done.out
     assert [t.score for t in records.read(tmp_path / "out.jsonl", Trajectory)] == [1.0, 0.5]
 
 

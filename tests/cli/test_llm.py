@@ -37,7 +37,7 @@ def test_ask_answers_records_and_replays(
     first = run(*command, "--llm", "m", "--record", "asked")
     assert first.code == 0, first.err
     assert json.loads(first.out) == {"name": "some text", "warm": True}
-    assert "Paid for llm (m): 1 calls" in first.err
+    assert "Usage: llm (m): 1 call," in first.err
     monkeypatch.delenv("OPENAI_BASE_URL")
     again = run(*command, "--replay", "asked")
     assert again.out == first.out
@@ -196,7 +196,7 @@ def test_an_agent_without_a_model_says_that_none_is_used(run: Run, surroundings:
     toy = ("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1")
     outcome = run(*toy, "--llm", "m", "--reasoner-llm", "r")
     assert outcome.code == 0
-    assert "The agent random calls no language model: none is used." in outcome.err
+    assert "The agent random uses no LLM; ignoring the model options." in outcome.err
     (place,) = surroundings.glob("runs/*")
     assert "models" not in json.loads((place / "run.json").read_text())["arguments"]
     assert run(*toy, "--estimate").code == 1

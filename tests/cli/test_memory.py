@@ -75,7 +75,7 @@ class TestBuilding:
         records.write(place / "data" / "more.jsonl.gz", more)
         outcome = run("build-memory", "data")
         assert "4 trajectories added as generation 1" in outcome.out
-        assert "were there already or came twice" in outcome.out
+        assert "duplicates skipped" in outcome.out
         outcome = run("build-memory", "data", "--rebuild", "--json")
         assert json.loads(outcome.out)["environments"][0]["generation"] == 0
 
@@ -90,7 +90,7 @@ class TestBuilding:
         (place / "data" / "notes.txt").write_text("notes")
         outcome = run("build-memory", "data", "--json")
         assert [r["env"] for r in json.loads(outcome.out)["environments"]] == ["other", "toy"]
-        assert "words.jsonl: no trajectories, left out" in outcome.err
+        assert "words.jsonl: no trajectories; skipped" in outcome.err
         assert "hidden" not in outcome.err
         outcome = run("build-memory", "data", "--env", "other", "--rebuild", "--json")
         assert [r["env"] for r in json.loads(outcome.out)["environments"]] == ["other"]
@@ -104,7 +104,7 @@ class TestBuilding:
         outcome = run("build-memory", "data", "--json")
         assert "train.jsonl:2:score" in outcome.err
         assert "train.jsonl:4" in outcome.err
-        assert "2 bad record(s) left out; 10 read." in outcome.err
+        assert "2 invalid records skipped; 10 read." in outcome.err
         assert json.loads(outcome.out)["environments"][0]["new_trajectories"] == 10
 
     def test_strict_stops_at_the_first(self, run: Run, place: Path) -> None:
@@ -142,7 +142,7 @@ class TestBuilding:
     def test_without_data_the_shipped_episodes_are_taken(self, run: Run) -> None:
         outcome = run("build-memory", "--env", "alfworld", "--json")
         assert outcome.code == 0, outcome.err
-        assert "the shipped expert episodes are taken, in " in outcome.err
+        assert "using the bundled expert episodes in " in outcome.err
         (report,) = json.loads(outcome.out)["environments"]
         assert report["env"] == "alfworld"
         with pytest.raises(LdmError, match="no trajectory"):
@@ -405,7 +405,7 @@ class TestOutcomes:
 
     def test_failures_are_left_out_and_counted(self, run: Run) -> None:
         outcome = run("build-memory", "data")
-        assert "1 of 12 trajectories left out" in outcome.out
+        assert "1 of 12 trajectories skipped" in outcome.out
         assert "--failures keep" in outcome.out
         report = json.loads(run("build-memory", "data", "--rebuild", "--json").out)
         (counts,) = report["environments"]

@@ -9,7 +9,7 @@ import pytest
 
 from ldm.cli import output
 
-COLUMNS = ("agent", "success", "95 % interval", "clean", "cool", "heat", "steps", "s a task")
+COLUMNS = ("agent", "success", "95 % interval", "clean", "cool", "heat", "steps", "s/task")
 ROWS = [
     ("ldm generation 12", "93.6 %", "89.3–97.1", "100.0 %", "1234567.8 %", "9.1 %", 21.5, None),
     ("react with a long name of its own", "3.6 %", "0.3–17.1", "0.0 %", "0.8 %", "–", 1.5, 12345),

@@ -81,7 +81,7 @@ class TestGoingOn:
         run = only_run("ToyEnv-test-ldm-")
         if error is not None:
             assert error.message == f"Stopped: 2 of 4 are recorded in {run}."
-            assert error.remedy == f"Go on with `ldm eval --resume {run} --trust`."
+            assert error.remedy == f"Resume with `ldm eval --resume {run} --trust`."
         assert not (run / "episodes.jsonl").exists()
         GO_ON[then](run)
         assert files(Path("runs"), remembering) == files(Path("whole"), remembering)
@@ -91,7 +91,7 @@ class TestGoingOn:
         error = start_and_interrupt(first, "train/fetch-8", *REFINE)
         run = only_run()
         if error is not None:
-            assert error.remedy == f"Go on with `ldm refine --resume {run} --trust`."
+            assert error.remedy == f"Resume with `ldm refine --resume {run} --trust`."
         GO_ON[then](run)
         interrupted = memory(remembering), files(Path("runs"), remembering)
         assert run_command("memory", "rollback", "0", "--yes").code == 0

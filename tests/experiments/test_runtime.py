@@ -106,8 +106,8 @@ class TestCallbacks:
         sources = [built / "data", place / "notes.jsonl"]
         ldm.build_memory(sources, runtime=recorder.runtime())
         assert recorder.messages == [
-            f"{place / 'notes.jsonl'}: no trajectories, left out",
-            "No language model is used: the offline reasoner forms the memory.",
+            f"{place / 'notes.jsonl'}: no trajectories; skipped",
+            "No LLM configured; the offline reasoner forms the memory.",
         ]
         finished = {stage: (done, total) for stage, done, total in recorder.stages}
         assert finished
@@ -116,7 +116,7 @@ class TestCallbacks:
     def test_of_a_refinement(self, remembering: Path) -> None:
         recorder = Recorder()
         ldm.refine(REFINEMENT, ldm.Goals(2), runtime=recorder.runtime())
-        assert recorder.messages == ["No language model is used: the offline reasoner decides."]
+        assert recorder.messages == ["No LLM configured; using the offline reasoner."]
         ((label, total, notes),) = recorder.bars
         assert (label, total) == ("refine ToyEnv", 2)
         assert len(notes) == 2
@@ -142,7 +142,7 @@ class TestCallbacks:
         recorder = Recorder()
         spec = ldm.EvaluationSpec("alfworld", agent="random", limit=1)
         ldm.evaluate(spec, runtime=recorder.runtime())
-        assert "using the shipped split demo_test" in recorder.messages[0]
+        assert "using the bundled split demo_test" in recorder.messages[0]
 
     def test_a_folder_with_data_is_the_runtime_s(self, place: Path) -> None:
         asked: list[str] = []

@@ -91,8 +91,8 @@ class TestBuilding:
         outcome = run("build-memory", "data", *MODEL)
         assert outcome.code == 0, outcome.err
         assert "scripted at http" in outcome.err
-        assert "Paid for reasoner (scripted)" in outcome.err
-        assert "replies 0 (0.0 %) were malformed" in outcome.err
+        assert "Usage: reasoner (scripted)" in outcome.err
+        assert "Malformed replies: 0 of" in outcome.err
         assert "one (" in outcome.out
         assert "--record" not in outcome.err
         exported = run("memory", "export", "out.jsonl")
@@ -239,7 +239,7 @@ class TestRefining:
         outcome = run(*self.REFINE, "--dry-run", *MODEL, "--concurrency", "2")
         assert outcome.code == 0, outcome.err
         assert "scripted at http" in outcome.err
-        assert "were malformed" in outcome.err
+        assert "Malformed replies:" in outcome.err
         (first,) = (place / "runs").glob("refine-*")
         no_server(monkeypatch)
         again = run(*self.REFINE, "--dry-run", "--replay", first, "--runs", "again")

@@ -172,7 +172,7 @@ class TestWriting:
         ) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == b"open\n"
-            with pytest.raises(MemoryStoreError, match="Another process is writing"):
+            with pytest.raises(MemoryStoreError, match="is locked by process"):
                 make(tmp_path)
             other.communicate(timeout=60)
         make(tmp_path)

@@ -280,9 +280,9 @@ class Minecraft:
     def _meets(self, target: Target) -> bool:
         return self._state.held(*target.items) >= target.count
 
-    def _answer(self, *said: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
+    def _answer(self, *sentences: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
         state = self._state
-        text = texts.lines(" ".join(said), *self._view(state))
+        text = texts.lines(" ".join(sentences), *self._view(state))
         listed = None
         if self.options.admissible:
             listed = tuple(possible(state, self.rules, self.options.tools))
