@@ -143,8 +143,8 @@ def autoplan(subject: Subject, repetition: Repetition, execution: Execution) -> 
     From an empty plan on, each iteration attempts a batch of training tasks, reflects on every
     attempt and rewrites the plan. `ldm eval --agent autoplan --plans FOLDER` uses it; tasks of the
     pool may then not be evaluated. --planner-llm reflects and writes, --llm acts. With --eval the
-    plans are evaluated at once, over all repeats; --curve shows success by iteration. With
-    --estimate the first iterations are made, and what all will cost is said; --resume goes on.
+    plans are evaluated at once, over all repeats; --curve shows success by iteration. --estimate
+    runs the first iterations and prints what all will cost; continue with --resume.
 
     \b
     Examples:

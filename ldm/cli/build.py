@@ -120,17 +120,17 @@ def build_memory(
 ) -> None:
     """Form a memory from every trajectory file below DATA, each environment by itself.
 
-    Without DATA it is formed from the expert episodes that come with ldm.
+    Without DATA, the bundled expert episodes are used.
 
-    Failures (a score of 0) are left out unless --failures keeps them, as all others or as warnings
-    that vote against what they did.
+    Failures (a score of 0) are skipped unless --failures keeps them, either like all others or as
+    warnings that vote against their actions.
 
-    What the memory holds already is left out; with nothing new nothing happens. More trajectories
-    become further batches, in a new generation. An interrupted build goes on where it was.
+    Trajectories that the memory holds already are skipped. New ones become further batches, in a
+    new generation. An interrupted build resumes where it stopped.
 
-    With a model, it writes the histories and makes the types; its calls are recorded beside the
-    memory, and none is paid twice. Without one the offline reasoner does. With --estimate 6
-    trajectories are formed, and what all will cost is said.
+    A model, if one is named, writes the histories and the types; its calls are recorded beside the
+    memory and never paid twice. Otherwise the offline reasoner does. --estimate forms 6
+    trajectories and prints what all will cost.
 
     \b
     Examples:
@@ -213,13 +213,13 @@ class Assumptions:
 
 @expanded
 def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson = False) -> None:
-    """Turn trajectories of other formats into our own JSONL, or ours into others.
+    """Convert trajectories of other formats to our own JSONL, or ours to others.
 
-    A bad record is reported as file:line:field and does not lose the others. Where logs say only
-    what was opened, what stood there is rebuilt from the environment's data.
+    An invalid record is reported as file:line:field, and the others are kept. Where logs say only
+    which page was opened, its text is rebuilt from the environment's data.
 
-    ATIF, chat messages and Parquet are read and written. What ldm writes comes back equal. In
-    recordings of others, --env says where they were made, and --score what they were worth.
+    ATIF, chat messages and Parquet are read and written. What ldm writes reads back equal. For
+    recordings of other tools, --env names their environment, and --score gives their score.
 
     \b
     Examples:

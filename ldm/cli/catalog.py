@@ -23,8 +23,8 @@ def agents(
 ) -> None:
     """List the agents: where each comes from, what it needs, and its options.
 
-    Each option stands with its default and with what it does. A published value is what a paper
-    gives for the environment: what None stands for there.
+    Each option is listed with its default and its meaning. Published values are those of a paper
+    for an environment, where they replace None.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def envs(
 ) -> None:
     """List the environments: what each is, its default split, and its options.
 
-    Each option stands with its default and with what it does.
+    Each option is listed with its default and its meaning.
 
     \b
     Examples:

@@ -246,8 +246,8 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
     Without --env, the agent is evaluated on every environment that has a memory. An agent that
-    calls a model plays its tasks in threads, --workers of them (default: --concurrency). With
-    --estimate it plays 6 of them, says what all will cost, and stops; --resume goes on.
+    calls a model plays its tasks in threads, --workers of them (default: --concurrency). --estimate
+    plays 6 of them, prints what all will cost, and stops; continue with --resume.
 
     \b
     Examples:

@@ -34,8 +34,8 @@ class Training:
 def horizon(training: Training, as_json: AsJson = False) -> None:
     """Train a horizon model, for `ldm eval --agent deps --set horizon=FILE`.
 
-    In worlds of a training split goals are pursued at random, and it is learnt how long they take,
-    by what observations tell. It is for environments that pursue goals by themselves.
+    Goals are pursued at random in worlds of a training split, to learn from observations how long
+    each takes. It is for environments with a controller that pursues goals.
 
     \b
     ldm horizon --env minecraft --worlds 400 --out horizon.npz

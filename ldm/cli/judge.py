@@ -41,11 +41,11 @@ class Judging:
 
 @expanded
 def judge(judging: Judging) -> None:
-    """Let a model judge whether the answers of a run mean what the right ones mean.
+    """Let a model judge whether the answers of a run match the correct ones in meaning.
 
-    What succeeded needs no call. The verdicts go into the run's directory, judged.jsonl, and stand
-    beside the success rate; they are no reward and change no score. A model judge is not the human
-    judgement that papers report. An answer is paid for once.
+    Successful answers need no call. The verdicts go to judged.jsonl in the run's directory and are
+    shown beside the success rate; they change no score. A model judge does not replace the human
+    evaluation that papers report. Each answer is paid for once.
 
     \b
     Examples:

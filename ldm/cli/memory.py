@@ -72,8 +72,8 @@ HELD = Held()
 def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     """List the environments and generations that a memory holds.
 
-    Outcomes (how many trajectories earned everything, less or nothing) are listed where any earned
-    less than everything.
+    Outcomes (trajectories with the full, a partial or no score) are listed if any scored less than
+    full.
 
     \b
     Examples:
@@ -167,7 +167,8 @@ def credit(
     credited = credit_tuples(names, folder=where.runs, trust=where.trust)
     if utilities:
         learnt = learn_utilities(names, folder=where.runs, trust=where.trust)
-        output.say(f"Generation {learnt.number} knows {len(learnt.utilities)} utilities.")
+        utilities = counted(len(learnt.utilities), "utility")
+        output.say(f"Generation {learnt.number} has {utilities}.")
     listed = credited.tuples[:limit]
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
     if as_json:
@@ -195,9 +196,9 @@ def prune(
 ) -> None:
     """Drop tuples that were followed often with poor outcomes, as a new generation.
 
-    The runs must evaluate training tasks. A tuple goes if it was followed in --min-followed
-    attempts, which earned --max-score at most, and less than as many or more without it.
-    `ldm memory rollback` brings all of them back.
+    The runs must evaluate training tasks. A tuple is dropped if at least --min-followed attempts
+    followed it, with a mean score of at most --max-score, and below that of at least as many
+    attempts without it. `ldm memory rollback` brings all of them back.
 
     \b
     Examples:
@@ -216,13 +217,13 @@ def prune(
         return
     if pruned.dropped:
         output.print_table("Dropped", COLUMNS, [one.as_row() for one in pruned.dropped])
-    number = len(pruned.dropped)
+    number = counted(len(pruned.dropped), "tuple")
     if added is None:
-        would = f"{number} tuples would be dropped" if number else "No tuple is to be dropped"
+        would = f"{number} would be dropped" if pruned.dropped else "No tuple is to be dropped"
         output.say(f"{would}; nothing was changed.", error=False)
         return
     output.say(
-        f"{number} tuples dropped: generation {added.number} recalls {added.recallable}. Go back "
+        f"{number} dropped: generation {added.number} recalls {added.recallable}. Go back "
         f"with `ldm memory rollback {added.number - 1}`.",
         error=False,
     )
@@ -401,7 +402,7 @@ def export(
 ) -> None:
     """Write a memory to one file; equal memories give equal bytes.
 
-    A pack (.ldmpack) holds the vectors, so that importing embeds nothing. JSONL holds none.
+    A pack (.ldmpack) includes the vectors, so that importing it computes none. JSONL does not.
 
     \b
     Examples:
@@ -434,7 +435,7 @@ def import_(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Read an exported memory into a location that has none of its environment.
+    """Import an exported memory into a location without a memory of that environment.
 
     \b
     Examples:

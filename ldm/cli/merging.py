@@ -12,6 +12,7 @@ from ldm.cli.memory import HELD, Env, Held
 from ldm.cli.options import AsJson, MemoryAt, Quiet, expanded
 from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.memory import IndexedTuple
@@ -33,10 +34,10 @@ def merge(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Merge what several memories hold of an environment into a new one (--memory).
+    """Merge several memories of an environment into a new one (--memory).
 
-    What several hold comes once, and batches stay as they were formed. Generation k is what the
-    generations k of all of them hold together; what one of them hides stays hidden.
+    Duplicates are merged, and batches stay as they were formed. Generation k of the result is the
+    union of all generations k; what one of them hides stays hidden.
 
     \b
     Examples:
@@ -55,10 +56,10 @@ def merge(
         output.print_json({**head, "sources": sources, "renamed": dict(merged.renamed)})
         return
     for place, added, shared in zip(places, merged.added, merged.shared, strict=True):
-        there = f", {shared} were there already" if shared else ""
+        there = f", {counted(shared, 'duplicate')} skipped" if shared else ""
         output.say(f"{place}: {added} tuples{there}", error=False)
     for old, new in merged.renamed:
-        output.say(f"The trajectory {old} came in as {new}.", error=False)
+        output.say(f"The trajectory {old} was renamed to {new}.", error=False)
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
 
 
@@ -76,7 +77,7 @@ def diff(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show how two generations of --memory differ (numbers), or two memories anywhere.
+    """Compare two generations of --memory (numbers), or any two memories.
 
     A memory is a directory, the address of a server or a pack. Of two memories the trajectories and
     tuples are counted that only one of them recalls, and those that both recall with other content

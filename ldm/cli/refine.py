@@ -213,12 +213,13 @@ class Execution(Recorded):
 
 @expanded
 def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
-    """Explore new training goals; what was done better becomes the memory's next generation.
+    """Explore new training goals, and add improvements as the memory's next generation.
 
-    Each goal is played greedily first. Where that does not earn the full score, other decision
-    processes are explored, and the steps of a better one added from its key step on (LDM² §3.3).
-    Solved episodes are remembered whole (--practice). Before anything is added, the goals are
-    played with and without it, each without its own: only what does not lower scores is (--gate).
+    Each goal is first played greedily. Where that falls short of the full score, other decision
+    processes are explored, and the steps of a better one are added from its key step on (LDM²
+    §3.3). Solved episodes are added as a whole (--practice). Before anything is added, the goals
+    are played with and without it, each without its own episodes: only what does not lower scores
+    is added (--gate).
 
     \b
     Examples:
@@ -340,7 +341,7 @@ def _show_gate(result: Refined, *, as_json: bool) -> None:
 
     verdict = result.verdict
     if verdict.comparisons:
-        title = "Scores of the goals without and with what was learnt, each without its own"
+        title = "Scores without and with what was learnt, each without its own episodes"
         output.print_table(
             title, GATE_COLUMNS, gate_rows(verdict, result.intervals()), error=as_json
         )

@@ -15,6 +15,7 @@ from ldm.cli.memory import HELD, Held
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, expanded
 from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.memory import Selection
@@ -56,8 +57,8 @@ def verify(
             output.say_all(f"{name}: {problem}" for problem in listed or ("sound",))
     if failed:
         output.say(
-            "`ldm memory compact` removes what is left over, and writes damaged snapshots anew; "
-            "otherwise build the memory again with `ldm build-memory DATA --rebuild`."
+            "`ldm memory compact` removes leftovers and rewrites damaged snapshots; for anything "
+            "else rebuild the memory with `ldm build-memory DATA --rebuild`."
         )
         raise typer.Exit(1)
 
@@ -71,10 +72,10 @@ def compact(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a memory's directory anew, without what deletions left behind.
+    """Rewrite a memory's directory without the leftovers of deletions.
 
-    It takes as much space again until it is done; if it is interrupted, nothing has changed. With
-    --vectors float16 readers map vectors of half the size, rounded; the database and packs keep the
+    It needs as much space again until it is done; if it is interrupted, nothing has changed. With
+    --vectors float16, readers map rounded vectors of half the size; the database and packs keep the
     exact ones.
 
     \b
@@ -93,12 +94,12 @@ def compact(
 def migrate(
     memory: MemoryAt = DEFAULT_MEMORY, quiet: Quiet = False, as_json: AsJson = False
 ) -> None:
-    """Make a memory of version 0.2 or earlier compact; it recalls and decides as before.
+    """Convert a memory of version 0.2 or earlier to the compact format; recalls stay the same.
 
     One of version 0.1 gets a digest that covers every field: runs that recorded the old one can
     then be neither resumed with it nor credited.
 
-    It takes as much space again until it is done; if it is interrupted, nothing has changed.
+    It needs as much space again until it is done; if it is interrupted, nothing has changed.
 
     \b
     Examples:
@@ -156,7 +157,7 @@ def forget(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget tuples: those that fit all of what is given are no longer recalled.
+    """Forget tuples: those that match all given options are no longer recalled.
 
     This adds a generation without them, and `ldm memory rollback` brings them back. With --purge
     they are removed from all generations and from the disk for good, and so is the cache of vectors
@@ -180,11 +181,11 @@ def forget(
     if purge:
         # First: what is killed in between can be repeated as long as the tuples are there.
         if remove_vectors(cache_folder() / EMBEDDINGS) and not as_json:
-            output.say("The cache of vectors was removed; what is needed is computed anew.")
+            output.say("The cache of vectors was removed; vectors are recomputed when needed.")
         with output.stages(quiet=quiet) as on_progress:
             done = remove(memory, name, ids, on_progress)
         if not as_json:
-            output.say(f"{len(ids)} tuples removed for good.", error=False)
+            output.say(f"{counted(len(ids), 'tuple')} removed for good.", error=False)
         _report(done, as_json=as_json)
         return
     newest = contents.generation
@@ -195,12 +196,12 @@ def forget(
     if as_json:
         output.print_json({"generation": newest.number, "forgotten": new})
     elif not new:
-        output.say("No tuple that is recalled fits; nothing was changed.", error=False)
+        output.say("No recallable tuple matches; nothing was changed.", error=False)
     else:
         number = newest.number
         output.say(
-            f"{len(new)} tuples forgotten: generation {number} recalls {newest.recallable}. Go "
-            f"back with `ldm memory rollback {number - 1}`.",
+            f"{counted(len(new), 'tuple')} forgotten: generation {number} recalls "
+            f"{newest.recallable}. Go back with `ldm memory rollback {number - 1}`.",
             error=False,
         )
 

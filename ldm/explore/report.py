@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ldm.explore.judgements import Comparison, Judgement, Verdict
 from ldm.explore.refine import ExploredGoal
+from ldm.words import counted
 
 #: A mean difference and the ends of its interval.
 Interval = tuple[float, float, float]
@@ -139,7 +140,8 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
             continue
         refused = sum(bool(one.refused) for one in judged)
         accepted = len(judged) - refused
-        lines.append(f"{learnt.capitalize()}: of {accepted} goals kept, of {refused} refused.")
+        kept = f"kept for {counted(accepted, 'goal')}"
+        lines.append(f"{learnt.capitalize()}: {kept}, refused for {refused}.")
         by_reason = goals_by_reason(judged)
         for reason in sorted(by_reason, key=lambda reason: (bool(reason), -len(by_reason[reason]))):
             goals = by_reason[reason]
@@ -149,7 +151,8 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
     if gain is not None:
         mean, low, high = gain
         lines.append(
-            f"Score of the goals, each without its own: {mean:+.3f} ({low:+.3f} to {high:+.3f})."
+            f"Score of the goals, each without its own episodes: {mean:+.3f} "
+            f"({low:+.3f} to {high:+.3f})."
         )
     return lines
 
