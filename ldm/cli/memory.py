@@ -167,8 +167,8 @@ def credit(
     credited = credit_tuples(names, folder=where.runs, trust=where.trust)
     if utilities:
         learnt = learn_utilities(names, folder=where.runs, trust=where.trust)
-        utilities = counted(len(learnt.utilities), "utility")
-        output.say(f"Generation {learnt.number} has {utilities}.")
+        number = counted(len(learnt.utilities), "utility")
+        output.say(f"Generation {learnt.number} has {number}.")
     listed = credited.tuples[:limit]
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
     if as_json:

@@ -58,6 +58,7 @@ class DataSource:
     variable: environment variable for the folder, which becomes the environment's option `data`;
     "" if no folder is needed, in which case `check` also accepts None.
     holds: the contents of the folder, for messages. remedy: what to do if the folder is not set.
+    no_download: why there is nothing to download, as a sentence; for modules without `fetch`.
     sizes: the values that `fetch` accepts for `size`, the default first, each with what it
     downloads, or the values alone.
     """
@@ -66,6 +67,7 @@ class DataSource:
     variable: str = ""
     holds: str = "the data"
     remedy: str = ""
+    no_download: str = "These data cannot be downloaded with ldm."
     sizes: Mapping[str, str] | Sequence[str] = field(default_factory=dict)
 
     @property
@@ -102,7 +104,7 @@ class DataSource:
         """
         fetch = getattr(self._module, "fetch", None)
         if fetch is None:
-            raise LdmError("These data cannot be downloaded with ldm.", self.remedy)
+            raise LdmError(self.no_download, self.remedy)
         chosen = size or next(iter(self.sizes), "")
         downloads: Sequence[Fetched] = fetch(
             destination, size=chosen, url=url, sha256=sha256, progress=progress

@@ -99,7 +99,12 @@ class Minecraft:
     default_split: ClassVar[str] = TEST
     train_splits: ClassVar[tuple[str, ...]] = (TRAIN, TRAIN_WORLDS)
     metadata: ClassVar[Metadata] = Metadata(
-        data=DataSource("ldm.envs.minecraft.data", holds="nothing: its rules come with ldm"),
+        data=DataSource(
+            "ldm.envs.minecraft.data",
+            holds="nothing: its rules come with ldm",
+            remedy="Play at once: ldm eval --env minecraft --agent random.",
+            no_download="Minecraft has nothing to download: its rules come with ldm.",
+        ),
     )
     Options = MinecraftOptions
 
