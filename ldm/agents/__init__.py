@@ -70,7 +70,7 @@ class Resources:
         """
         model = {"llm": self.llm, "planner": self.planner, "reasoner": self.reasoner_llm}[role]
         if model is None:
-            raise LdmError("This agent needs a language model, and none is configured.", NO_MODEL)
+            raise LdmError("This agent needs an LLM, and none is configured.", NO_MODEL)
         return ScopedLLM(
             model, lambda: (self.seed, episode.task_id, episode.trials, role), episode.spent
         )
@@ -83,7 +83,7 @@ class Resources:
         if self.ask is not None:
             return self.ask(self.model(episode, "reasoner"), episode.card, options)
         if self.reasoner is None:
-            raise LdmError("This agent needs a reasoner, and none is there.", NO_MODEL)
+            raise LdmError("This agent needs a reasoner, and none is configured.", NO_MODEL)
         return self.reasoner
 
 

@@ -213,7 +213,7 @@ class Request:
         for name in names:
             if name != "newest" and not name.isdecimal():
                 raise LdmError(
-                    f"{name!r} is no generation.",
+                    f"{name!r} is not a generation.",
                     "Give numbers, or newest: --generation 0,newest.",
                 )
         return [None if name == "newest" else int(name) for name in reversed(names)]

@@ -45,7 +45,7 @@ def horizon(training: Training, as_json: AsJson = False) -> None:
     others, env_options = option_settings(training.assign, None)
     if others:
         raise LdmError(
-            f"{others[0][0]} is no option of an environment.", "Write --set env.NAME=VALUE."
+            f"{others[0][0]} is not an option of an environment.", "Write --set env.NAME=VALUE."
         )
     spec = HorizonSpec(
         training.env, training.worlds, training.split, env_options, training.seed or 0

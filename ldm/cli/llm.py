@@ -124,7 +124,7 @@ def ask(
         for reply in replies:
             output.say(reply.text, error=False)
             if reply.malformed:
-                output.say("(malformed: it does not have the form that was asked for)")
+                output.say("(malformed: not in the requested form)")
     for line in account_lines(models.accounts()):
         output.say(line)
 

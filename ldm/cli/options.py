@@ -322,7 +322,7 @@ def refuse_with_resume(**options: object) -> None:
             raise LdmError(
                 f"--resume goes on with the recorded options, and {name.replace('_', '-')} is "
                 "given.",
-                "Leave it out, or start a new run.",
+                "Omit it, or start a new run.",
             )
 
 

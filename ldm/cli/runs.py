@@ -74,7 +74,7 @@ def tree(
         _print_divided(run, task, trust=trust)
         return
     if run.manifest.command != "refine":
-        raise LdmError(f"{run.directory} is no refinement: it has no trees.", "")
+        raise LdmError(f"{run.directory} is not a refinement, so it has no trees.", "")
     explored = read_explored_goals(run)
     if not task:
         _list_goals(explored)

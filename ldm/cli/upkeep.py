@@ -138,7 +138,7 @@ class Forgotten:
 
         if self == Forgotten():
             raise LdmError(
-                "Nothing is named that could be forgotten.",
+                "No tuples are selected to be forgotten.",
                 "Give --trajectory, --task, --source, --origin or --before.",
             )
         known = columns.distinct("trajectory_id").values()

@@ -146,9 +146,9 @@ def sample(
 
 
 def results(run: Run) -> list[EpisodeResult]:
-    """Return the results of a finished run. Raises LdmError where it is not finished."""
+    """Return the results of a finished run. Raises LdmError where it is unfinished."""
     if not finished(run):
-        raise LdmError(f"{run.directory} is not finished.", f"Resume with `{run.resume_command}`.")
+        raise LdmError(f"{run.directory} is unfinished.", f"Resume with `{run.resume_command}`.")
     return records.read(run.directory / EPISODES, EpisodeResult)
 
 

@@ -241,9 +241,7 @@ def no_model(spec: EvaluationSpec) -> LdmError:
     """Return what to raise where the agent needs a model and none is named."""
     from ldm.agents import NO_MODEL
 
-    return LdmError(
-        f"The agent {spec.agent} needs a language model, and none is configured.", NO_MODEL
-    )
+    return LdmError(f"The agent {spec.agent} needs an LLM, and none is configured.", NO_MODEL)
 
 
 def build_environment(name: str, options: Settings, cache: Path | None = None) -> Environment:

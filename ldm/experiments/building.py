@@ -273,7 +273,7 @@ def formation_options(env: str, options: BuildOptions) -> FormationOptions:
             size, options.batching, options.seed, options.min_reward, options.failures
         )
     except ValueError as error:
-        raise LdmError(f"A memory cannot be built so: {error}.", "Change the option.") from error
+        raise LdmError(f"These options do not fit: {error}.", "Change the option.") from error
 
 
 @contextmanager

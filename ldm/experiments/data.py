@@ -27,7 +27,7 @@ def training_split(
     known = load_env(env).train_splits
     if split and split not in known:
         raise LdmError(
-            f"{split} is no training split of {env}.", f"Use one of: {', '.join(known)}."
+            f"{split} is not a training split of {env}.", f"Use one of: {', '.join(known)}."
         )
     shipped = metadata(env).shipped
     if split or shipped is None or "data" in dict(options):

@@ -106,7 +106,7 @@ def compare(
     from ldm.runs import differences
 
     if len(runs) < 2:
-        raise LdmError("One run cannot be compared.", "Name two or more.")
+        raise LdmError("A comparison needs two runs or more.", "Name the others, too.")
     recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
     outcomes = [results(run) for run, _ in recorded]
     first = recorded[0][0]
@@ -167,11 +167,11 @@ class Evaluation(Group[EvaluationSpec]):
         if not any(member.calls_models for member in self.members):
             discard(self.members)
             agent = self.members[0].spec.agent
-            raise LdmError(f"The agent {agent} calls no model: it costs nothing.", "")
+            raise LdmError(f"The agent {agent} calls no model, so it costs nothing.", "")
         names = labels([member.spec for member in self.members])
         for member, name in zip(self.members, names, strict=True):
             if not member.calls_models:
-                yield f"{name} calls no model: it costs nothing."
+                yield f"{name} calls no model, so it costs nothing."
                 continue
             with discarding(self.members):
                 usages = self._sampled(member)

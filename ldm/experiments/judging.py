@@ -96,7 +96,7 @@ def _model(models: ModelOptions) -> str:
     from ldm.agents import NO_MODEL
 
     if not models.configured:
-        raise LdmError("A model judge needs a language model, and none is configured.", NO_MODEL)
+        raise LdmError("A model judge needs an LLM, and none is configured.", NO_MODEL)
     return models.of(("llm",))["llm"]
 
 

@@ -158,7 +158,7 @@ def reopen(
         changes.append(f"the memory at {spec.memory} holds other tuples")
     if changes:
         raise LdmError(
-            f"{run.directory} cannot be resumed, because something has changed: {changes[0]}.",
+            f"{run.directory} cannot be resumed because something has changed: {changes[0]}.",
             "Start a new run.",
         )
     return Recorded(spec, run, checked.tasks, models, new=False)

@@ -523,7 +523,7 @@ def _chosen(
         runtime.message(f"Skipping {goals_of}, evaluated before.")
     if not new:
         raise LdmError(
-            f"All {len(tasks)} goals of {spec.split} are known already.",
+            f"All {len(tasks)} goals of {spec.split} are known to the memory already.",
             "Explore another split, or use --reuse-goals.",
         )
     limit = goals.count * (1 if goals.by == "even" else POOL)

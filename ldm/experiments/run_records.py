@@ -63,7 +63,7 @@ class RunFilter:
     since: str = ""
 
     def fits(self, entry: RunEntry) -> bool:
-        """Return whether a run is listed. Raises LdmError where `since` is no date."""
+        """Return whether a run is listed. Raises LdmError where `since` is not a date."""
         for criterion, value in (
             (self.command, entry.command),
             (self.env, entry.env),
@@ -83,7 +83,7 @@ def _moment(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise LdmError(
-            f"--since {text} is no date.", "Use a date such as 2026-11-24, or 7d, 12h, 30m."
+            f"--since {text} is not a date.", "Use a date such as 2026-11-24, or 7d, 12h, 30m."
         ) from error
     return moment if moment.tzinfo else moment.astimezone()
 

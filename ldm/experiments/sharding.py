@@ -64,7 +64,7 @@ def merge_shards(
     for run, spec in {run.manifest.id: (run, spec) for run, spec in recorded}.values():
         if not spec.shard:
             raise LdmError(
-                f"{run.directory} is no shard: it holds all of its tasks.",
+                f"{run.directory} is not a shard: it holds all of its tasks.",
                 "Merge runs of `ldm eval --shard i/n`.",
             )
         groups.setdefault(_alike(spec), []).append((run, spec))

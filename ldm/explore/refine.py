@@ -331,7 +331,7 @@ def read_explored_goals(run: Run) -> list[ExploredGoal]:
     """Return the results of a finished refinement. Raises LdmError for an unfinished one."""
     path = run.directory / TREES
     if not path.is_file():
-        raise LdmError(f"{run.directory} is not finished.", f"Resume with `{run.resume_command}`.")
+        raise LdmError(f"{run.directory} is unfinished.", f"Resume with `{run.resume_command}`.")
     return records.read(path, ExploredGoal)
 
 

@@ -67,7 +67,7 @@ class ModelOptions:
                 option = f"--{field.name.replace('_', '-')}"
                 raise LdmError(
                     f"{run} was started with {option} {merged[field.name]}, not {value}.",
-                    "Leave the option out, or start a new run.",
+                    "Omit the option, or start a new run.",
                 )
             merged[field.name] = value
         return ModelOptions(**merged)
@@ -99,7 +99,7 @@ class ModelOptions:
         llm = llm or self.reasoner_llm
         if llm is None:
             raise LdmError(
-                "No language model is named.",
+                "No LLM is configured.",
                 "Name one with --llm MODEL and its server with OPENAI_BASE_URL (and "
                 "OPENAI_API_KEY).",
             )
@@ -159,7 +159,7 @@ class Models:
             return
         if wait and self._client.under_way:
             self._message(
-                f"Waiting {LAST_ANSWERS:g} s at most for {self._client.under_way} answers under "
+                f"Waiting at most {LAST_ANSWERS:g} s for {self._client.under_way} answers under "
                 "way, which are billed already; Ctrl-C leaves without them."
             )
         self._client.close(LAST_ANSWERS if wait else GRACE)

@@ -179,7 +179,7 @@ class TestCredit:
             assert message in outcome.err
         assert "named twice" in run("memory", "credit", finished, finished).err
         (place / finished / "episodes.jsonl").unlink()
-        assert "is not finished" in run("memory", "credit", finished).err
+        assert "is unfinished" in run("memory", "credit", finished).err
 
     def test_a_run_of_an_older_version_is_refused(self, run: Run, place: Path) -> None:
         directory = evaluated(run, *TRAINING)

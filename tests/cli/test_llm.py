@@ -149,7 +149,7 @@ def test_probe_says_what_the_server_can_do(run: Run, server: FakeServer) -> None
         (("llm", "ask", "x"), "No language model is named"),
         (("llm", "ask", "x", "--llm", "m", "--field", "a:b"), "is not NAME:TYPE"),
         (("llm", "ask", "x", "--replay", "nowhere"), "no recording at"),
-        (("eval", *ASKING), "needs a language model, and none is configured"),
+        (("eval", *ASKING), "needs an LLM, and none is configured"),
         (("eval", *ASKING, "--llm", "m", "--max-usd", "1"), "price of m is unknown"),
         (("eval", *ASKING, "--llm", "m", "--prices", "none.json"), "cannot be read"),
     ],

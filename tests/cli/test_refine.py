@@ -269,7 +269,7 @@ class TestGoals:
         assert not known_tasks & (first | second)
         outcome = run(*REFINE)
         assert outcome.code == 1
-        assert "known already" in outcome.err
+        assert "known to the memory already" in outcome.err
         assert "--reuse-goals" in outcome.err
 
     def test_may_be_used_again_where_that_is_wanted(self, run: Run) -> None:

@@ -77,7 +77,7 @@ class TestListing:
         assert listed("--state", "stopped") == listed("--since", "2999-01-01") == set()
         assert listed("--command", "refine") == listed("--env", "alfworld") == set()
         assert "There are no runs that fit" in run("runs", "list", "--agent", "react").err
-        assert "--since yesterday is no date" in run("runs", "list", "--since", "yesterday").err
+        assert "--since yesterday is not a date" in run("runs", "list", "--since", "yesterday").err
 
 
 class TestDeleting:
@@ -151,7 +151,7 @@ class TestShards:
         for named, message in (
             ((first,), "lacks the shard 2/2"),
             ((first, again), "Shard 1/2 comes twice"),
-            ((first, whole), "is no shard"),
+            ((first, whole), "is not a shard"),
             ((first, third), "are shards of 2 and 3"),
             ((first, second), "lacks the shard"),
         ):

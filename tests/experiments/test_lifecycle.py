@@ -210,7 +210,7 @@ class TestRunsThatComeToNothing:
             (replace(RANDOM, env_options=ldm.settings(tasks="x")), "tasks=x does not fit"),
             (replace(RANDOM, agent_options=ldm.settings(budgt=1)), "no option 'budgt'"),
             (replace(RANDOM, agent="ldm"), "memory"),
-            (replace(RANDOM, agent="react"), "needs a language model, and none is configured"),
+            (replace(RANDOM, agent="react"), "needs an LLM, and none is configured"),
         ],
     )
     def test_are_not_written_where_something_does_not_fit(
@@ -286,7 +286,7 @@ class TestRefusals:
         second = ldm.evaluate(replace(RANDOM, limit=1), runtime=quiet)
         with pytest.raises(LdmError, match="Their protocols differ: tasks: 1"):
             ldm.compare([first.directory, second.directory])
-        with pytest.raises(LdmError, match="One run cannot be compared"):
+        with pytest.raises(LdmError, match="needs two runs"):
             ldm.compare([first.directory])
         third = ldm.evaluate(replace(RANDOM, seed=1), runtime=quiet)
         comparison = ldm.compare([first.directory, third.directory.name])

@@ -320,7 +320,7 @@ class TestComparing:
         other = json.loads(run("eval", *TOY, "--limit", "11", "--json").out)["run"]
         (Path(other) / "episodes.jsonl").unlink()
         outcome = run("compare", first, other)
-        assert f"{other} is not finished" in outcome.err
+        assert f"{other} is unfinished" in outcome.err
         assert "protocols" not in outcome.err
 
     def test_one_run_is_not_enough(self, run: Run) -> None:

@@ -191,7 +191,7 @@ def test_an_estimate_of_several_passes_over_those_that_cost_nothing(
     for agents in ("random,react", "react,random"):
         outcome = run("eval", *TOY, "--agent", agents, "--estimate", "--workers", "1")
         assert outcome.code == 0, outcome.err
-        assert "random calls no model: it costs nothing." in outcome.out
+        assert "random calls no model, so it costs nothing." in outcome.out
         assert "\nreact:\n" in f"\n{outcome.out}"
         resumed = outcome.out.rpartition("--resume ")[2].partition("`")[0].removesuffix(" --trust")
         assert agents.partition(",")[0] in resumed

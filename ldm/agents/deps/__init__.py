@@ -149,7 +149,7 @@ class DepsAgent(LoopAgent):
         embedding = self._resources.embedding
         if embedding is None:
             raise LdmError(
-                "The selector similarity needs an embedder, and none is there.",
+                "The selector similarity needs an embedder, and none is configured.",
                 "`ldm doctor` says which embedders are installed.",
             )
         return embedding

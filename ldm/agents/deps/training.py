@@ -92,7 +92,7 @@ def check(card: Card) -> None:
     if not Vocabulary.of(card).counted or not reading.clock or not reading.gathering:
         raise LdmError(
             f"{card.name} has no controller that pursues goals and tells the time.",
-            "A horizon model is for environments whose card lists goals that are gathered.",
+            "A horizon model needs an environment whose card lists goals to gather.",
         )
 
 
@@ -244,13 +244,13 @@ def worlds(env: Environment, split: str, number: int, seed: int) -> list[Task]:
     splits = tuple(getattr(env, "train_splits", ()))
     if split not in splits:
         raise LdmError(
-            f"{split!r} is no training split of {env.card.name}.",
+            f"{split!r} is not a training split of {env.card.name}.",
             f"Its training splits: {', '.join(splits) or 'none'}.",
         )
     known = list(env.tasks(split))
     if len(known) < number:
         raise LdmError(
-            f"The split {split} has {len(known)} worlds, and {number} were asked for.",
+            f"The split {split} has {len(known)} worlds, but {number} were requested.",
             "Ask for fewer with --worlds, or set an option of the environment that makes more.",
         )
     return random.Random(stable_seed("worlds", seed)).sample(known, number)
