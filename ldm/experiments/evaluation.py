@@ -343,7 +343,10 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
 
 def _distinct(checked: Iterable[Checked[EvaluationSpec]]) -> list[Checked[EvaluationSpec]]:
     """Return each evaluation once: the newest generation may be one that is named, too."""
-    return [*{one.spec: one for one in reversed([*checked])}.values()][::-1]
+    distinct: dict[EvaluationSpec, Checked[EvaluationSpec]] = {}
+    for one in checked:
+        distinct.setdefault(one.spec, one)
+    return list(distinct.values())
 
 
 def started(

@@ -49,7 +49,7 @@ class Runtime:
     embeddings: the folder in which vectors of texts are kept for later runs; None for nowhere.
     trust: whether to import the modules that a recorded run names, see `ldm.registry.load`.
     message: receives a line for the user, e.g. `print`. progress(label, total) and stages():
-    context managers that show how far the work is.
+    context managers that show how far the work is. notices: lines that `once` gave already.
     """
 
     runs: Path = DEFAULT_RUNS
@@ -62,7 +62,7 @@ class Runtime:
     message: Callable[[str], None] = lambda line: None
     progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
     stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages
-    _notices: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    notices: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", Path(self.runs))
@@ -74,8 +74,8 @@ class Runtime:
 
     def once(self, line: str) -> None:
         """Give a line to the user that holds for the whole command, and so is said once."""
-        if line not in self._notices:
-            self._notices.add(line)
+        if line not in self.notices:
+            self.notices.add(line)
             self.message(line)
 
     def connection(self) -> Connection:

@@ -164,6 +164,14 @@ class TestNothingToAdd:
         assert len(list((place / "runs").glob("ToyEnv-*"))) == 1
 
 
+class TestNotices:
+    def test_that_no_model_is_configured_is_said_once(self, run: Run) -> None:
+        outcome = run(*REFINE, "--tasks", "6", "--rounds", "2")
+        assert outcome.err.count("No LLM configured") == 1
+        outcome = run(*EVAL, "--agent", "ldm", "--generation", "0,newest", "--limit", "1")
+        assert outcome.err.count("No LLM configured") == 1
+
+
 class TestStopping:
     def test_while_the_memory_is_written_says_what_is_there_and_how_to_go_on(
         self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
