@@ -63,7 +63,15 @@ class TestRefining:
     def test_prints_a_table_and_makes_the_next_generation(self, run: Run, place: Path) -> None:
         outcome = run(*REFINE)
         assert outcome.code == 0, outcome.err
-        for word in ("fetch", "wash", "ground", "best", "improved", "Generation 1", "runs/refine-"):
+        for word in (
+            "fetch",
+            "wash",
+            "first try",
+            "best",
+            "improved",
+            "Generation 1",
+            "runs/refine-",
+        ):
             assert word in outcome.out
         assert "offline reasoner" in outcome.err
         assert (the_run(place) / "trees.jsonl").is_file()
