@@ -186,7 +186,7 @@ class Series:
         return self._stored(f"refine-{number}.json", refine)
 
     def _generation(self, number: int) -> int:
-        """Return the newest generation after round `number`: one that improves nothing adds none."""
+        """Return the newest generation after round `number`; a vain one adds none."""
         reports = [self.folder / f"refine-{earlier}.json" for earlier in range(1, number + 1)]
         made = [json.loads(path.read_text("utf-8"))["generation"] for path in reports]
         return max((one for one in made if one is not None), default=0)

@@ -168,4 +168,4 @@ def test_runs_without_answers_are_refused(run: Run, place: Path, server: FakeSer
     assert "has no answers to judge" in outcome.err
     assert not (directory / "judge").exists()
     without = run("judge", directory)
-    assert "needs a language model" in without.err
+    assert "needs an LLM" in without.err
