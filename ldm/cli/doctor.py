@@ -17,7 +17,7 @@ from ldm.experiments.specs import DEFAULT_MEMORY
 
 def doctor(
     memory: Annotated[
-        str, typer.Option("--memory", help="The memory to look at: a directory or a server.")
+        str, typer.Option("--memory", help="Memory to check: a directory or a server.")
     ] = DEFAULT_MEMORY,
     llm: LlmName = None,
     probe: Annotated[

@@ -50,7 +50,7 @@ class Subject:
     preset: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="A paper's table, or a file of yours; see `ldm presets list`."
+            metavar="NAME", help="Published table, or your own file; see `ldm presets list`."
         ),
     ] = None
     env: Annotated[

@@ -48,7 +48,7 @@ class Question:
 
     prompt: Annotated[str, typer.Argument(metavar="PROMPT")]
     llm: LlmName = None
-    system: Annotated[str, typer.Option(help="A system message before it.")] = ""
+    system: Annotated[str, typer.Option(help="System message.")] = ""
     field: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,12 +56,14 @@ class Question:
             help=f"Ask for JSON with this field; TYPE is {', '.join(TYPES)}.",
         ),
     ] = None
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0
-    samples: Annotated[int, typer.Option(min=1, help="Replies to draw.")] = 1
-    length: Annotated[int, typer.Option(min=1, help="Tokens of a reply at most.")] = 512
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")
+    ] = 0.0
+    samples: Annotated[int, typer.Option(min=1, help="Number of replies to draw.")] = 1
+    length: Annotated[int, typer.Option(min=1, help="Maximum tokens per reply.")] = 512
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0
     record: Annotated[
-        Path | None, typer.Option(help="Folder to record the calls in; nothing is paid twice.")
+        Path | None, typer.Option(help="Folder for recorded calls, which are never paid twice.")
     ] = None
 
     @property
@@ -81,11 +83,11 @@ def ask(
     estimate: EstimateFirst = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the model of --llm, at the server of OPENAI_BASE_URL, in the way agents do.
+    """Ask the model of --llm, at the server of OPENAI_BASE_URL, as agents do.
 
-    With --field the reply is a validated JSON object; a bad one is asked for once more. With
-    --estimate some of several --samples are drawn and say what all will cost; for a single reply
-    the most that it can cost is said and nothing is sent.
+    With --field, the reply is a validated JSON object; an invalid one is requested once more.
+    --estimate draws some of several --samples and prints what all will cost; for a single reply it
+    prints the maximum cost and sends nothing.
 
     \b
     Examples:
@@ -155,7 +157,7 @@ def probe(
     estimate: EstimateFirst = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the server one or two short questions: how it answers in JSON, what it refuses.
+    """Find out with one or two short questions how the server replies in JSON and what it rejects.
 
     \b
     Example:
@@ -192,7 +194,7 @@ def usage(
 ) -> None:
     """Add up the calls of runs by role and model: tokens and, where prices are known, dollars.
 
-    Lines that are no call are named and left out.
+    Lines that are not calls are reported and skipped.
 
     \b
     Example:
@@ -231,7 +233,7 @@ def usage(
         for account in accounts
     ]
     columns = ("role", "model", "calls", "prompt", "of it cached", "completion", "USD")
-    output.print_table("Paid calls, in tokens", columns, rows)
+    output.print_table("Usage of paid calls, in tokens", columns, rows)
 
 
 def _form(specified: Sequence[str]) -> type[Any]:

@@ -41,7 +41,9 @@ def list_presets(as_json: AsJson = False) -> None:
 
 @presets_app.command("show")
 def show_preset(
-    name: Annotated[str, typer.Argument(metavar="PRESET", help="A name, or a file of yours.")],
+    name: Annotated[
+        str, typer.Argument(metavar="PRESET", help="Name of a preset, or your own file.")
+    ],
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
