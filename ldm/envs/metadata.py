@@ -58,17 +58,17 @@ class DataSource:
     variable: environment variable for the folder, which becomes the environment's option `data`;
     "" if no folder is needed, in which case `check` also accepts None.
     holds: the contents of the folder, for messages. remedy: what to do if the folder is not set.
-    no_download: why there is nothing to download, as a sentence; for modules without `fetch`.
     sizes: the values that `fetch` accepts for `size`, the default first, each with what it
     downloads, or the values alone.
+    no_download: why there is nothing to download, as a sentence; for modules without `fetch`.
     """
 
     module: str
     variable: str = ""
     holds: str = "the data"
     remedy: str = ""
-    no_download: str = "These data cannot be downloaded with ldm."
     sizes: Mapping[str, str] | Sequence[str] = field(default_factory=dict)
+    no_download: str = "These data cannot be downloaded with ldm."
 
     @property
     def choices(self) -> dict[str, str]:
