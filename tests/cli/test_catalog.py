@@ -56,6 +56,13 @@ def test_every_option_has_a_sentence(run: Run) -> None:
             assert set(entry["options"]) == set(entry["descriptions"]), name
 
 
+def test_an_environment_that_lacks_methods_is_refused_with_their_names(run: Run) -> None:
+    outcome = run("eval", "--env", "tests.cli.test_catalog:Unfinished", "--agent", "random")
+    assert outcome.code == 1
+    assert "is incomplete: it lacks protocol, tasks, step, localize, fork, close." in outcome.err
+    assert "ldm.testing.EnvironmentContract" in outcome.err
+
+
 def test_one_of_them_may_be_named(run: Run) -> None:
     for command, name in (("agents", "react"), ("envs", "textcraft"), ("envs", "tests.toy:ToyEnv")):
         outcome = run(command, name, "--json")
@@ -150,6 +157,17 @@ class Terse:
         return 1
 
     def solve(self, episode: Episode) -> None:
+        pass
+
+
+class Unfinished:
+    """An environment that somebody has only begun."""
+
+    Options = TerseOptions
+    default_split = "test"
+    train_splits = ()
+
+    def reset(self) -> None:
         pass
 
 

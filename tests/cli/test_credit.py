@@ -248,7 +248,7 @@ class TestPruning:
     def test_outcomes_of_test_tasks_are_not_learnt_from(self, run: Run) -> None:
         outcome = run("memory", "prune", evaluated(run, *TOY), *self.BOUNDS)
         assert outcome.code == 1
-        assert "no training split" in outcome.err
+        assert "not a training split" in outcome.err
         assert "--split train" in outcome.err
         assert len(generations(".ldm/memory", "toy")) == 1
 
@@ -286,5 +286,5 @@ class TestUtilities:
     def test_outcomes_of_test_tasks_are_not_learnt_from(self, run: Run) -> None:
         outcome = run("memory", "credit", evaluated(run, *TOY), "--utilities")
         assert outcome.code == 1
-        assert "no training split" in outcome.err
+        assert "not a training split" in outcome.err
         assert len(generations(".ldm/memory", "toy")) == 1

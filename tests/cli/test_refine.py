@@ -313,7 +313,7 @@ class TestGoals:
     def test_come_from_a_training_split_only(self, run: Run) -> None:
         outcome = run(*REFINE, "--split", "test")
         assert outcome.code == 1
-        assert "no training split" in outcome.err
+        assert "not a training split" in outcome.err
 
 
 class TestRefusals:

@@ -158,12 +158,18 @@ class TestCallbacks:
 
 
 @pytest.mark.parametrize(
-    ("workers", "in_flight", "expected"), [(3, None, 3), (3, 16, 3), (0, None, 1), (None, 16, 16)]
+    ("workers", "in_flight", "expected"), [(3, None, 3), (3, 16, 3), (None, 16, 16)]
 )
 def test_workers_are_named_or_as_many_as_requests(
     workers: int | None, in_flight: int | None, expected: int
 ) -> None:
     assert Runtime(workers=workers).workers_for(in_flight) == expected
+
+
+@pytest.mark.parametrize("workers", [0, -5])
+def test_no_workers_are_refused(workers: int) -> None:
+    with pytest.raises(LdmError, match=f"{workers} workers cannot work"):
+        Runtime(workers=workers)
 
 
 #: What only the command line does: (what it is, whether a node is it).

@@ -78,7 +78,7 @@ def test_a_model_tells_goals_of_one_item_apart(rows: list[Example]) -> None:
 
 
 def test_only_worlds_of_a_training_split_are_used(env: Minecraft) -> None:
-    with pytest.raises(LdmError, match="no training split"):
+    with pytest.raises(LdmError, match="not a training split"):
         worlds(env, "test", 1, 0)
     with pytest.raises(LdmError, match="has 138 worlds"):
         worlds(env, "train_worlds", 1000, 0)
