@@ -113,7 +113,7 @@ class TestIterations:
     ) -> None:
         outcome = run(*AUTOPLAN, "--kind", "wash", "--eval", "train")
         assert outcome.code == 1
-        assert "also sources of the plans" in outcome.err
+        assert "of the plans" in outcome.err
         assert not (place / "runs").exists()
         assert not server.bodies
 

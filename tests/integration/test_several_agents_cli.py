@@ -228,7 +228,7 @@ def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServe
     command = ("--env", "alfworld", "--split", "demo_train", "--tasks", example, "--llm", "fake")
     outcome = run("eval", *command, "--agent", "react")
     assert outcome.code == 1
-    assert f"also sources of the demonstrations of react: {example}" in outcome.err
+    assert f"of the demonstrations of react: {example}" in outcome.err
     assert "--set shots=0" in outcome.err
     assert not Path("runs").exists()
     assert (
