@@ -57,25 +57,34 @@ def print_json(value: Any, indent: int | None = None) -> None:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Iterable[object]], *, error: bool = False
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    error: bool = False,
+    whole: Sequence[str] = (),
 ) -> None:
-    """Print a table: words to the left, numbers to the right; None and "" are empty cells."""
+    """Print a table: words to the left, numbers to the right; None and "" are empty cells.
+
+    whole: columns of words that are not divided, to be copied from.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     cells = [[_shown("" if value is None else str(value)) for value in row] for row in rows]
     worded = [any(row[i][:1].isalpha() for row in cells) for i in range(len(columns))]
+    divisible = [is_worded and columns[i] not in whole for i, is_worded in enumerate(worded)]
     console = _console(error=error)
     heading = Text(_shown(title))
-    for block in _blocks([list(map(_shown, columns)), *cells], worded, console.width):
+    for block in _blocks([list(map(_shown, columns)), *cells], divisible, console.width):
         table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for i in block:
             table.add_column(
                 Text(_shown(columns[i])),
                 justify="left" if worded[i] else "right",
                 overflow="fold",
-                no_wrap=not worded[i] or max((len(row[i]) for row in cells), default=0) <= LEAST,
+                no_wrap=not divisible[i] or max((len(row[i]) for row in cells), default=0) <= LEAST,
             )
         for row in cells:
             table.add_row(*(Text(row[i]) for i in block))
@@ -84,16 +93,16 @@ def print_table(
 
 
 def _blocks(
-    rows: Sequence[Sequence[str]], worded: Sequence[bool], width: int
+    rows: Sequence[Sequence[str]], divisible: Sequence[bool], width: int
 ) -> Iterator[list[int]]:
     """Yield which columns stand together: those that fit, after the first, with numbers whole.
 
     rows: the columns' names first.
     """
-    first = BETWEEN_EDGES + _least(rows, 0, worded)
+    first = BETWEEN_EDGES + _least(rows, 0, divisible)
     block, used = [0], first
-    for i in range(1, len(worded)):
-        needed = BETWEEN_COLUMNS + _least(rows, i, worded)
+    for i in range(1, len(divisible)):
+        needed = BETWEEN_COLUMNS + _least(rows, i, divisible)
         if len(block) > 1 and used + needed > width:
             yield block
             block, used = [0], first
@@ -102,9 +111,9 @@ def _blocks(
     yield block
 
 
-def _least(rows: Sequence[Sequence[str]], i: int, worded: Sequence[bool]) -> int:
+def _least(rows: Sequence[Sequence[str]], i: int, divisible: Sequence[bool]) -> int:
     """Return how narrow a column may be: words may be divided, numbers may not."""
-    return min(LEAST if worded[i] else FILE_WIDTH, max(len(row[i]) for row in rows))
+    return min(LEAST if divisible[i] else FILE_WIDTH, max(len(row[i]) for row in rows))
 
 
 class _Lines:

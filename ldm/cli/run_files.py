@@ -88,8 +88,10 @@ def list_runs(
         )
         for one in listed
     ]
-    columns = ("run", "command", "env", "agent", "model", "score", "tasks", "state", "started")
-    output.print_table(f"Runs in {runs}", columns, rows)
+    names = ("run", "command", "env", "agent", "model", "score", "tasks", "state", "started")
+    filled = [i for i in range(len(names)) if any(row[i] != "" for row in rows)]
+    columns, table = [names[i] for i in filled], [[row[i] for i in filled] for row in rows]
+    output.print_table(f"Runs in {runs}", columns, table, whole=("run",))
 
 
 def delete(names: RunNames, runs: RunsAt = DEFAULT_RUNS, yes: Yes = False) -> None:

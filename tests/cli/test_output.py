@@ -49,6 +49,18 @@ def test_a_table_without_rows_has_its_columns(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.split()[:3] == ["Nothing", "a", "b"]
 
 
+def test_a_column_may_be_kept_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "FILE_WIDTH", 60)
+    name = "alfworld-valid_seen-ldm-20261121-101530-ab12"
+    output.print_table("Runs", ("run", "agent", "state"), [(name, "ldm", "finished")] * 2)
+    assert name not in capsys.readouterr().out
+    rows = [(name, "ldm", "finished")] * 2
+    output.print_table("Runs", ("run", "agent", "state"), rows, whole=("run",))
+    assert name in capsys.readouterr().out
+
+
 class TestProgressWithoutATerminal:
     def test_is_a_line_now_and_then_also_while_one_step_takes_long(
         self, monkeypatch: pytest.MonkeyPatch
