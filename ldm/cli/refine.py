@@ -28,7 +28,7 @@ from ldm.cli.options import (
     refuse_with_resume,
 )
 from ldm.errors import LdmError
-from ldm.experiments.refinement import DEFAULT_GOALS, Goals
+from ldm.experiments.goal_choice import DEFAULT_GOALS, Goals
 from ldm.experiments.specs import DEFAULT_MEMORY, RefinementSpec
 from ldm.options import Settings, settings
 from ldm.words import counted

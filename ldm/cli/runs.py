@@ -78,11 +78,14 @@ def tree(
     explored = read_explored_goals(run)
     if not task:
         _list_goals(explored)
-        return
-    one = _one_of(explored, task)
-    if svg is not None:
-        _draw(one, svg)
-        return
+    elif svg is not None:
+        _draw(_one_of(explored, task), svg)
+    else:
+        _print_trees(_one_of(explored, task), observations=observations)
+
+
+def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
+    """Print the trees of a goal: one, or one a batch memory."""
     output.say(f"{one.task.id}\ngoal: {one.task.goal}", error=False)
     if one.error:
         output.say(one.error, error=False)

@@ -15,10 +15,10 @@ from ldm.experiments.builders import (
     Shared,
     build_environment,
     open_embedder,
-    opener,
     remembered_class,
 )
 from ldm.experiments.data import training_split, with_data
+from ldm.experiments.goal_choice import Goals, choose
 from ldm.experiments.lifecycle import (
     Checked,
     Recorded,
@@ -30,42 +30,16 @@ from ldm.experiments.lifecycle import (
     start,
 )
 from ldm.experiments.runtime import Runtime
-from ldm.experiments.specs import GoalsBy, RefinementSpec, full_location
+from ldm.experiments.specs import RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
-from ldm.options import Settings, normalise, override, sorted_settings
+from ldm.options import Settings, override, sorted_settings
 from ldm.words import counted
 
 if TYPE_CHECKING:
-    from ldm.episode import Environment
     from ldm.explore import ExplorationFactory, ExploredGoal, Verdict
-    from ldm.memory import Contents, Generation
+    from ldm.memory import Generation
     from ldm.runs import Run
     from ldm.types import Task
-
-DEFAULT_GOALS = 60
-#: How many goals are played for each one that is taken by how hard it is.
-POOL = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Goals:
-    """Which training goals to explore.
-
-    count: how many new ones, kinds evenly. ids: these and no others. kinds: only of these task
-    kinds. reuse: allow goals that the memory knows already. by: "even" draws kinds evenly; "failed"
-    and "long" play POOL times as many greedily, and take those that earned least, or took longest.
-    """
-
-    count: int = DEFAULT_GOALS
-    ids: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    reuse: bool = False
-    by: GoalsBy = "even"
-
-    def __post_init__(self) -> None:
-        normalise(self)
-        if self.by != "even" and self.ids:
-            raise ValueError("goals are named, or chosen by how hard they are")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +200,7 @@ def prepare(
         spec = replace(
             spec, generation=base.number, embedder=base.embedder, memory_digest=base.digest
         )
-        tasks = _chosen(spec, goals, env, contents, runtime)
+        tasks = choose(spec, goals, env, contents, runtime)
         if goals.by != "even":
             spec = replace(spec, goals_by=goals.by, goals=goals.count)
         spec = replace(
@@ -485,46 +459,3 @@ def _check_newest(memory: str, base: Generation) -> None:
             f"it: there is {newest.number}.",
             f"Use --dry-run, or go back with `ldm memory rollback {base.number}`.",
         )
-
-
-def _chosen(
-    spec: RefinementSpec, goals: Goals, env: Environment, contents: Contents, runtime: Runtime
-) -> tuple[Task, ...]:
-    """Return the goals to explore: those named, or some of the new ones."""
-    from ldm.errors import LeakageError
-    from ldm.eval import select
-    from ldm.explore import evaluated_leak_keys, new_goals, rejected_goal
-    from ldm.memory import generations
-
-    tasks = env.tasks(spec.split)
-    evaluated = evaluated_leak_keys(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
-    before = [
-        generation
-        for generation in generations(spec.memory, env.card.name)
-        if generation.number <= contents.generation.number
-    ]
-    new = new_goals(
-        tasks,
-        evaluated=evaluated,
-        remembered=contents.sources(),
-        explored=frozenset(task for generation in before for task in generation.tasks),
-        reuse=goals.reuse,
-    )
-    if goals.ids:
-        chosen = select(tasks, ids=goals.ids, kinds=goals.kinds)
-        if refused := rejected_goal(chosen, new, evaluated):
-            task, why = refused
-            if task.leak_key in evaluated:
-                raise LeakageError([task.leak_key], "Explore other goals; this one was evaluated.")
-            raise LdmError(f"The goal {task.id} {why}.", "Explore others, or use --reuse-goals.")
-        return chosen
-    if left_out := sum(task.leak_key in evaluated for task in tasks):
-        goals_of = f"{counted(left_out, 'goal')} of {spec.split}"
-        runtime.message(f"Skipping {goals_of}, evaluated before.")
-    if not new:
-        raise LdmError(
-            f"All {len(tasks)} goals of {spec.split} are known to the memory already.",
-            "Explore another split, or use --reuse-goals.",
-        )
-    limit = goals.count * (1 if goals.by == "even" else POOL)
-    return select(new, kinds=goals.kinds, limit=limit, seed=spec.seed)

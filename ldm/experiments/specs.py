@@ -74,7 +74,7 @@ class EvaluationSpec:
         return ()
 
 
-#: How goals are chosen, see `ldm.experiments.refinement.Goals`.
+#: How goals are chosen, see `ldm.experiments.goal_choice.Goals`.
 GoalsBy = Literal["even", "failed", "long"]
 
 

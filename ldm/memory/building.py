@@ -172,15 +172,13 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     embedder: must be the one that an existing memory was built with.
     reasoner_for: makes the reasoner that writes histories and types, from the embedder that it is
         to use; `OfflineReasoner` itself is one.
-    options: which trajectories are remembered, and how they are divided into batches; None for the
-        paper's sizes, without failures.
+    options: which trajectories are remembered, in which batches; None for the paper's sizes.
     rebuild: remove the environment's memory first.
     env_class: the environment's class, see `Generation.env_class`; "" for what is known of it.
     on_progress: called with (stage, done, total), from any thread.
 
-    Raises LdmError where no trajectory holds an action or earned enough, MemoryStoreError where
-    the location cannot be written, holds another embedder's vectors or something other than a
-    memory.
+    Raises LdmError where no trajectory holds an action or earned enough, MemoryStoreError where the
+    location cannot be written, holds another embedder's vectors or something else than a memory.
     """
     options = options or FormationOptions()
     acted = _with_actions(trajectories)
@@ -202,19 +200,8 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
             store.drop_after(env, number)
         folder = None if is_server(location) else Path(location) / STAGING / stable_hash(env)
         staged = StagedEmbedder(embedder, folder)
-        reasoner = reasoner_for(staged)
-        builder = _GenerationBuilder(
-            store,
-            env,
-            number + 1,
-            options,
-            staged,
-            reasoner,
-            on_progress,
-            newest,
-            left_out,
-            env_class,
-        )
+        parts = options, staged, reasoner_for(staged), on_progress
+        builder = _GenerationBuilder(store, env, number + 1, *parts, newest, left_out, env_class)
         result = builder.build(new)
         if folder is not None:
             shutil.rmtree(folder.parent, ignore_errors=True)

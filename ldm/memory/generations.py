@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -79,17 +79,8 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
             _check_newest(location, base, present, "explored", "explore again")
         vectors = _embedded(new, embedder, on_progress)
         contents = before.extended(new, vectors, batches)
-        whole = contents.rows.columns
-        generation = replace(
-            base,
-            number=number,
-            origin="refined",
-            tuples=len(whole),
-            settings=dict(settings),
-            tasks=tuple(sorted(tasks)),
-            env_class=env_class,
-        )
-        generation = replace(generation, digest=whole.digest(generation, contents.batches))
+        changes = {"settings": dict(settings), "tasks": tuple(sorted(tasks))}
+        generation = _refined(base, contents, env_class=env_class, **changes)
         if generation in present:
             return generation
         _check_newest(location, base, present, "explored", "explore again")
@@ -100,6 +91,14 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
         store.commit(generation)
         snapshot.write(location, replace(contents, generation=generation, kinds=None))
         return generation
+
+
+def _refined(base: Generation, contents: Contents, **changes: Any) -> Generation:
+    """Return the record of the generation after `base` that holds `contents`."""
+    columns = contents.rows.columns
+    numbered = replace(base, number=base.number + 1, origin="refined", tuples=len(columns))
+    generation = replace(numbered, **changes)
+    return replace(generation, digest=columns.digest(generation, contents.batches))
 
 
 def hide(
