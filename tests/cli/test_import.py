@@ -58,7 +58,7 @@ def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(
         path = tmp_path / f"{name}.jsonl"
         records.write(path, order)
         done = run("import", path, "--limit", 4, "--out", tmp_path / f"{name}.out.jsonl")
-        assert "5 left out: --limit 4" in done.out
+        assert "5 skipped: --limit 4" in done.out
         trajectories.append(records.read(tmp_path / f"{name}.out.jsonl", Trajectory))
     assert sorted(t.task.kind for t in trajectories[0]) == ["cool", "cool", "heat", "heat"]
     assert trajectories[1] == trajectories[0][::-1]
