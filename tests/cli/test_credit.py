@@ -262,7 +262,7 @@ class TestUtilities:
         assert outcome.code == 0, outcome.err
         learnt = generations(".ldm/memory", "toy")[-1]
         assert (learnt.number, learnt.origin) == (1, "credited")
-        assert f"Generation 1 knows {len(learnt.utilities)} utilities" in outcome.err
+        assert f"Generation 1 has {len(learnt.utilities)} utilities" in outcome.err
         followed = [c["tuple_id"] for c in json.loads(outcome.out)["tuples"] if c["followed"]]
         assert set(followed) <= set(learnt.utilities)
         plain = evaluated(run, *TRAINING, "--set", "k=2")

@@ -66,7 +66,7 @@ def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServe
         assert pair in table
     assert table.count("McNemar's exact test") == 3
     assert "The corrected p-values allow for the 3 comparisons (Holm's method)." in table
-    assert "Of 16 Malformed replies: 0 of; 8 were understood" in outcome.out
+    assert "Malformed replies: 0 of 16 (0.0 %); 8 understood" in outcome.out
     assert "The agent random uses no LLM" in outcome.err
 
 

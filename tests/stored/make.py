@@ -28,6 +28,8 @@ from tests.embedder import BagOfWords
 from tests.toy import ToyEnv, ToyOptions, expert_trajectories
 
 ARCHIVE = "place.tar.gz"
+#: Changed since where later versions mean to do otherwise: `runs tree` counts as nodes what was
+#: tried, and a refinement that improves nothing makes no generation.
 EXPECTED = "expected.json"
 #: Stands in the stored files for the directory that they lie in, which has to be a full path.
 PLACE = "@PLACE@"
