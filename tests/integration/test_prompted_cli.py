@@ -214,7 +214,7 @@ class TestEvaluating:
     def test_says_who_decides(self, run: Run, place: Path, server: FakeServer) -> None:
         assert run("build-memory", "data").code == 0
         offline = run("eval", *ENV, "--limit", "1")
-        assert "the offline reasoner decides" in offline.err
+        assert "using the offline reasoner" in offline.err
         outcome = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *MODEL)
         assert "Models at http" in outcome.err
         assert "scripted" in outcome.err
@@ -257,10 +257,11 @@ class TestRefining:
         assert wrong.code == 1
         assert "was started with --reasoner-llm scripted" in wrong.err
         call_count = sum(server.outcomes.values())
-        assert run("refine", "--resume", first).code == 0
+        resumed = run("refine", "--resume", first)
+        assert resumed.code == 0, resumed.err
+        assert "Using scripted at" not in resumed.err  # nothing is asked again
         assert sum(server.outcomes.values()) == call_count
-        log = json.loads(run("memory", "log", "--json").out)["generations"]
-        assert log[1]["settings"]["reasoner"] == "scripted"
+        assert "Nothing to add: the memory stays at generation 0" in resumed.out
 
     def test_with_the_limit_reached_at_the_first_goal_loses_no_paid_call(
         self, run: Run, place: Path, server: FakeServer
