@@ -218,7 +218,7 @@ class TestEvaluating:
         outcome = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *MODEL)
         assert "Models at http" in outcome.err
         assert "scripted" in outcome.err
-        assert "malformed" in outcome.out
+        assert "Malformed replies" in outcome.out
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
         self, run: Run, place: Path, server: FakeServer
