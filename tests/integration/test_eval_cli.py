@@ -83,7 +83,7 @@ class TestTheReport:
         report = json.loads(outcome.out)
         assert (report["errors"], report["success_rate"]) == (1, pytest.approx(11 / 12))
         assert report["finished_rate"] == 1.0
-        assert "1 of 12 episodes ended in an error and count as failures" in outcome.err
+        assert "1 of 12 episodes ended in an error and counts as failed" in outcome.err
         assert "the shed has collapsed" in outcome.err
 
     def test_where_no_episode_counts_the_exit_status_says_so(self, run: Run) -> None:
