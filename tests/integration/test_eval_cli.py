@@ -324,7 +324,7 @@ class TestComparing:
         assert "protocols" not in outcome.err
 
     def test_one_run_is_not_enough(self, run: Run) -> None:
-        assert "One run" in run("compare", "runs/x").err
+        assert "needs two runs" in run("compare", "runs/x").err
 
 
 class TestMemories:
