@@ -167,9 +167,10 @@ class Series:
         """Return the report of round `number`, with its wall time."""
 
         def refine() -> dict[str, Any]:
-            generations = ldm("memory", "log", "--memory", self._memory)
-            if len(generations) > number:  # an earlier attempt that was not reported
-                ldm_text("memory", "rollback", number - 1, "--memory", self._memory)
+            generations = ldm("memory", "log", "--memory", self._memory)["generations"]
+            before = self._generation(number - 1)
+            if generations[-1]["number"] > before:  # an earlier attempt that was not reported
+                ldm_text("memory", "rollback", before, "--yes", "--memory", self._memory)
             start = time.perf_counter()
             subject = self.subject
             report: dict[str, Any] = ldm(
@@ -184,14 +185,20 @@ class Series:
 
         return self._stored(f"refine-{number}.json", refine)
 
+    def _generation(self, number: int) -> int:
+        """Return the newest generation after round `number`; a vain one adds none."""
+        reports = [self.folder / f"refine-{earlier}.json" for earlier in range(1, number + 1)]
+        made = [json.loads(path.read_text("utf-8"))["generation"] for path in reports]
+        return max((one for one in made if one is not None), default=0)
+
     def _evaluated(self, number: int) -> Run:
-        """Return the evaluation of generation `number` on the test goals."""
+        """Return the evaluation on the test goals after round `number`."""
 
         def evaluate() -> dict[str, Any]:
             report: dict[str, Any] = ldm(
                 *("eval", "--env", self.subject.env, "--split", self.subject.test),
                 *("--agent", "ldm", *self._data, "--memory", self._memory),
-                *("--generation", number, "--runs", self.folder / "evaluations"),
+                *("--generation", self._generation(number), "--runs", self.folder / "evaluations"),
                 *("--workers", self.arguments.workers),
                 *(PARTS[self.without][1] if self.without else ()),
             )

@@ -12,8 +12,11 @@ from ldm.options import sentences
 from ldm.types import Card
 
 
-def agents() -> dict[str, dict[str, Any]]:
-    """Return name → description of the agents, built in and of other installed packages."""
+def agents(name: str = "") -> dict[str, dict[str, Any]]:
+    """Return name → description of the agents, built in and of other installed packages.
+
+    name: only this one, which may be written as module:Class. Raises LdmError if there is none.
+    """
     from ldm.agents import AGENTS, GROUP, load_agent
     from ldm.envs.metadata import card_of, registered
 
@@ -28,11 +31,14 @@ def agents() -> dict[str, dict[str, Any]]:
             **_published(agent, cards),
         }
 
-    return _entries(AGENTS, GROUP, load_agent, describe)
+    return _entries(registry.names(AGENTS, GROUP), load_agent, describe, name)
 
 
-def envs() -> dict[str, dict[str, Any]]:
-    """Return name → description of the environments, built in and of other installed packages."""
+def envs(name: str = "") -> dict[str, dict[str, Any]]:
+    """Return name → description of the environments, built in and of other installed packages.
+
+    name: as for `agents`.
+    """
     from ldm.envs import ENVS, GROUP, load_env
     from ldm.envs.metadata import metadata_of
 
@@ -46,18 +52,24 @@ def envs() -> dict[str, dict[str, Any]]:
             "data_sizes": data.choices if data else {},
         }
 
-    return _entries(ENVS, GROUP, load_env, describe)
+    return _entries(registry.names(ENVS, GROUP), load_env, describe, name)
 
 
 def _entries(
-    builtin: Mapping[str, str],
-    group: str,
+    known: Mapping[str, str],
     load: Callable[[str], Any],
     describe: Callable[[Any], dict[str, Any]],
+    only: str,
 ) -> dict[str, dict[str, Any]]:
-    """Return name → description; a class that cannot be loaded says why and hides no other."""
+    """Return name → description; a class that cannot be loaded says why and hides no other.
+
+    known: name → class. only: the one that is described, which has to be loaded; "" for all.
+    """
     entries: dict[str, dict[str, Any]] = {}
-    for name, target in registry.names(builtin, group).items():
+    if only:
+        load(only)
+        known = {only: known.get(only, only)}
+    for name, target in known.items():
         try:
             loaded = load(name)
             entries[name] = {

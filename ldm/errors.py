@@ -41,9 +41,10 @@ class LeakageError(LdmError):
 
     def __init__(self, sources: Sequence[str], remedy: str, what: str = "the memory") -> None:
         examples = ", ".join(sources[:5]) + (", …" if len(sources) > 5 else "")
-        super().__init__(
-            f"{len(sources)} evaluated task(s) are also sources of {what}: {examples}", remedy
-        )
+        alone = len(sources) == 1
+        tasks = "1 evaluated task is also a source" if alone else "evaluated tasks are also sources"
+        number = "" if alone else f"{len(sources)} "
+        super().__init__(f"{number}{tasks} of {what}: {examples}", remedy)
         self.sources = tuple(sources)
         self.what = what
 

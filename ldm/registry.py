@@ -12,11 +12,21 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Any
 
 from ldm.errors import LdmError
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a class outside this package must have. tests: the ones that say more of it."""
+
+    members: tuple[str, ...] = ()
+    tests: str = ""
+
 
 #: The "package.module:Class" names that the user of this process gave.
 _named: set[str] = set()
@@ -30,14 +40,21 @@ def names(builtin: Mapping[str, str], group: str) -> dict[str, str]:
 
 
 def load(
-    name: str, builtin: Mapping[str, str], group: str, what: str, *, recorded: bool = False
+    name: str,
+    builtin: Mapping[str, str],
+    group: str,
+    what: str,
+    *,
+    contract: Contract = Contract(),
+    recorded: bool = False,
 ) -> Any:
     """Return the object that `name` stands for; messages call it `what`, e.g. "environment".
 
+    contract: what the object must have.
     recorded: the name comes from a file. A module that it names is imported only where it is
     registered, or where the user of this process named it before.
-    Raises LdmError where that is not so, where the name is unknown, or where its module or
-    attribute cannot be imported.
+    Raises LdmError where that is not so, where the name is unknown, where its module or attribute
+    cannot be imported, or where it lacks something of the contract.
     """
     if recorded and ":" in name and name not in {*_named, *names(builtin, group).values()}:
         raise LdmError(
@@ -59,16 +76,22 @@ def load(
     module_name, _, attribute = target.partition(":")
     try:
         if ":" not in name:
-            return getattr(importlib.import_module(module_name), attribute)
-        with _importable_working_directory():
             named = getattr(importlib.import_module(module_name), attribute)
-        _named.add(name)
-        return named
+        else:
+            with _importable_working_directory():
+                named = getattr(importlib.import_module(module_name), attribute)
+            _named.add(name)
     except (ImportError, AttributeError, ValueError, TypeError) as error:  # also of a bad name
         raise LdmError(
             f"The {what} {name!r} ({target}) cannot be imported: {error}.",
             "Check the spelling and that its package is installed in this environment.",
         ) from error
+    if lacking := [member for member in contract.members if not hasattr(named, member)]:
+        raise LdmError(
+            f"The {what} {name!r} is incomplete: it lacks {', '.join(lacking)}.",
+            f"Add that to the class; {contract.tests} says what each has to do.",
+        )
+    return named
 
 
 @contextmanager

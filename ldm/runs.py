@@ -114,6 +114,20 @@ class Run:
         with suppress(OSError):  # not empty: it holds a file that is not ours
             self.directory.rmdir()
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether a process works on the run at this moment."""
+        import fcntl
+
+        try:
+            with (self.directory / "lock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes from working on the run; the lock dies with its process.
@@ -130,9 +144,9 @@ class Run:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 file.seek(0)
-                holder = file.read().strip() or "unknown"
+                holder = file.read().strip() or "another process"
                 raise LdmError(
-                    f"Another process ({holder}) works on {self.directory}.",
+                    f"{self.directory} is locked by {holder}.",
                     "Wait until it has finished, or stop it.",
                 ) from error
             file.truncate(0)
@@ -277,21 +291,21 @@ def run_items(  # noqa: PLR0913 - passed by name in every call
     *,
     workers: int,
     threads: bool = False,
-    wanted: Callable[[int, R | None], bool] = lambda _, record: record is None,
+    is_due: Callable[[int, R | None], bool] = lambda _, record: record is None,
     on_result: Callable[[R], None] = lambda _: None,
 ) -> list[R]:
     """Process the `items` that are not recorded yet; return all records, in the items' order.
 
     A record's index must be its item's place in `items`. Hold `run.lock()` while calling this.
-    threads: see `parallel_map`. wanted: whether to process an item, by its index and its record, if
-    there is one; by default all without a record. What is not wanted is returned as recorded.
+    threads: see `parallel_map`. is_due: whether to process an item, by its index and its record, if
+    there is one; by default all without a record. What is not due is returned as recorded.
     on_result: called in this process with every record, old ones first.
     Raises Interrupted (Ctrl-C, SIGTERM), WorkerDied and RunStopped with how to resume.
     """
     with writing(run.parts):
         run.parts.mkdir(exist_ok=True)
     finished = {i: r for i, r in run.recorded(record_type).items() if i < len(items)}
-    pending = [i for i in range(len(items)) if wanted(i, finished.get(i))]
+    pending = [i for i in range(len(items)) if is_due(i, finished.get(i))]
     for index in sorted({*finished} - {*pending}):
         on_result(finished[index])
 
@@ -316,19 +330,19 @@ def _naming_how_to_resume(run: Run, record_type: type[Record], total: int) -> It
         raise Interrupted(
             f"Stopped: {len(run.recorded(record_type))} of {total} are recorded in "
             f"{run.directory}.",
-            f"Go on with `{run.resume_command}`.",
+            f"Resume with `{run.resume_command}`.",
         ) from stop
     except WorkerDied as error:
         raise WorkerDied(
             f"{error.message} {len(run.recorded(record_type))} of {total} are recorded in "
             f"{run.directory}.",
-            f"Go on with `{run.resume_command}`, with fewer --workers if memory was short.",
+            f"Resume with `{run.resume_command}`, with fewer --workers if memory was short.",
         ) from error
     except RunStopped as error:
         raise type(error)(
             f"{error.message} {len(run.recorded(record_type))} of {total} are recorded in "
             f"{run.directory}, and so are the calls of those under way.",
-            f"{error.remedy} Go on with `{run.resume_command}`.",
+            f"{error.remedy} Resume with `{run.resume_command}`.",
         ) from error
     except LdmError as error:  # a full disk, for example
         recorded = len(run.recorded(record_type))
@@ -336,7 +350,7 @@ def _naming_how_to_resume(run: Run, record_type: type[Record], total: int) -> It
             raise
         raise LdmError(
             error.message,
-            f"{error.remedy} Then go on with `{run.resume_command}`: {recorded} of {total} "
+            f"{error.remedy} Then resume with `{run.resume_command}`: {recorded} of {total} "
             "are recorded.",
         ) from error
 

@@ -92,6 +92,6 @@ def test_help_texts_and_messages_count() -> None:
     """What this test overlooked before: helps of options, docstrings of commands."""
     folder = PACKAGE / "cli"
     texts = [text for _, text in code(folder / "data.py")]
-    assert any(text.startswith("How much, where there is a choice") for text in texts)
+    assert any(text.startswith("Size of the data, where there is a choice") for text in texts)
     assert any(text.startswith("Download the official data") for text in texts)
     assert not any("ldm data get" in text for text in texts)

@@ -115,7 +115,7 @@ def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
         return done
 
     shown = ldm("demo", "--env", "webshop", "--tasks", "4", "--limit", "6")
-    assert f"the shipped expert episodes are taken, in {installed.parent}" in shown.stderr
+    assert f"using the bundled expert episodes in {installed.parent}" in shown.stderr
     assert "trajectories added as generation 0" in shown.stdout
     assert "$ ldm refine --env webshop --split demo_train" in shown.stderr
     assert "Generation 1: " in shown.stdout

@@ -56,6 +56,14 @@ def test_what_cannot_be_imported_is_named(name: str) -> None:
         registry.load(name, BUILTIN, "none", "environment")
 
 
+def test_a_class_that_lacks_methods_is_refused_with_their_names() -> None:
+    contract = registry.Contract(("reset", "step", "hover", "land"), "the contract tests")
+    with pytest.raises(LdmError, match="is incomplete: it lacks hover, land") as caught:
+        registry.load("toy", BUILTIN, "none", "environment", contract=contract)
+    assert "the contract tests" in caught.value.remedy
+    assert registry.load("toy", BUILTIN, "none", "environment") is ToyEnv
+
+
 def test_listing_names_imports_nothing() -> None:
     sys.modules.pop("tests.nowhere", None)
     assert "lost" in registry.names(BUILTIN, "none")

@@ -34,6 +34,10 @@ AGENTS = {
     "try_again": "ldm.agents.try_again:TryAgainAgent",
 }
 GROUP = "ldm.agents"
+CONTRACT = registry.Contract(
+    ("name", "sees_reward", "needs", "Options", "budget", "solve"),
+    "ldm.testing.AgentContract",
+)
 NO_MODEL = (
     "Name one with --llm MODEL and its server with OPENAI_BASE_URL (and OPENAI_API_KEY), or use an "
     "agent that works without one: `ldm agents` lists what each needs."
@@ -66,7 +70,7 @@ class Resources:
         """
         model = {"llm": self.llm, "planner": self.planner, "reasoner": self.reasoner_llm}[role]
         if model is None:
-            raise LdmError("This agent needs a language model, and none is configured.", NO_MODEL)
+            raise LdmError("This agent needs an LLM, and none is configured.", NO_MODEL)
         return ScopedLLM(
             model,
             lambda: (self.seed, episode.task_id, episode.trials, role),
@@ -82,7 +86,7 @@ class Resources:
         if self.ask is not None:
             return self.ask(self.model(episode, "reasoner"), episode.card, options)
         if self.reasoner is None:
-            raise LdmError("This agent needs a reasoner, and none is there.", NO_MODEL)
+            raise LdmError("This agent needs a reasoner, and none is configured.", NO_MODEL)
         return self.reasoner
 
 
@@ -94,11 +98,12 @@ class AgentClass(Protocol):
     paper: where the agent comes from, for `ldm agents` and tables.
     It may also have static methods sources(options, env) → what its prompts show and so may not be
     evaluated, check_card(options, card), which raises LdmError where it cannot work in that
-    environment, and also_needs(options) → names of Resources that these options need beside
-    `needs`; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say of
-    it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first, each
-    as the end of a sentence that begins with the agent's name. A run that was recorded then is not
-    resumed. What it was published with in an environment, that environment's card says.
+    environment, also_needs(options) → names of Resources that these options need beside `needs`,
+    and notice(options) → what users should know before it plays with these options, "" for
+    nothing; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say
+    of it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first,
+    each as the end of a sentence that begins with the agent's name. A run that was recorded then is
+    not resumed. What it was published with in an environment, that environment's card says.
     """
 
     name: str
@@ -115,7 +120,9 @@ def load_agent(name: str, *, recorded: bool = False) -> AgentClass:
 
     recorded: the name comes from a file, see `registry.load`.
     """
-    agent: AgentClass = registry.load(name, AGENTS, GROUP, "agent", recorded=recorded)
+    agent: AgentClass = registry.load(
+        name, AGENTS, GROUP, "agent", contract=CONTRACT, recorded=recorded
+    )
     return agent
 
 

@@ -76,23 +76,23 @@ class LdmAgent:
     def _process(self, episode: Episode, policy: Policy, batches: Sequence[str]) -> list[float]:
         """Play one decision process in a fresh trial; return the confidences of its actions."""
         confidences: list[float] = []
-        asked: list[str] = []
+        consultations: list[str] = []
         votes: list[list[Any]] = []
         memo = Memo()
         with episode.trial():
             while True:
                 decision = policy.decide(_observed(episode, memo), batches)
                 memo = decision.memo
-                asked.append(decision.asked)
+                consultations.append(decision.asked)
                 votes.append([[vote.action, vote.confidence] for vote in decision.votes])
                 confidences.append(decision.proposals[0].confidence)
                 episode.act(decision.action, recalls=decision.used, followed=decision.followed)
         if any(votes):
             # What the recalls voted for at each step, with shares; [] where none fitted.
             episode.note(VOTES, steps=votes)
-        if any(asked) or self.options.consult != "always":
+        if any(consultations) or self.options.consult != "always":
             # Why a model decided each step; "" where memory did.
-            episode.note(CONSULTED, steps=asked)
+            episode.note(CONSULTED, steps=consultations)
         return confidences
 
 

@@ -49,7 +49,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 Examples:
-  ldm doctor                                    what is installed, found and configured
+  ldm doctor                                    check the installation, data and configuration
   ldm build-memory                              shipped expert episodes → .ldm/memory
   ldm memory search --env alfworld "heat an egg" "You see a fridge 1."
   ldm eval --env alfworld --split valid_seen --agent ldm
@@ -84,13 +84,13 @@ def ldm(
 
 app.command("demo", short_help="Build, refine and evaluate on what ships with ldm.")(demo)
 app.command("build-memory", short_help="Form a memory from trajectories.")(build_memory)
-app.command("import", short_help="Turn other formats into our trajectories, or back.")(import_files)
+app.command("import", short_help="Convert trajectories from and to other formats.")(import_files)
 for command in (diff, merge, fold, forget, verify, compact, migrate):
     memory_app.command(command.__name__)(command)
 app.add_typer(memory_app, name="memory")
-app.command("refine", short_help="Explore, and add what was done better.")(refine)
+app.command("refine", short_help="Explore training goals and add improvements.")(refine)
 app.command("autoplan", short_help="Optimise a plan for a kind of task.")(autoplan)
-app.command("horizon", short_help="Train how long goals take, for a selector.")(horizon)
+app.command("horizon", short_help="Train a predictor of how long goals take.")(horizon)
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
 app.command("judge", short_help="Let a model judge the answers of a run.")(judge)
@@ -106,7 +106,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(llm_app, name="llm")
 app.command("validate", short_help="Check JSONL files against their schema.")(validate)
 app.command("schema", short_help="Print the JSON Schema of a record.")(schema)
-app.command("doctor", short_help="Show what is installed, found and configured.")(doctor)
+app.command("doctor", short_help="Check the installation, data and configuration.")(doctor)
 
 
 def main() -> None:

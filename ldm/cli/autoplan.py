@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import environments, kinds, splits
 from ldm.cli.options import (
     Calls,
     Data,
@@ -40,18 +41,18 @@ DEFAULT_OUT = Path("plans")
 class Optimising:
     """How plans are optimised: fields of `ldm.agents.autoplan.settings.AutoPlanSettings`."""
 
-    iterations: Annotated[int | None, typer.Option(help="I, batches. Default: 3.")] = None
-    batch: Annotated[int | None, typer.Option(help="B, tasks a batch. Default: 4.")] = None
+    iterations: Annotated[int | None, typer.Option(help="Iterations (I). Default: 3.")] = None
+    batch: Annotated[int | None, typer.Option(help="Tasks per batch (B). Default: 4.")] = None
     pool: Annotated[
         int | None,
-        typer.Option(help="Tasks that batches are drawn from. Default: as published, or 24."),
+        typer.Option(help="Tasks to draw batches from. Default: as published, or 24."),
     ] = None
     reflection: Annotated[
         Literal["summary", "full"] | None,
-        typer.Option(help="Summary only, or flaw and revision, too. Default: full."),
+        typer.Option(help="Summary only, or also flaw and revision. Default: full."),
     ] = None
     steps: Annotated[
-        int | None, typer.Option(help="Steps of an attempt. Default: as published, or 35.")
+        int | None, typer.Option(help="Maximum steps per attempt. Default: as published, or 35.")
     ] = None
 
 
@@ -60,16 +61,22 @@ class Subject:
     """What plans are for, and how they are optimised."""
 
     env: Annotated[
-        str | None, typer.Option(help="Environment: a name or package.module:Class.")
+        str | None,
+        typer.Option(
+            help="Environment: a name or package.module:Class.", autocompletion=environments
+        ),
     ] = None
     kind: Annotated[
         str | None,
         typer.Option(
-            help="The task kind, e.g. heat; several: heat,cool; each: all kinds, a plan each; "
-            "all: one plan for all kinds."
+            help="Task kind, e.g. heat, or heat,cool; each: a plan for every kind; "
+            "all: one plan for all kinds.",
+            autocompletion=kinds,
         ),
     ] = None
-    split: Annotated[str | None, typer.Option(help="A training split.")] = None
+    split: Annotated[str | None, typer.Option(help="A training split.", autocompletion=splits)] = (
+        None
+    )
     options: Optimising = field(default_factory=Optimising)
     seed: Seed = None
     out: Annotated[
@@ -78,7 +85,7 @@ class Subject:
     assign: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Further setting; env.NAME=VALUE: environment."
+            "--set", metavar="NAME=VALUE", help="Further setting, or env.NAME=VALUE; repeatable."
         ),
     ] = None
     data: Data = None
@@ -97,14 +104,14 @@ class Repetition:
     ] = None
     evaluate: Annotated[
         str | None,
-        typer.Option("--eval", metavar="SPLIT", help="Evaluate the plans on this split, too."),
+        typer.Option("--eval", metavar="SPLIT", help="Also evaluate the plans on this split."),
     ] = None
     curve: Annotated[
         bool,
         typer.Option("--curve", help="With --eval: the plan of every iteration, not the last."),
     ] = False
     limit: Annotated[
-        int | None, typer.Option(help="With --eval: at most so many tasks, kinds evenly.")
+        int | None, typer.Option(help="With --eval: maximum number of tasks, balanced over kinds.")
     ] = None
 
     def evaluation(self) -> PlanEvaluation | None:
@@ -122,7 +129,7 @@ class Repetition:
 class Execution(Recorded):
     """How the optimisation runs, and the models that agents call."""
 
-    workers: Annotated[int | None, typer.Option(min=1, help="Attempts at a time.")] = None
+    workers: Annotated[int | None, typer.Option(min=1, help="Attempts in parallel.")] = None
     llm: LlmName = None
     planner_llm: PlannerName = None
     calls: Calls = field(default_factory=Calls)
@@ -136,8 +143,8 @@ def autoplan(subject: Subject, repetition: Repetition, execution: Execution) -> 
     From an empty plan on, each iteration attempts a batch of training tasks, reflects on every
     attempt and rewrites the plan. `ldm eval --agent autoplan --plans FOLDER` uses it; tasks of the
     pool may then not be evaluated. --planner-llm reflects and writes, --llm acts. With --eval the
-    plans are evaluated at once, over all repeats; --curve shows success by iteration. With
-    --estimate the first iterations are made, and what all will cost is said; --resume goes on.
+    plans are evaluated at once, over all repeats; --curve shows success by iteration. --estimate
+    runs the first iterations and prints what all will cost; continue with --resume.
 
     \b
     Examples:

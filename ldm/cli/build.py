@@ -16,23 +16,26 @@ from ldm.cli.options import (
     AsJson,
     Calls,
     EmbedderName,
+    EstimateFirst,
     LlmName,
     MemoryAt,
     PresetName,
+    Quiet,
     ReasonerName,
     expanded,
 )
 from ldm.errors import LdmError
 from ldm.experiments.building import BuildOptions
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.memory import BuildResult
     from ldm.types import Trajectory
 
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first invalid record.")]
 FormatName = Annotated[
-    str, typer.Option("--format", help="The files' format; told by their lines if left out.")
+    str, typer.Option("--format", help="Format of the files; auto-detected if omitted.")
 ]
 
 
@@ -40,31 +43,40 @@ FormatName = Annotated[
 class Options:
     """Which trajectories become a memory, and how: fields of `ldm.BuildOptions`."""
 
-    env: Annotated[str, typer.Option(help="Only trajectories of this environment.")] = ""
+    env: Annotated[
+        str,
+        typer.Option(
+            help="Only this environment; as package.module:Class the memory remembers it."
+        ),
+    ] = ""
     batch_size: Annotated[
-        int, typer.Option(min=0, help="Trajectories a batch; 0: as published for the environment.")
+        int,
+        typer.Option(min=0, help="Trajectories per batch; 0: as published for the environment."),
     ] = 0
     batching: Annotated[
-        Literal["kind", "mixed"], typer.Option(help="Within each kind, or over all.")
+        Literal["kind", "mixed"],
+        typer.Option(help="Form batches within each task kind, or over all."),
     ] = "kind"
     per_kind: Annotated[
-        int, typer.Option(min=0, help="Only so many of each task kind, drawn by --seed; 0: all.")
+        int, typer.Option(min=0, help="Trajectories per task kind, drawn with --seed; 0: all.")
     ] = 0
     seed: Annotated[
-        int, typer.Option(help="Of what is drawn, and of the shuffle before cutting.")
+        int, typer.Option(help="Random seed of --per-kind and of the shuffle into batches.")
     ] = 0
     min_reward: Annotated[
-        float, typer.Option(min=0, max=1, help="Leave out trajectories that scored less.")
+        float, typer.Option(min=0, max=1, help="Skip trajectories with a lower score.")
     ] = 0.0
     failures: Annotated[
         Literal["drop", "keep", "contrast"],
-        typer.Option(help="Trajectories that scored 0: leave out, take as others, as warnings."),
+        typer.Option(
+            help="Trajectories that scored 0: skip, keep like others, or keep as warnings."
+        ),
     ] = "drop"
     embedder: EmbedderName = None
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop the memory first.")] = False
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Delete the memory first.")] = False
     formation: Annotated[
         Literal["trajectory", "paper"],
-        typer.Option(help="Model calls for histories: one every 8 steps, or two a step (paper)."),
+        typer.Option(help="Model calls for histories: one per 8 steps, or two per step (paper)."),
     ] = "trajectory"
 
 
@@ -75,7 +87,7 @@ class Forming:
     data: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="DATA", help="Folders or files; default: the shipped expert episodes."
+            metavar="DATA", help="Folders or files; default: the bundled expert episodes."
         ),
     ] = None
     memory: MemoryAt = DEFAULT_MEMORY
@@ -90,9 +102,11 @@ class FormingModels:
     reasoner_llm: ReasonerName = None
     record: Annotated[
         Path | None,
-        typer.Option(help="Folder to record model calls in; default: calls in the memory's."),
+        typer.Option(help="Folder for recorded model calls; default: calls/ in the memory."),
     ] = None
     calls: Calls = field(default_factory=Calls)
+    estimate: EstimateFirst = False
+    quiet: Quiet = False
 
 
 @expanded
@@ -106,20 +120,22 @@ def build_memory(
 ) -> None:
     """Form a memory from every trajectory file below DATA, each environment by itself.
 
-    Without DATA it is formed from the expert episodes that come with ldm.
+    Without DATA, the bundled expert episodes are used.
 
-    Failures (a score of 0) are left out unless --failures keeps them, as all others or as warnings
-    that vote against what they did.
+    Failures (a score of 0) are skipped unless --failures keeps them, either like all others or as
+    warnings that vote against their actions.
 
-    What the memory holds already is left out; with nothing new nothing happens. More trajectories
-    become further batches, in a new generation. An interrupted build goes on where it was.
+    Trajectories that the memory holds already are skipped. New ones become further batches, in a
+    new generation. An interrupted build resumes where it stopped.
 
-    With a model, it writes the histories and makes the types; its calls are recorded beside the
-    memory, and none is paid twice. Without one the offline reasoner does.
+    A model, if one is named, writes the histories and the types; its calls are recorded beside the
+    memory and never paid twice. Otherwise the offline reasoner does. --estimate forms 6
+    trajectories and prints what all will cost.
 
     \b
     Examples:
       ldm build-memory
+      ldm build-memory --llm gpt-4o-mini --estimate
       ldm build-memory --llm gpt-4o-mini --max-usd 5 --rebuild
       ldm build-memory --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
@@ -135,8 +151,15 @@ def build_memory(
     if preset is not None:
         options = build_options(preset, options)
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
+    runtime = command_runtime(quiet=models.quiet)
+    if models.estimate:
+        from ldm.experiments.formation_cost import estimate as cost_of
+
+        lines = cost_of(forming.data, forming.memory, options, called, runtime)
+        output.say_all(lines)
+        return
     reports = []
-    for built in build_each(forming.data, forming.memory, options, called, command_runtime()):
+    for built in build_each(forming.data, forming.memory, options, called, runtime):
         reports.append(_report(built))
         if not as_json:
             _show(built, forming)
@@ -151,22 +174,25 @@ class Selection:
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders.")]
     out: Annotated[
         Path,
-        typer.Option("--out", help="The file to write, for ATIF also a folder; .gz packs JSONL."),
+        typer.Option("--out", help="Output file, for ATIF also a folder; .gz compresses JSONL."),
     ]
     format_name: FormatName = ""
     to: Annotated[
         Literal["ldm", "atif", "chat", "parquet"] | None,
-        typer.Option(help="The format to write; the ending of --out names it by default."),
+        typer.Option(help="Output format; default: by the extension of --out."),
     ] = None
     min_reward: Annotated[
-        float, typer.Option(min=0, max=1, help="Leave out trajectories that scored less.")
+        float, typer.Option(min=0, max=1, help="Skip trajectories with a lower score.")
     ] = 0.0
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many, kinds evenly.")] = None
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number, balanced over kinds.")
+    ] = None
     data: Annotated[
         Path | None,
-        typer.Option(help="The environment's data, to rebuild what was seen; else its variable."),
+        typer.Option(help="Data folder of the environment, to rebuild observations."),
     ] = None
     strict: Strict = False
+    quiet: Quiet = False
 
 
 @dataclass(frozen=True)
@@ -174,26 +200,27 @@ class Assumptions:
     """What is assumed of recordings that do not say it (`ldm.Assumed`)."""
 
     env: Annotated[
-        str, typer.Option(help="Environment of chat messages and ATIF that name none.")
+        str, typer.Option(help="Environment, for chat messages and ATIF that name none.")
     ] = ""
-    kind: Annotated[str, typer.Option(help="Their task kind.")] = ""
-    split: Annotated[str, typer.Option(help="Their split.")] = "recorded"
+    kind: Annotated[str, typer.Option(help="Task kind of these recordings.")] = ""
+    split: Annotated[str, typer.Option(help="Split of these recordings.")] = "recorded"
     origin: Annotated[
-        Literal["human", "expert", "agent", "explored"], typer.Option(help="Who acted in them.")
+        Literal["human", "expert", "agent", "explored"],
+        typer.Option(help="Who acted in these recordings."),
     ] = "agent"
-    score: Annotated[float, typer.Option(min=0, max=1, help="What each of them earned.")] = 0.0
+    score: Annotated[float, typer.Option(min=0, max=1, help="Score of these recordings.")] = 0.0
 
 
 @expanded
 def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson = False) -> None:
-    """Turn trajectories of other formats into our own JSONL, or ours into others.
+    """Convert trajectories of other formats to our own JSONL, or ours to others.
 
-    A bad record is reported as file:line:field and does not lose the others. Where logs say only
-    what was opened, what stood there is rebuilt from the environment's data.
+    An invalid record is reported as file:line:field, and the others are kept. Where logs say only
+    which page was opened, its text is rebuilt from the environment's data.
 
-    ATIF, chat messages and Parquet are read and written. What ldm writes comes back equal. ShareGPT
-    and OpenTelemetry spans are read. In recordings of others, --env says where they were made, and
-    --score what they were worth.
+    ATIF, chat messages and Parquet are read and written. What ldm writes reads back equal. ShareGPT
+    and OpenTelemetry spans are read. For recordings of other tools, --env names their environment,
+    and --score gives their score.
 
     \b
     Examples:
@@ -210,14 +237,23 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
     from ldm.eval.plan import even
 
     written_as(selection.out, selection.to or "")  # before much is read
-    everything = read_all(
-        selection.files,
-        output.say,
-        name=selection.format_name,
-        strict=selection.strict,
-        data=lambda name: str(selection.data) if selection.data else data_of_format(name),
-        assumed=Assumed(**asdict(assumptions)),
-    )
+    folders: list[str] = []
+
+    def data(name: str) -> str | None:
+        folder = str(selection.data) if selection.data else data_of_format(name)
+        folders.extend([folder] if folder else [])
+        return folder
+
+    with output.stages(quiet=selection.quiet) as on_progress:
+        on_progress("read", 0, 0)
+        everything = read_all(
+            selection.files,
+            output.say,
+            name=selection.format_name,
+            strict=selection.strict,
+            data=data,
+            assumed=Assumed(**asdict(assumptions)),
+        )
     rewarded = [t for t in everything if t.score >= selection.min_reward]
     kinds = [(t.id, f"{t.task.env} {t.task.kind}") for t in rewarded]
     trajectories = [rewarded[i] for i in even(kinds, selection.limit or len(rewarded))]
@@ -227,13 +263,22 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
             f"There is no trajectory in these files{worth}.", f"{selection.out} was not written."
         )
     write(selection.out, trajectories, selection.to or "")
-    _show_imported(selection, trajectories, (len(everything), len(rewarded)), as_json=as_json)
+    counts = len(everything), len(rewarded)
+    _show_imported(selection, trajectories, counts, folders, as_json=as_json)
 
 
 def _show_imported(
-    selection: Selection, imported: list[Trajectory], counts: tuple[int, int], *, as_json: bool
+    selection: Selection,
+    imported: list[Trajectory],
+    counts: tuple[int, int],
+    folders: list[str],
+    *,
+    as_json: bool,
 ) -> None:
-    """Print what was imported. counts: trajectories that were read, and those rewarded enough."""
+    """Print what was imported.
+
+    counts: trajectories that were read, and those rewarded enough. folders: data that were at hand.
+    """
     read, rewarded = counts
     kinds = Counter(f"{t.task.env} {t.task.kind}".strip() for t in imported)
     # Of those nothing is recorded that followed an action.
@@ -253,16 +298,18 @@ def _show_imported(
     rows = [(kind, str(number)) for kind, number in sorted(kinds.items())]
     apart = is_stream(selection.out)  # the trajectories themselves may be on standard output
     output.print_table("", ("kind", "trajectories"), rows, error=apart)
-    lines = [f"{len(imported)} trajectories → {selection.out}"]
+    lines = [f"{counted(len(imported), 'trajectory')} → {selection.out}"]
     if read > rewarded:
-        lines.append(f"{read - rewarded} left out: reward below {selection.min_reward:g}.")
+        lines.append(f"{read - rewarded} skipped: reward below {selection.min_reward:g}.")
     if rewarded > len(imported):
-        lines.append(f"{rewarded - len(imported)} left out: --limit {selection.limit}.")
+        lines.append(f"{rewarded - len(imported)} skipped: --limit {selection.limit}.")
     if blind:
-        lines.append(
-            f"{blind} hold actions only: what was seen is not recorded, nor can it be rebuilt from"
-            " the data that --data names."
+        why = (
+            f"the data in {folders[0]} do not say what was seen"
+            if folders
+            else "name the environment's data with --data to rebuild what was seen"
         )
+        lines.append(f"{counted(blind, 'trajectory')} without observations: {why}.")
     for line in lines:
         output.say(line, error=apart)
 
@@ -296,10 +343,11 @@ def _why(forming: Forming) -> str:
 def _show(built: BuildResult, forming: Forming) -> None:
     memory = forming.memory
     from ldm.memory import type_sizes
+    from ldm.memory.typical import typical_goals
 
     if built.left_out:
         of = built.trajectories + built.skipped + built.left_out
-        output.say(f"{built.left_out} of {of} trajectories left out: {_why(forming)}.", error=False)
+        output.say(f"{built.left_out} of {of} trajectories skipped: {_why(forming)}.", error=False)
     if not built.trajectories:
         authors = sorted({batch.reasoner or "an unknown reasoner" for batch in built.batches})
         output.say(
@@ -313,7 +361,11 @@ def _show(built: BuildResult, forming: Forming) -> None:
         sizes = type_sizes(batch, built.rows)
         observations = sum(len(below) for _, _, below in sizes)
         tuples = sum(size for _, size, _ in sizes)
-        names = "; ".join(f"{name} ({size})" for name, size, _ in sizes)
+        typical = typical_goals(batch, built.rows)
+        names = "; ".join(
+            f"{name} ({size}), e.g. {goal}"
+            for goal, (name, size, _) in zip(typical, sizes, strict=True)
+        )
         count = len(batch.trajectories), tuples, len(sizes), observations
         rows.append((batch.id, *map(str, count), names))
     columns = ("batch", "trajectories", "tuples", "goal types", "observation types", "names")
@@ -325,4 +377,4 @@ def _show(built: BuildResult, forming: Forming) -> None:
         error=False,
     )
     if built.skipped:
-        output.say(f"{built.skipped} were there already or came twice.", error=False)
+        output.say(f"{counted(built.skipped, 'duplicate')} skipped.", error=False)

@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from ldm import catalogue
-from ldm.cli import output
+from ldm.cli import completing, output
 from ldm.cli.options import AsJson
 
 
-def agents(as_json: AsJson = False) -> None:
+def agents(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Only this one: a name or module:Class.", autocompletion=completing.agents
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
     """List the agents: where each comes from, what it needs, and its options.
 
-    Each option stands with its default and with what it does. A published value is what a paper
-    gives for the environment: what None stands for there.
+    Each option is listed with its default and its meaning. Published values are those of a paper
+    for an environment, where they replace None.
+
+    \b
+    Examples:
+      ldm agents
+      ldm agents react
     """
-    _print(catalogue.agents(), as_json)
+    _print(catalogue.agents(name), as_json)
 
 
-def envs(as_json: AsJson = False) -> None:
+def envs(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Only this one: a name or module:Class.",
+            autocompletion=completing.environments,
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
     """List the environments: what each is, its default split, and its options.
 
-    Each option stands with its default and with what it does.
+    Each option is listed with its default and its meaning.
+
+    \b
+    Examples:
+      ldm envs
+      ldm envs alfworld
     """
-    _print(catalogue.envs(), as_json)
+    _print(catalogue.envs(name), as_json)
 
 
 def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:

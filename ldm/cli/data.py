@@ -12,13 +12,14 @@ from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 from ldm.experiments.lifecycle import short
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.envs.metadata import DataReport, DataSource
 
 SHOWN = 20
 
-data_app = typer.Typer(help="Check or fetch the published data of an environment.")
+data_app = typer.Typer(help="Check or download the published data of an environment.")
 
 
 def _names() -> list[str]:
@@ -46,7 +47,7 @@ def check(
         Path | None,
         typer.Argument(
             metavar="[PATH]",
-            help="The data folder, or file; default: what the environment's variable names.",
+            help="Data folder or file; default: the environment variable of the environment.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -75,27 +76,23 @@ def get(
     env: Env,
     to: Annotated[
         Path | None,
-        typer.Option(
-            help="Where the data will be; default: the environment's variable, else ~/.cache/ENV."
-        ),
+        typer.Option(help="Target folder; default: the environment variable, else ~/.cache/ENV."),
     ] = None,
     size: Annotated[
         str,
-        typer.Option(
-            help="How much, where there is a choice; `ldm envs` says what there is to choose."
-        ),
+        typer.Option(help="Size of the data, where there is a choice; see `ldm envs`."),
     ] = "",
     url: Annotated[
-        str, typer.Option(help="Another archive, or for several files a folder with them.")
+        str, typer.Option(help="Other URL of the archive, or of a folder with several files.")
     ] = "",
     sha256: Annotated[
-        str, typer.Option(help="Refuse another checksum; for several files one each, with commas.")
+        str, typer.Option(help="Expected checksum; for several files a comma-separated list.")
     ] = "",
 ) -> None:
     """Download the official data of an environment and check them; interrupted, it resumes.
 
-    Where no checksum is published, the one of what came is printed, for you to compare, and what
-    can be counted is verified.
+    Where no checksum is published, the checksum of the download is printed for comparison, and
+    counts are verified.
 
     \b
     Examples:
@@ -165,4 +162,4 @@ def _print_report(report: DataReport) -> None:
         output.say(
             f"  … and {len(report.problems) - SHOWN} more: see them all with --json", error=False
         )
-    output.say(f"{len(report.problems)} problem(s)", error=False)
+    output.say(counted(len(report.problems), "problem"), error=False)

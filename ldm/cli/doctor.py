@@ -1,4 +1,4 @@
-"""`ldm doctor`: what is installed, found and configured, and what to do about the rest."""
+"""`ldm doctor`: check the installation, data and configuration, and what to do about the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ldm.experiments.specs import DEFAULT_MEMORY
 
 def doctor(
     memory: Annotated[
-        str, typer.Option("--memory", help="The memory to look at: a directory or a server.")
+        str, typer.Option("--memory", help="Memory to check: a directory or a server.")
     ] = DEFAULT_MEMORY,
     llm: LlmName = None,
     probe: Annotated[
@@ -29,10 +29,10 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is installed, found and configured, and what to do about the rest.
+    """Check the installation, data and configuration, and say how to fix what is missing.
 
-    Nothing is changed, and without --probe no network is used. The exit status is 1 where something
-    stops ldm from working; data, a model service and a memory that are only missing do not count.
+    Nothing is changed, and the network is used with --probe only. The exit status is 1 if something
+    prevents ldm from working; missing data, model services and memories do not count.
 
     \b
     Examples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,21 @@ URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
 def runtime(
-    runs: Path = DEFAULT_RUNS, workers: int | None = None, *, trust: bool = False
+    runs: Path = DEFAULT_RUNS,
+    workers: int | None = None,
+    *,
+    trust: bool = False,
+    quiet: bool = False,
 ) -> Runtime:
-    """Return the runtime of a command: variables, and progress on standard error."""
+    """Return the runtime of a command: variables, and progress on standard error.
+
+    quiet: show neither progress nor messages.
+    """
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
-    return Runtime(
+    speaking = Runtime(message=output.say, progress=output.progress, stages=output.stages)
+    return replace(
+        Runtime() if quiet else speaking,
         runs=runs,
         workers=workers,
         server=connection,
@@ -32,9 +42,6 @@ def runtime(
         cache=cache,
         embeddings=cache / EMBEDDINGS if cached else None,
         trust=trust,
-        message=output.say,
-        progress=output.progress,
-        stages=output.stages,
     )
 
 
@@ -83,6 +90,6 @@ def connection() -> Connection:
             f"Set {KEY} for OpenAI, or {URL} for any other server, e.g. http://127.0.0.1:11434/v1.",
         )
     server = Connection(url, key)
-    if url and not server.shown.startswith(("http://", "https://")):
+    if url and not server.display_url.startswith(("http://", "https://")):
         raise LdmError(f"{URL} is not a URL.", "It looks like http://127.0.0.1:11434/v1.")
     return server

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import agents, environments, runs_below, splits
 from ldm.cli.options import (
     AsJson,
     Assignments,
@@ -49,18 +50,28 @@ class Subject:
     preset: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="A paper's table, or a file of yours; see `ldm presets list`."
+            metavar="NAME", help="Published table, or your own file; see `ldm presets list`."
         ),
     ] = None
     env: Annotated[
-        str | None, typer.Option(help="Environment: a name or package.module:Class.")
+        str | None,
+        typer.Option(
+            help="Environment: a name or package.module:Class.", autocompletion=environments
+        ),
     ] = None
-    split: Annotated[str | None, typer.Option(help="Split; each environment has a default.")] = None
+    split: Annotated[
+        str | None,
+        typer.Option(help="Split; each environment has a default.", autocompletion=splits),
+    ] = None
     agent: Annotated[
         str | None,
-        typer.Option(help="Agent: a name or package.module:Class; several: A,B."),
+        typer.Option(
+            help="Agent: a name or package.module:Class; several: A,B.", autocompletion=agents
+        ),
     ] = None
-    limit: Annotated[int | None, typer.Option(help="At most so many tasks, kinds evenly.")] = None
+    limit: Annotated[
+        int | None, typer.Option(help="Maximum number of tasks, balanced over kinds.")
+    ] = None
     kinds: Kinds = None
     tasks: Annotated[
         str | None,
@@ -68,16 +79,20 @@ class Subject:
             help="Only these task ids: a,b or a file; or a published list of tasks, JSONL."
         ),
     ] = None
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Play the I-th of N parts; `ldm runs merge` joins them."),
+    ] = None
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Tasks at a time; default: one a core, with a model --concurrency."
+            min=1, help="Tasks in parallel; default: cores, or --concurrency with a model."
         ),
     ] = None
     seed: Seed = None
     control: Annotated[
         Literal["random", "none"] | None,
-        typer.Option(help="Evaluate the agent with random tuples, or none, too."),
+        typer.Option(help="Also evaluate a control: random tuples, or none."),
     ] = None
     memory: MemoryDefault = None
     generation: Annotated[
@@ -104,20 +119,22 @@ class Variations:
         str | None,
         typer.Option(metavar="NAME=A,B,…", help="Evaluate with each value of an agent option."),
     ] = None
-    plans: Annotated[
-        Path | None, typer.Option(help="Folder with the plans of `ldm autoplan`, for autoplan.")
-    ] = None
+    plans: Annotated[Path | None, typer.Option(help="Folder of plans made by `ldm autoplan`.")] = (
+        None
+    )
     decision: Annotated[
         Literal["pooled", "per-batch"] | None,
-        typer.Option(help="One process over all batch memories, or one a batch. Default: pooled."),
+        typer.Option(
+            help="One process over all batch memories, or one per batch. Default: pooled."
+        ),
     ] = None
     decisions: Decisions = field(default_factory=Decisions)
     data: Annotated[
         Path | None,
-        typer.Option(help="The environment's data; default: the folder that its variable names."),
+        typer.Option(help="Data folder of the environment; default: its environment variable."),
     ] = None
     engine: Annotated[
-        str | None, typer.Option(help="The environment's engine, if it has several: `ldm envs`.")
+        str | None, typer.Option(help="Engine of the environment, if it has several: `ldm envs`.")
     ] = None
 
 
@@ -174,6 +191,7 @@ class Request:
             "limit": subject.limit,
             "kinds": None if subject.kinds is None else listed_names(subject.kinds),
             "tasks": None if tasks is None else listed_ids(tasks),
+            "shard": subject.shard,
             "seed": subject.seed,
             "memory": None if subject.memory is None else full_location(subject.memory),
             "generation": self.generations()[0],
@@ -195,7 +213,7 @@ class Request:
         for name in names:
             if name != "newest" and not name.isdecimal():
                 raise LdmError(
-                    f"{name!r} is no generation.",
+                    f"{name!r} is not a generation.",
                     "Give numbers, or newest: --generation 0,newest.",
                 )
         return [None if name == "newest" else int(name) for name in reversed(names)]
@@ -228,8 +246,8 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
     Without --env, the agent is evaluated on every environment that has a memory. An agent that
-    calls a model plays its tasks in threads, --workers of them (default: --concurrency). With
-    --estimate it plays 6 of them, says what all will cost, and stops; --resume goes on.
+    calls a model plays its tasks in threads, --workers of them (default: --concurrency). --estimate
+    plays 6 of them, prints what all will cost, and stops; continue with --resume.
 
     \b
     Examples:
@@ -243,6 +261,7 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
       ldm eval --env textcraft --agent adapt --sweep d_max=1,2,3,4 --llm MODEL
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
+      ldm eval --env alfworld --agent react --llm MODEL --shard 1/3
       ldm eval --preset adapt-table2 --llm MODEL --estimate
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
@@ -282,7 +301,10 @@ def _evaluations(request: Request, execution: Execution) -> list[Evaluation]:
 
 
 def compare(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Directories or ids.", autocompletion=runs_below),
+    ],
     runs: RunsAt = DEFAULT_RUNS,
     trust: Trust = False,
     as_json: AsJson = False,

@@ -18,8 +18,8 @@ class Training:
     """What a model is trained in, and where it goes."""
 
     env: Annotated[str, typer.Option(help="Environment: a name or package.module:Class.")]
-    out: Annotated[Path, typer.Option(help="File of the model, e.g. horizon.npz.")]
-    worlds: Annotated[int, typer.Option(min=1, help="Worlds to train in.")] = 400
+    out: Annotated[Path, typer.Option(help="Output file, e.g. horizon.npz.")]
+    worlds: Annotated[int, typer.Option(min=1, help="Number of training worlds.")] = 400
     split: Annotated[
         str | None, typer.Option(help="A training split. Default: the environment's last.")
     ] = None
@@ -34,8 +34,8 @@ class Training:
 def horizon(training: Training, as_json: AsJson = False) -> None:
     """Train a horizon model, for `ldm eval --agent deps --set horizon=FILE`.
 
-    In worlds of a training split goals are pursued at random, and it is learnt how long they take,
-    by what observations tell. It is for environments that pursue goals by themselves.
+    Goals are pursued at random in worlds of a training split, to learn from observations how long
+    each takes. It is for environments with a controller that pursues goals.
 
     \b
     ldm horizon --env minecraft --worlds 400 --out horizon.npz
@@ -45,7 +45,7 @@ def horizon(training: Training, as_json: AsJson = False) -> None:
     others, env_options = option_settings(training.assign, None)
     if others:
         raise LdmError(
-            f"{others[0][0]} is no option of an environment.", "Write --set env.NAME=VALUE."
+            f"{others[0][0]} is not an option of an environment.", "Write --set env.NAME=VALUE."
         )
     spec = HorizonSpec(
         training.env, training.worlds, training.split, env_options, training.seed or 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import runs_below
 from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import AsJson, Calls, LlmName, RunsAt, Trust, expanded
 from ldm.experiments.runtime import DEFAULT_RUNS
@@ -21,12 +22,17 @@ class Judging:
     """Which run is judged, by which model, and what is printed."""
 
     name: Annotated[
-        str, typer.Argument(metavar="RUN", help="Directory or id of a finished evaluation.")
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="Directory or id of a finished evaluation.",
+            autocompletion=runs_below,
+        ),
     ]
     llm: LlmName = None
     as_json: AsJson = False
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Say what it costs at most, and stop.")
+        bool, typer.Option("--estimate", help="Print the maximum cost, then stop.")
     ] = False
     runs: RunsAt = DEFAULT_RUNS
     trust: Trust = False
@@ -35,11 +41,11 @@ class Judging:
 
 @expanded
 def judge(judging: Judging) -> None:
-    """Let a model judge whether the answers of a run mean what the right ones mean.
+    """Let a model judge whether the answers of a run match the correct ones in meaning.
 
-    What succeeded needs no call. The verdicts go into the run's directory, judged.jsonl, and stand
-    beside the success rate; they are no reward and change no score. A model judge is not the human
-    judgement that papers report. An answer is paid for once.
+    Successful answers need no call. The verdicts go to judged.jsonl in the run's directory and are
+    shown beside the success rate; they change no score. A model judge does not replace the human
+    evaluation that papers report. Each answer is paid for once.
 
     \b
     Examples:

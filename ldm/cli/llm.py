@@ -25,11 +25,12 @@ from ldm.cli.options import (
 from ldm.errors import LdmError
 from ldm.llm.estimate import SAMPLE, bound_lines, cost_lines, reply_requests
 from ldm.llm.models import Models, account_lines
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.llm import Completion, Message
 
-llm_app = typer.Typer(no_args_is_help=True, help="Try language models, and see what they cost.")
+llm_app = typer.Typer(no_args_is_help=True, help="Try language models and see what they cost.")
 
 #: What --field understands.
 TYPES: dict[str, Any] = {
@@ -47,7 +48,7 @@ class Question:
 
     prompt: Annotated[str, typer.Argument(metavar="PROMPT")]
     llm: LlmName = None
-    system: Annotated[str, typer.Option(help="A system message before it.")] = ""
+    system: Annotated[str, typer.Option(help="System message.")] = ""
     field: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,12 +56,14 @@ class Question:
             help=f"Ask for JSON with this field; TYPE is {', '.join(TYPES)}.",
         ),
     ] = None
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0
-    samples: Annotated[int, typer.Option(min=1, help="Replies to draw.")] = 1
-    length: Annotated[int, typer.Option(min=1, help="Tokens of a reply at most.")] = 512
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")
+    ] = 0.0
+    samples: Annotated[int, typer.Option(min=1, help="Number of replies to draw.")] = 1
+    length: Annotated[int, typer.Option(min=1, help="Maximum tokens per reply.")] = 512
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0
     record: Annotated[
-        Path | None, typer.Option(help="Folder to record the calls in; nothing is paid twice.")
+        Path | None, typer.Option(help="Folder for recorded calls, which are never paid twice.")
     ] = None
 
     @property
@@ -80,11 +83,11 @@ def ask(
     estimate: EstimateFirst = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the model of --llm, at the server of OPENAI_BASE_URL, in the way agents do.
+    """Ask the model of --llm, at the server of OPENAI_BASE_URL, as agents do.
 
-    With --field the reply is a validated JSON object; a bad one is asked for once more. With
-    --estimate some of several --samples are drawn and say what all will cost; for a single reply
-    the most that it can cost is said and nothing is sent.
+    With --field, the reply is a validated JSON object; an invalid one is requested once more.
+    --estimate draws some of several --samples and prints what all will cost; for a single reply it
+    prints the maximum cost and sends nothing.
 
     \b
     Examples:
@@ -123,7 +126,7 @@ def ask(
         for reply in replies:
             output.say(reply.text, error=False)
             if reply.malformed:
-                output.say("(malformed: it does not have the form that was asked for)")
+                output.say("(malformed: not in the requested form)")
     for line in account_lines(models.accounts()):
         output.say(line)
 
@@ -154,7 +157,7 @@ def probe(
     estimate: EstimateFirst = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the server one or two short questions: how it answers in JSON, what it refuses.
+    """Find out with one or two short questions how the server replies in JSON and what it rejects.
 
     \b
     Example:
@@ -173,7 +176,7 @@ def probe(
         capabilities = asdict(models.client().capabilities(name))
     finally:
         models.close()
-    where = connection().shown
+    where = connection().display_url
     if as_json:
         output.print_json({"server": where, "model": name, **capabilities})
         return
@@ -191,7 +194,7 @@ def usage(
 ) -> None:
     """Add up the calls of runs by role and model: tokens and, where prices are known, dollars.
 
-    Lines that are no call are named and left out.
+    Lines that are not calls are reported and skipped.
 
     \b
     Example:
@@ -212,7 +215,7 @@ def usage(
     for problem in problems[:MOST_LISTED]:
         output.say(str(problem))
     if problems:
-        output.say(f"{len(problems)} bad line(s) left out.")
+        output.say(f"{counted(len(problems), 'invalid line')} skipped.")
     accounts = meter.accounts()
     if as_json:
         output.print_json({"accounts": [asdict(account) for account in accounts]})
@@ -230,7 +233,7 @@ def usage(
         for account in accounts
     ]
     columns = ("role", "model", "calls", "prompt", "of it cached", "completion", "USD")
-    output.print_table("Paid calls, in tokens", columns, rows)
+    output.print_table("Usage of paid calls, in tokens", columns, rows)
 
 
 def _form(specified: Sequence[str]) -> type[Any]:

@@ -9,21 +9,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import environments, runs_below
+from ldm.cli.confirming import Yes, confirm
 from ldm.cli.environment import runtime
-from ldm.cli.options import AsJson, EmbedderName, MemoryAt, RunsFrom, expanded
+from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, RunsFrom, expanded
+from ldm.errors import LdmError
 from ldm.experiments.refinement import only_environment
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.types import StateActionTuple
 
-memory_app = typer.Typer(help="Look into a memory, search and prune it, export and import it.")
+memory_app = typer.Typer(help="Inspect, search, prune, export and import a memory.")
 
-Env = Annotated[str, typer.Option("--env", help="The environment; the only one if left out.")]
-RunNames = Annotated[
-    list[str], typer.Argument(metavar="RUN...", help="Finished evaluations: directories or ids.")
+Env = Annotated[
+    str,
+    typer.Option(
+        "--env",
+        help="The environment; the memory's only one if omitted.",
+        autocompletion=environments,
+    ),
 ]
-Number = Annotated[int | None, typer.Option("--generation", help="Default: the newest.")]
+RunNames = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN...",
+        help="Finished evaluations: directories or ids.",
+        autocompletion=runs_below,
+    ),
+]
+Number = Annotated[
+    int | None, typer.Option("--generation", help="Memory generation; default: the newest.")
+]
 
 
 @dataclass(frozen=True)
@@ -36,7 +54,15 @@ class Held:
     @property
     def name(self) -> str:
         """The environment that is named, or the only one that the memory holds."""
-        return self.env or only_environment(self.memory)
+        if not self.env:
+            return only_environment(self.memory)
+        from ldm.memory import environments
+        from ldm.memory.store import unknown_environment
+
+        known = environments(self.memory)
+        if self.env not in known:
+            raise unknown_environment(self.memory, self.env, known)
+        return self.env
 
 
 HELD = Held()
@@ -46,8 +72,8 @@ HELD = Held()
 def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     """List the environments and generations that a memory holds.
 
-    Outcomes (how many trajectories earned everything, less or nothing) are listed where any earned
-    less than everything.
+    Outcomes (trajectories with the full, a partial or no score) are listed if any scored less than
+    full.
 
     \b
     Examples:
@@ -68,7 +94,8 @@ def show(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
             "makes it smaller, quicker to open and checked whole."
         )
     if as_json:
-        output.print_json([{**plain(g), "outcomes": earned} for g, earned in listed])
+        entries = [{**plain(g), "outcomes": earned} for g, earned in listed]
+        output.print_json({"memory": memory, "generations": entries})
         return
     columns = ["environment", "generation", "origin", "tuples", "embedder", "settings"]
     rows = [[g.env, g.number, g.origin, g.recallable, g.embedder, _settings(g)] for g, _ in listed]
@@ -94,7 +121,7 @@ def log(held: Held = HELD, as_json: AsJson = False) -> None:
 
     history = generations(held.memory, held.name)
     if as_json:
-        output.print_json([plain(g) for g in history])
+        output.print_json({"memory": held.memory, "generations": [plain(g) for g in history]})
         return
     sizes = [0, *(g.recallable for g in history)]
     rows = []
@@ -110,10 +137,14 @@ def log(held: Held = HELD, as_json: AsJson = False) -> None:
 @expanded
 def credit(
     names: RunNames,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Tuples to show at most.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="Maximum number of tuples to show.")
+    ] = 20,
     utilities: Annotated[
         bool,
-        typer.Option("--utilities", help="Learn utilities for --recall utility: a new generation."),
+        typer.Option(
+            "--utilities", help="Learn utilities for --recall utility, as a new generation."
+        ),
     ] = False,
     where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
     as_json: AsJson = False,
@@ -136,7 +167,8 @@ def credit(
     credited = credit_tuples(names, folder=where.runs, trust=where.trust)
     if utilities:
         learnt = learn_utilities(names, folder=where.runs, trust=where.trust)
-        output.say(f"Generation {learnt.number} knows {len(learnt.utilities)} utilities.")
+        number = counted(len(learnt.utilities), "utility")
+        output.say(f"Generation {learnt.number} has {number}.")
     listed = credited.tuples[:limit]
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
     if as_json:
@@ -153,10 +185,10 @@ def credit(
 def prune(
     names: RunNames,
     min_followed: Annotated[
-        int, typer.Option("--min-followed", help="Of tuples followed in so many attempts or more.")
+        int, typer.Option("--min-followed", help="Minimum number of attempts that followed it.")
     ] = 3,
     max_score: Annotated[
-        float, typer.Option("--max-score", help="Of these, with such a mean score at most.")
+        float, typer.Option("--max-score", help="Maximum mean score of these attempts.")
     ] = 0.5,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be dropped.")] = False,
     where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
@@ -164,9 +196,9 @@ def prune(
 ) -> None:
     """Drop tuples that were followed often with poor outcomes, as a new generation.
 
-    The runs must evaluate training tasks. A tuple goes if it was followed in --min-followed
-    attempts, which earned --max-score at most, and less than as many or more without it.
-    `ldm memory rollback` brings all of them back.
+    The runs must evaluate training tasks. A tuple is dropped if at least --min-followed attempts
+    followed it, with a mean score of at most --max-score, and below that of at least as many
+    attempts without it. `ldm memory rollback` brings all of them back.
 
     \b
     Examples:
@@ -185,13 +217,13 @@ def prune(
         return
     if pruned.dropped:
         output.print_table("Dropped", COLUMNS, [one.as_row() for one in pruned.dropped])
-    number = len(pruned.dropped)
+    number = counted(len(pruned.dropped), "tuple")
     if added is None:
-        would = f"{number} tuples would be dropped" if number else "No tuple is to be dropped"
+        would = f"{number} would be dropped" if pruned.dropped else "No tuple is to be dropped"
         output.say(f"{would}; nothing was changed.", error=False)
         return
     output.say(
-        f"{number} tuples dropped: generation {added.number} recalls {added.recallable}. Go back "
+        f"{number} dropped: generation {added.number} recalls {added.recallable}. Go back "
         f"with `ldm memory rollback {added.number - 1}`.",
         error=False,
     )
@@ -200,25 +232,58 @@ def prune(
 @memory_app.command("rollback")
 @expanded
 def rollback(
-    generation: Annotated[int, typer.Argument(metavar="G", help="The one to go back to.")],
+    generation: Annotated[
+        int | None, typer.Argument(metavar="G", help="The generation to go back to.")
+    ] = None,
     held: Held = HELD,
+    yes: Yes = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Bring back what rollbacks took away.")
+    ] = False,
 ) -> None:
-    """Go back to an earlier generation; what later ones added is removed for good.
+    """Go back to an earlier generation; later ones disappear.
+
+    --undo brings them back, until the next command that writes to the memory: that one removes
+    them for good, and so does `ldm memory compact`.
 
     \b
     Examples:
       ldm memory rollback 0
-      ldm memory export before.jsonl.gz && ldm memory rollback 1
+      ldm memory rollback 1 --yes
+      ldm memory rollback --undo
     """
+    from ldm.memory import generations, undo_rollback
     from ldm.memory import rollback as go_back
 
+    if (generation is None) != undo:
+        raise LdmError(
+            "A rollback needs either a generation or --undo.",
+            "For example `ldm memory rollback 0`; `ldm memory log` lists the generations.",
+        )
     name = held.name
+    if generation is None:
+        restored = undo_rollback(held.memory, name)
+        if not restored:
+            raise LdmError(
+                f"There is no rollback of {name} at {held.memory} to undo.",
+                "It can be undone until something else is written to the memory.",
+            )
+        output.say(f"{name} is at generation {restored[-1].number} again.", error=False)
+        return
+    later = [g for g in generations(held.memory, name) if g.number > generation]
+    if later:
+        tuples = counted(later[-1].recallable, "tuple")
+        confirm(f"Go back from generation {later[-1].number} ({tuples}) of {name}?", yes=yes)
     gone = go_back(held.memory, name, generation)
     if not gone:
         output.say(f"Generation {generation} of {name} is the newest already.", error=False)
         return
     numbers = ", ".join(str(g.number) for g in gone)
-    output.say(f"{name} is at generation {generation} again; removed: {numbers}.", error=False)
+    output.say(
+        f"{name} is at generation {generation} again, without {numbers}. Undo it with "
+        "`ldm memory rollback --undo` before you write to the memory again.",
+        error=False,
+    )
 
 
 @memory_app.command("types")
@@ -232,38 +297,46 @@ def types(held: Held = HELD, generation: Number = None, as_json: AsJson = False)
       ldm memory types --env alfworld --generation 0
     """
     from ldm.memory import inspect, type_sizes
+    from ldm.memory.typical import typical_goals
 
     contents = inspect(held.memory, held.name, generation)
     listed = [
-        (batch.id, goal_type, size, below)
+        (batch.id, goal_type, typical, size, below)
         for batch in contents.batches
-        for goal_type, size, below in type_sizes(batch, contents.rows)
+        for typical, (goal_type, size, below) in zip(
+            typical_goals(batch, contents.rows), type_sizes(batch, contents.rows), strict=True
+        )
     ]
     if as_json:
-        keys = ("batch", "goal_type", "tuples", "observation_types")
-        rows = [(b, g, n, dict(below)) for b, g, n, below in listed]
-        output.print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        keys = ("batch", "goal_type", "typical_goal", "tuples", "observation_types")
+        rows = [(b, g, typical, n, dict(below)) for b, g, typical, n, below in listed]
+        entries = [dict(zip(keys, row, strict=True)) for row in rows]
+        output.print_json({"memory": held.memory, "types": entries})
         return
     table = []
-    for batch, goal_type, size, below in listed:
-        table.append((batch, goal_type, "", size))
-        table.extend(("", "", name, count) for name, count in below)
-    columns = ("batch", "goal type", "observation type", "tuples")
+    for batch, goal_type, typical, size, below in listed:
+        table.append((batch, goal_type, typical, "", size))
+        table.extend(("", "", "", name, count) for name, count in below)
+    columns = ("batch", "goal type", "typical goal", "observation type", "tuples")
     output.print_table(f"Types in {held.memory}", columns, table)
 
 
 @memory_app.command("search")
 @expanded
 def search(  # noqa: PLR0913, PLR0917 - one parameter an option
-    goal: Annotated[str, typer.Argument(help="A goal, in words.")],
-    observation: Annotated[str, typer.Argument(help="What is seen.")],
+    goal: Annotated[str, typer.Argument(help="The goal.")],
+    observation: Annotated[str, typer.Argument(help="The current observation.")],
     held: Held = HELD,
-    k: Annotated[int, typer.Option("--k", min=1, help="How many tuples.")] = 5,
+    k: Annotated[int, typer.Option("--k", min=1, help="Number of tuples.")] = 5,
     generation: Number = None,
     embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tuples that a goal and an observation recall, best first.
+    """Show the tuples that a goal and an observation recall, the most similar first.
+
+    Scope is where a tuple was recalled from: types, where goal and observation have the same types
+    as yours; else, where these hold fewer than --k, goal type (any observation) or batch (any
+    type). Agents take those of narrower scopes first.
 
     Outcome is what the trajectory earned, how much more that is than the memory alone had earned
     (refinement), in how many other attempts the step was confirmed, and, where the action is not
@@ -280,16 +353,19 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     model = load_embedder(embedder)
     opened = Memory.open(held.memory, held.name, embedder=model, generation=generation)
-    recalls = opened.retrieve(goal, observation, k)
+    recalls = sorted(opened.retrieve(goal, observation, k), key=lambda recall: -recall.similarity)
+    kind = opened.kind_of(goal)
     if as_json:
-        output.print_json([plain(recall) for recall in recalls])
+        entries = [plain(recall) for recall in recalls]
+        output.print_json({"memory": held.memory, "kind": kind, "recalls": entries})
         return
-    columns = ["similarity", "batch", "goal type", "goal", "observation", "action"]
+    columns = ["similarity", "scope", "batch", "goal type", "goal", "observation", "action"]
     rows = [
         [
             f"{recall.similarity:.3f}",
+            recall.fallback or "types",
             recall.batch,
-            recall.goal_type + (f" [{recall.fallback}]" if recall.fallback else ""),
+            recall.goal_type,
             recall.tuple.goal,
             recall.tuple.observation,
             recall.tuple.action,
@@ -300,23 +376,33 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
         columns.append("outcome")
         for row, recall in zip(rows, recalls, strict=True):
             row.append(_outcome(recall.tuple))
-    output.print_table(f"Kind: {opened.kind_of(goal)}", columns, rows)
+    output.print_table(f"Kind: {kind}", columns, rows)
+    if any(recall.fallback for recall in recalls):
+        output.say(
+            "Scope: types, the same goal and observation types as yours; where these hold fewer "
+            f"than {k} tuples, the whole goal type or batch.",
+            error=False,
+        )
 
 
 @memory_app.command("export")
 @expanded
 def export(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="FILE.ldmpack, or JSONL (.gz packs it).")
+        Path, typer.Argument(metavar="FILE", help="FILE.ldmpack, or JSONL (.gz compresses it).")
     ],
     held: Held = HELD,
     generation: Number = None,
-    licence: Annotated[str, typer.Option("--licence", help="Of what a pack holds.")] = "",
-    description: Annotated[str, typer.Option("--description", help="Of a pack.")] = "",
+    licence: Annotated[
+        str, typer.Option("--licence", help="Licence of the data, for a pack.")
+    ] = "",
+    description: Annotated[
+        str, typer.Option("--description", help="Description, for a pack.")
+    ] = "",
 ) -> None:
     """Write a memory to one file; equal memories give equal bytes.
 
-    A pack (.ldmpack) holds the vectors, so that importing embeds nothing. JSONL holds none.
+    A pack (.ldmpack) includes the vectors, so that importing it computes none. JSONL does not.
 
     \b
     Examples:
@@ -338,15 +424,18 @@ def export(
 
 @memory_app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `ldm memory export` wrote.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File written by `ldm memory export`.")
+    ],
     memory: MemoryAt = DEFAULT_MEMORY,
     embedder: EmbedderName = None,
     as_new: Annotated[
         bool,
-        typer.Option("--as-new", help="Take a JSONL file that was edited, as one generation."),
+        typer.Option("--as-new", help="Accept an edited JSONL file, as one generation."),
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Read an exported memory into a location that has none of its environment.
+    """Import an exported memory into a location without a memory of that environment.
 
     \b
     Examples:
@@ -363,7 +452,7 @@ def import_(
         from ldm.embed import load_embedder, with_disk_cache
 
         model = with_disk_cache(load_embedder(embedder), runtime().embeddings)
-        with output.stages() as on_progress:
+        with output.stages(quiet=quiet) as on_progress:
             newest = import_memory(memory, file, model, on_progress, as_new=as_new)
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
 

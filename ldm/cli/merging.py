@@ -9,9 +9,10 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.memory import HELD, Env, Held
-from ldm.cli.options import AsJson, MemoryAt, expanded
+from ldm.cli.options import AsJson, MemoryAt, Quiet, expanded
 from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.memory import IndexedTuple
@@ -22,20 +23,21 @@ NEWEST = "newest"
 def merge(
     places: Annotated[
         list[str],
-        typer.Argument(metavar="MEMORY...", help="Directories, addresses of servers, packs."),
+        typer.Argument(metavar="MEMORY...", help="Directories, server addresses or packs."),
     ],
     memory: MemoryAt = DEFAULT_MEMORY,
     env: Env = "",
     as_new: Annotated[
         bool,
-        typer.Option("--as-new", help="Take trajectories with other content as further ones."),
+        typer.Option("--as-new", help="Add conflicting trajectories under new ids."),
     ] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Merge what several memories hold of an environment into a new one (--memory).
+    """Merge several memories of an environment into a new one (--memory).
 
-    What several hold comes once, and batches stay as they were formed. Generation k is what the
-    generations k of all of them hold together; what one of them hides stays hidden.
+    Duplicates are merged, and batches stay as they were formed. Generation k of the result is the
+    union of all generations k; what one of them hides stays hidden.
 
     \b
     Examples:
@@ -44,7 +46,7 @@ def merge(
     """
     from ldm.memory.merging import merge as write
 
-    with output.stages() as on_progress:
+    with output.stages(quiet=quiet) as on_progress:
         merged = write(places, memory, env, as_new=as_new, on_progress=on_progress)
     newest = merged.generation
     if as_json:
@@ -54,26 +56,28 @@ def merge(
         output.print_json({**head, "sources": sources, "renamed": dict(merged.renamed)})
         return
     for place, added, shared in zip(places, merged.added, merged.shared, strict=True):
-        there = f", {shared} were there already" if shared else ""
+        there = f", {counted(shared, 'duplicate')} skipped" if shared else ""
         output.say(f"{place}: {added} tuples{there}", error=False)
     for old, new in merged.renamed:
-        output.say(f"The trajectory {old} came in as {new}.", error=False)
+        output.say(f"The trajectory {old} was renamed to {new}.", error=False)
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
 
 
 @expanded
 def diff(  # noqa: PLR0913, PLR0917 - one parameter an option
-    first: Annotated[str, typer.Argument(metavar="A", help="A generation, or a memory.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A generation number, or a memory.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="What to compare it with.")],
     held: Held = HELD,
     generation: Annotated[
-        str, typer.Option("--generation", help="Of two memories, such as 0,newest.")
+        str, typer.Option("--generation", help="Generations of the two memories, e.g. 0,newest.")
     ] = f"{NEWEST},{NEWEST}",
-    listed: Annotated[bool, typer.Option("--list", help="List the tuples of memories.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Tuples to show at most.")] = 20,
+    listed: Annotated[bool, typer.Option("--list", help="List the differing tuples.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="Maximum number of tuples to show.")
+    ] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show how two generations of --memory differ (numbers), or two memories anywhere.
+    """Compare two generations of --memory (numbers), or any two memories.
 
     A memory is a directory, the address of a server or a pack. Of two memories the trajectories and
     tuples are counted that only one of them recalls, and those that both recall with other content
@@ -127,7 +131,12 @@ def _diff_generations(held: Held, first: int, second: int, limit: int, *, as_jso
     numbers = sorted((first, second))
     added, gone = changes(*(inspect(held.memory, held.name, number) for number in numbers))
     if as_json:
-        output.print_json([plain(row) for row in (*added, *gone)])
+        entries = (
+            {"added": added, "removed": gone}
+            if first <= second
+            else {"added": gone, "removed": added}
+        )
+        output.print_json({name: [plain(row) for row in rows] for name, rows in entries.items()})
         return
     signs = ("+", "-") if first <= second else ("-", "+")
     differing = [(signs[0], row) for row in added] + [(signs[1], row) for row in gone]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import typer
 
 from ldm import untrusted
+from ldm.cli.completing import kinds, runs_below
 from ldm.cli.environment import runtime
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
@@ -59,52 +60,64 @@ def _collected(hint: Any, values: Mapping[str, Any], name: str) -> Any:
     return hint(**{one.name: _collected(hints[one.name], values, one.name) for one in fields(hint)})
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only results and errors, no progress.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Agent option; env.NAME=VALUE: environment."),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Agent option, or env.NAME=VALUE; repeatable."
+    ),
 ]
 EmbedderName = Annotated[
-    str | None, typer.Option("--embedder", help="wordllama, or a sentence-transformers model.")
+    str | None,
+    typer.Option("--embedder", help="Embedder: wordllama, or a sentence-transformers model."),
 ]
 MemoryAt = Annotated[
     str, typer.Option("--memory", help="A directory, or http://host:port of a Chroma server.")
 ]
 PresetName = Annotated[
     str | None,
-    typer.Option("--preset", metavar="NAME", help="As a paper did it: ldm2, or a file of yours."),
+    typer.Option("--preset", metavar="NAME", help="Settings of a paper: ldm2, or your own file."),
 ]
 MemoryDefault = Annotated[str | None, typer.Option(help=f"Memory; default {DEFAULT_MEMORY}.")]
 BundledEmbedder = Annotated[str | None, typer.Option(help="Embedder; default: the bundled one.")]
-Seed = Annotated[int | None, typer.Option(help="Of everything drawn at random.")]
-Kinds = Annotated[str | None, typer.Option(help="Only these task kinds: heat,cool.")]
-RunsAt = Annotated[Path, typer.Option("--runs", help="Folder in which runs are recorded.")]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Import modules that recorded runs name. Runs their code.")
+Seed = Annotated[int | None, typer.Option(help="Random seed.")]
+Kinds = Annotated[
+    str | None, typer.Option(help="Only these task kinds, e.g. heat,cool.", autocompletion=kinds)
 ]
-Resume = Annotated[str | None, typer.Option(help="Go on with this run (directory or id).")]
-Data = Annotated[Path | None, typer.Option(help="The environment's data.")]
+RunsAt = Annotated[Path, typer.Option("--runs", help="Folder of recorded runs.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import modules named in recorded runs; runs their code.")
+]
+Resume = Annotated[
+    str | None, typer.Option(help="Resume this run (directory or id).", autocompletion=runs_below)
+]
+Data = Annotated[Path | None, typer.Option(help="Data folder of the environment.")]
 LlmName = Annotated[
-    str | None, typer.Option("--llm", envvar="LDM_LLM", help="Language model that agents use.")
+    str | None, typer.Option("--llm", envvar="LDM_LLM", help="Language model for agents.")
 ]
 PlannerName = Annotated[
     str | None,
-    typer.Option("--planner-llm", envvar="LDM_PLANNER_LLM", help="Model for planning; else --llm."),
+    typer.Option(
+        "--planner-llm", envvar="LDM_PLANNER_LLM", help="Model for planning; default: --llm."
+    ),
 ]
 ReasonerName = Annotated[
     str | None,
     typer.Option(
         "--reasoner-llm",
         envvar="LDM_REASONER_LLM",
-        help="Model for LDM²'s reasoner; else --llm. Without either the offline one decides.",
+        help="Model for LDM²'s reasoner; default: --llm. Without both: the offline reasoner.",
     ),
 ]
 Concurrency = Annotated[
     int | None,
-    typer.Option(min=1, help=f"Model requests in flight at most; default {CONCURRENCY}."),
+    typer.Option(min=1, help=f"Maximum concurrent model requests; default {CONCURRENCY}."),
 ]
 EstimateFirst = Annotated[
-    bool, typer.Option("--estimate", help="Say what it will cost, from a small part of it; stop.")
+    bool, typer.Option("--estimate", help="Estimate the cost from a small sample, then stop.")
 ]
 
 
@@ -115,62 +128,64 @@ class Decisions:
     k: Annotated[
         int | None,
         typer.Option(
-            "--k", min=1, help="Tuples recalled, with a vote: shown; default 5, offline 60."
+            "--k", min=1, help="Tuples to recall (with a vote: to show); default 5, offline 60."
         ),
     ] = None
     history: Annotated[
         Literal["full", "summary", "actions", "none"] | None,
-        typer.Option(help="What of the history a decision sees. Default: full."),
+        typer.Option(help="Part of the history used in a decision. Default: full."),
     ] = None
     rank_history: Annotated[
         bool | None,
         typer.Option(
             "--rank-history/--no-rank-history",
-            help="Rank tuples by their history, too, if it has words.",
+            help="Also rank tuples by the similarity of histories.",
         ),
     ] = None
     recall: Annotated[
         Literal["similarity", "utility"] | None,
-        typer.Option(help="Rank tuples by their utility, too, if learnt. Default: similarity."),
+        typer.Option(
+            help="Rank by similarity alone, or also by learnt utility. Default: similarity."
+        ),
     ] = None
     candidates: Annotated[
         Literal["none", "vote"] | None,
-        typer.Option(help="Show the model what the recalls vote for. Default: none."),
+        typer.Option(help="Show the model the actions that recalls vote for. Default: none."),
     ] = None
     index: Annotated[
         Literal["embedding", "llm"] | None,
-        typer.Option(help="Who finds a state's types in the indices. Default: embedding."),
+        typer.Option(help="How a state is matched to memory types. Default: embedding."),
     ] = None
     consult: Annotated[
         Literal["always", "unsure", "never"] | None,
         typer.Option(
-            help="Ask a model at each step, where the recalls do not agree, or never. "
+            help="When to ask a model: always, where the recalls disagree, or never. "
             "Default: always."
         ),
     ] = None
     prompt_tokens: Annotated[
         int | None,
         typer.Option(
-            min=1000, help="Most tokens of a prompt; less in a shorter context. Default: 6000."
+            min=1000, help="Maximum tokens per prompt, within the model's context. Default: 6000."
         ),
     ] = None
     thought: Annotated[
         Literal["none", "short"] | None,
-        typer.Option(help="A short thought before each decision of a model. Default: none."),
+        typer.Option(help="Let the model think briefly before each decision. Default: none."),
     ] = None
     histories: Annotated[
         Literal["combined", "paper"] | None,
         typer.Option(
-            help="A model notes things as it decides, or is asked for a history first, with two "
-            "calls more (paper). Default: combined."
+            help="How a model keeps the history: in the call that decides, or in two calls more "
+            "(paper). Default: combined."
         ),
     ] = None
     admissible: Annotated[
         bool | None,
         typer.Option(
             "--show-admissible/--hide-admissible",
-            help="Whether the environment lists the possible actions. Agents with an option "
-            "admissible show them with --set admissible=true only.",
+            help="Whether the environment lists the admissible actions. Agents with an option "
+            "admissible show them only with --set admissible=true.",
         ),
     ] = None
 
@@ -184,10 +199,10 @@ class Recordings:
     """Where model calls are looked up before they are paid."""
 
     cache: Annotated[
-        Path | None, typer.Option("--cache", help="Folder of recorded calls that runs share.")
+        Path | None, typer.Option("--cache", help="Folder of recorded calls, shared between runs.")
     ] = None
     replay: Annotated[
-        Path | None, typer.Option("--replay", help="Answer from this recording or run only.")
+        Path | None, typer.Option("--replay", help="Replay model calls from this recording or run.")
     ] = None
 
 
@@ -213,12 +228,10 @@ class Recorded:
         return runtime(self.runs, workers, trust=self.trust)
 
 
-PricesAt = Annotated[
-    Path | None, typer.Option("--prices", help="File that adds to the table of prices.")
-]
+PricesAt = Annotated[Path | None, typer.Option("--prices", help="File with further model prices.")]
 Timeout = Annotated[
     float | None,
-    typer.Option(min=1.0, help="Seconds that a model's answer may take; default 300."),
+    typer.Option(min=1.0, help="Timeout of a model request in seconds; default 300."),
 ]
 
 
@@ -227,13 +240,13 @@ class Limits:
     """What a run may cost, and how long an answer may take."""
 
     max_usd: Annotated[
-        float | None, typer.Option(min=0.0, help="Stop before the run costs more US dollars.")
+        float | None, typer.Option(min=0.0, help="Stop before the run costs more than this in USD.")
     ] = None
     max_tokens: Annotated[
-        int | None, typer.Option(min=0, help="Stop before the run uses more tokens.")
+        int | None, typer.Option(min=0, help="Stop before the run uses more tokens than this.")
     ] = None
     max_calls: Annotated[
-        int | None, typer.Option(min=0, help="Stop before the run makes more model calls.")
+        int | None, typer.Option(min=0, help="Stop before the run makes more calls than this.")
     ] = None
     prices: PricesAt = None
     timeout: Timeout = None
@@ -309,7 +322,7 @@ def refuse_with_resume(**options: object) -> None:
             raise LdmError(
                 f"--resume goes on with the recorded options, and {name.replace('_', '-')} is "
                 "given.",
-                "Leave it out, or start a new run.",
+                "Omit it, or start a new run.",
             )
 
 

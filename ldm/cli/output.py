@@ -7,10 +7,11 @@ an observation or a reply holds for a terminal to act on is made visible (`ldm.u
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ldm.secrecy import redacted, redacted_json
 from ldm.untrusted import printable, printable_json
@@ -25,7 +26,7 @@ LEAST = 16
 #: What a table adds to its columns, and between two of them.
 BETWEEN_EDGES, BETWEEN_COLUMNS = 2, 3
 #: Seconds between two lines of progress where the output is no terminal.
-BETWEEN = 30.0
+BETWEEN = 10.0
 
 
 class Advance(Protocol):
@@ -56,25 +57,34 @@ def print_json(value: Any, indent: int | None = None) -> None:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Iterable[object]], *, error: bool = False
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    error: bool = False,
+    whole: Sequence[str] = (),
 ) -> None:
-    """Print a table: words to the left, numbers to the right; None and "" are empty cells."""
+    """Print a table: words to the left, numbers to the right; None and "" are empty cells.
+
+    whole: columns of words that are not divided, to be copied from.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     cells = [[_shown("" if value is None else str(value)) for value in row] for row in rows]
     worded = [any(row[i][:1].isalpha() for row in cells) for i in range(len(columns))]
+    divisible = [is_worded and columns[i] not in whole for i, is_worded in enumerate(worded)]
     console = _console(error=error)
     heading = Text(_shown(title))
-    for block in _blocks([list(map(_shown, columns)), *cells], worded, console.width):
+    for block in _blocks([list(map(_shown, columns)), *cells], divisible, console.width):
         table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for i in block:
             table.add_column(
                 Text(_shown(columns[i])),
                 justify="left" if worded[i] else "right",
                 overflow="fold",
-                no_wrap=not worded[i] or max((len(row[i]) for row in cells), default=0) <= LEAST,
+                no_wrap=not divisible[i] or max((len(row[i]) for row in cells), default=0) <= LEAST,
             )
         for row in cells:
             table.add_row(*(Text(row[i]) for i in block))
@@ -83,16 +93,16 @@ def print_table(
 
 
 def _blocks(
-    rows: Sequence[Sequence[str]], worded: Sequence[bool], width: int
+    rows: Sequence[Sequence[str]], divisible: Sequence[bool], width: int
 ) -> Iterator[list[int]]:
     """Yield which columns stand together: those that fit, after the first, with numbers whole.
 
     rows: the columns' names first.
     """
-    first = BETWEEN_EDGES + _least(rows, 0, worded)
+    first = BETWEEN_EDGES + _least(rows, 0, divisible)
     block, used = [0], first
-    for i in range(1, len(worded)):
-        needed = BETWEEN_COLUMNS + _least(rows, i, worded)
+    for i in range(1, len(divisible)):
+        needed = BETWEEN_COLUMNS + _least(rows, i, divisible)
         if len(block) > 1 and used + needed > width:
             yield block
             block, used = [0], first
@@ -101,35 +111,51 @@ def _blocks(
     yield block
 
 
-def _least(rows: Sequence[Sequence[str]], i: int, worded: Sequence[bool]) -> int:
+def _least(rows: Sequence[Sequence[str]], i: int, divisible: Sequence[bool]) -> int:
     """Return how narrow a column may be: words may be divided, numbers may not."""
-    return min(LEAST if worded[i] else FILE_WIDTH, max(len(row[i]) for row in rows))
+    return min(LEAST if divisible[i] else FILE_WIDTH, max(len(row[i]) for row in rows))
 
 
 class _Lines:
-    """Says how far the work is where no bar can be shown: in a line every BETWEEN seconds."""
+    """Says how far the work is where no bar can be shown: in a line every BETWEEN seconds.
 
-    def __init__(self) -> None:
-        self._last = time.monotonic()
+    It is said by a thread of its own, and so also while a single step takes long.
+    """
+
+    def __init__(self, label: str = "working") -> None:
+        self._state = label
+        self._started = time.monotonic()
+        self._over = threading.Event()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        if time.monotonic() - self._last >= BETWEEN:
-            self._last = time.monotonic()
-            say(f"{stage}: {done} of {total}")
+        self._state = f"{stage}: {done} of {total}" if total else stage
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._report, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _report(self) -> None:
+        while not self._over.wait(BETWEEN):
+            say(f"{self._state} ({time.monotonic() - self._started:.0f} s)")
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
     """Show a progress bar on standard error; where that is no terminal, a line now and then."""
     if not sys.stderr.isatty():
-        line, done = _Lines(), 0
-
-        def advanced(note: str = "") -> None:
-            nonlocal done
-            done += 1
+        with _Lines() as line:
+            done = 0
             line(label, done, total)
 
-        yield advanced
+            def advanced(note: str = "") -> None:
+                nonlocal done
+                done += 1
+                line(label, done, total)
+
+            yield advanced
         return
     from rich.progress import (
         BarColumn,
@@ -166,10 +192,17 @@ def _console(*, error: bool) -> Any:
 
 
 @contextmanager
-def stages() -> Iterator[Callable[[str, int, int], None]]:
-    """Show progress bars on standard error, one a stage; yields what takes (stage, done, total)."""
+def stages(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Show progress bars on standard error, one a stage; yields what takes (stage, done, total).
+
+    quiet: show nothing.
+    """
+    if quiet:
+        yield lambda *_: None
+        return
     if not sys.stderr.isatty():
-        yield _Lines()
+        with _Lines() as lines:
+            yield lines
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

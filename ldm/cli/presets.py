@@ -12,7 +12,7 @@ from ldm.cli.options import AsJson, Trust
 if TYPE_CHECKING:
     from ldm.experiments.presets import Preset
 
-presets_app = typer.Typer(help="Tables of papers that `ldm eval --preset NAME` evaluates.")
+presets_app = typer.Typer(help="Published tables that `ldm eval --preset NAME` reproduces.")
 
 
 @presets_app.command("list")
@@ -28,7 +28,7 @@ def list_presets(as_json: AsJson = False) -> None:
 
     entries = [preset.as_json() for preset in list_presets()]
     if as_json:
-        output.print_json(entries)
+        output.print_json({"presets": entries})
         return
     columns = ("preset", "table", "environment", "split", "tasks", "agents", "needs")
     rows = []
@@ -41,7 +41,9 @@ def list_presets(as_json: AsJson = False) -> None:
 
 @presets_app.command("show")
 def show_preset(
-    name: Annotated[str, typer.Argument(metavar="PRESET", help="A name, or a file of yours.")],
+    name: Annotated[
+        str, typer.Argument(metavar="PRESET", help="Name of a preset, or your own file.")
+    ],
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
+from ldm.cli.completing import environments, splits
 from ldm.cli.options import (
     BundledEmbedder,
     Calls,
@@ -27,9 +28,10 @@ from ldm.cli.options import (
     refuse_with_resume,
 )
 from ldm.errors import LdmError
-from ldm.experiments.refinement import DEFAULT_GOALS, Goals
+from ldm.experiments.goal_choice import DEFAULT_GOALS, Goals
 from ldm.experiments.specs import DEFAULT_MEMORY, RefinementSpec
 from ldm.options import Settings, settings
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.experiments.refinement import Refined
@@ -41,40 +43,44 @@ class Search:
 
     decision: Annotated[
         Literal["pooled", "per-batch"] | None,
-        typer.Option(help="One tree a goal, or one a batch memory. Default: pooled."),
+        typer.Option(help="One tree per goal, or one per batch memory. Default: pooled."),
     ] = None
     explorer: Annotated[
         Literal["tree", "rollouts", "best-first"] | None,
-        typer.Option(help="Default: best-first; with a model or --gate off tree, the paper's."),
+        typer.Option(help="Search. Default: best-first; with a model or --gate off: tree (paper)."),
     ] = None
     budget: Annotated[
         int | None,
-        typer.Option(help="Steps a goal, of rollouts and best-first. Default: 3000."),
+        typer.Option(help="Steps per goal, for rollouts and best-first. Default: 3000."),
     ] = None
-    width: Annotated[int | None, typer.Option(help="n, paths kept a level. Default: 4.")] = None
+    width: Annotated[int | None, typer.Option(help="Paths kept per level (n). Default: 4.")] = None
     concentration: Annotated[
         float | None,
-        typer.Option(help="Share that makes a majority the only choice; 2: never. Default: 0.8."),
+        typer.Option(
+            help="Share of votes from which only the majority is tried; 2: never. Default: 0.8."
+        ),
     ] = None
     proposals: Annotated[
-        int | None, typer.Option(help="z, actions proposed in a state. Default: 5.")
+        int | None, typer.Option(help="Actions proposed per state (z). Default: 5.")
     ] = None
-    depth: Annotated[int | None, typer.Option(help="Steps of a path. Default: 50.")] = None
+    depth: Annotated[int | None, typer.Option(help="Maximum steps per path. Default: 50.")] = None
     agreement: Annotated[
         Literal["weighted", "counted"] | None,
-        typer.Option(help="How recalls agree: by weights or one each. Default: weighted."),
+        typer.Option(help="Agreement of recalls: weighted, or one vote each. Default: weighted."),
     ] = None
     merge: Annotated[
         bool | None,
-        typer.Option("--merge/--no-merge", help="Grow the tree once from states that are equal."),
+        typer.Option("--merge/--no-merge", help="Merge equal states in the tree."),
     ] = None
     shorter: Annotated[
         bool | None,
-        typer.Option("--shorter/--no-shorter", help="Look for shorter ways to solved goals, too."),
+        typer.Option("--shorter/--no-shorter", help="Also look for shorter solutions."),
     ] = None
     add: Annotated[
         Literal["key", "whole", "random"] | None,
-        typer.Option(help="Remember from the key step on, all, or a random path. Default: key."),
+        typer.Option(
+            help="What to add: from the key step on, all, or a random path. Default: key."
+        ),
     ] = None
 
 
@@ -85,32 +91,34 @@ class Gate:
     gate: Annotated[
         Literal["on", "off", "open"] | None,
         typer.Option(
-            help="Keep what raises training scores; off: all improvements, no practice (paper); "
-            "open: all. Default: on."
+            help="on: add only what does not lower training scores; off: all improvements, no "
+            "practice (paper); open: everything. Default: on."
         ),
     ] = None
     practice: Annotated[
         bool | None,
-        typer.Option("--practice/--no-practice", help="Remember solved episodes whole, too."),
+        typer.Option("--practice/--no-practice", help="Also add solved episodes as a whole."),
     ] = None
     solved: Annotated[
         bool | None,
-        typer.Option("--solved/--no-solved", help="Those solved without exploration, too."),
+        typer.Option("--solved/--no-solved", help="Include those solved at the first try."),
     ] = None
     hindsight: Annotated[
         bool | None,
         typer.Option(
             "--hindsight/--no-hindsight",
-            help="Put what was to be done for their needless steps.",
+            help="Correct their needless steps.",
         ),
     ] = None
     reach: Annotated[
         float | None,
-        typer.Option(help="Cosine from which on goals recall it; 0: all. Default: the gate's."),
+        typer.Option(
+            help="Minimum cosine of goals that recall an improvement; 0: any. Default: by the gate."
+        ),
     ] = None
     siblings: Annotated[
         int | None,
-        typer.Option(help="Actions that a key step has to earn more than; 0: none. Default: 3."),
+        typer.Option(help="Alternatives that a key step has to beat; 0: none. Default: 3."),
     ] = None
 
 
@@ -120,29 +128,37 @@ class Exploration:
 
     preset: PresetName = None
     env: Annotated[
-        str | None, typer.Option(help="Environment; the memory's only one if left out.")
+        str | None,
+        typer.Option(
+            help="Environment; the memory's only one if omitted.", autocompletion=environments
+        ),
     ] = None
-    split: Annotated[str | None, typer.Option(help="A training split.")] = None
+    split: Annotated[str | None, typer.Option(help="A training split.", autocompletion=splits)] = (
+        None
+    )
     tasks: Annotated[
         str | None,
-        typer.Option(help=f"How many new goals, kinds evenly (default {DEFAULT_GOALS}); or ids."),
+        typer.Option(
+            help=f"Number of new goals, balanced over kinds (default {DEFAULT_GOALS}); or ids."
+        ),
     ] = None
     kinds: Kinds = None
     goals_by: Annotated[
         Literal["even", "failed", "long"] | None,
         typer.Option(
             "--goals",
-            help="Which new goals: kinds evenly; of four times as many those that the memory fails "
-            "at, or takes long for. Default: even.",
+            help="Which new goals: balanced over kinds (even), or of four times as many those that "
+            "the memory fails at (failed) or takes longest for (long). Default: even.",
         ),
     ] = None
     reuse_goals: Annotated[
-        bool, typer.Option("--reuse-goals", help="Explore goals that the memory knows, too.")
+        bool, typer.Option("--reuse-goals", help="Also explore goals that the memory knows.")
     ] = False
     options: Search = field(default_factory=Search)
     gate: Gate = field(default_factory=Gate)
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Repeat with the memory just made. Default: 1.")
+        int | None,
+        typer.Option(min=1, help="Rounds, each with the memory of the one before. Default: 1."),
     ] = None
     seed: Seed = None
 
@@ -164,13 +180,13 @@ class Base:
 
     memory: MemoryDefault = None
     generation: Annotated[
-        int | None, typer.Option(help="Explore with this one; below the newest: --dry-run only.")
+        int | None, typer.Option(help="Generation to explore with; not the newest: --dry-run only.")
     ] = None
     embedder: BundledEmbedder = None
     assign: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Decision option; env.NAME=VALUE: environment."
+            "--set", metavar="NAME=VALUE", help="Decision option, or env.NAME=VALUE; repeatable."
         ),
     ] = None
     decisions: Decisions = field(default_factory=Decisions)
@@ -184,11 +200,11 @@ class Execution(Recorded):
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Goals at a time; default: one a core, with a model --concurrency."
+            min=1, help="Goals in parallel; default: cores, or --concurrency with a model."
         ),
     ] = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Explore and report; --resume adds it later.")
+        bool, typer.Option("--dry-run", help="Explore and report only; --resume adds it later.")
     ] = False
     llm: LlmName = None
     reasoner_llm: ReasonerName = None
@@ -197,12 +213,13 @@ class Execution(Recorded):
 
 @expanded
 def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
-    """Explore new training goals; what was done better becomes the memory's next generation.
+    """Explore new training goals, and add improvements as the memory's next generation.
 
-    Each goal is played greedily first. Where that does not earn the full score, other decision
-    processes are explored, and the steps of a better one added from its key step on (LDM² §3.3).
-    Solved episodes are remembered whole (--practice). Before anything is added, the goals are
-    played with and without it, each without its own: only what does not lower scores is (--gate).
+    Each goal is first played greedily. Where that falls short of the full score, other decision
+    processes are explored, and the steps of a better one are added from its key step on (LDM²
+    §3.3). Solved episodes are added as a whole (--practice). Before anything is added, the goals
+    are played with and without it, each without its own episodes: only what does not lower scores
+    is added (--gate).
 
     \b
     Examples:
@@ -244,8 +261,15 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
             published = RefinementPreset.named(exploration.preset, spec.env)
             spec, goals = published.spec(spec), exploration.goals(published.settings.tasks)
         recorded = refinement.prepare(spec, goals, models, runtime, dry_run=execution.dry_run)
+    results = []
     for result in refinement.rounds(recorded, runtime, dry_run=execution.dry_run):
         _show(result, as_json=execution.as_json)
+        results.append(result)
+    if execution.as_json:
+        objects = [_as_object(result) for result in results]
+        output.print_json(objects[-1] | ({"rounds": objects} if len(objects) > 1 else {}))
+    if all(one.error for one in results[-1].explored):
+        raise LdmError("Every goal failed.", "The first failure is shown above.")
 
 
 def _spec(
@@ -268,7 +292,7 @@ def _spec(
 
 
 def _show(result: Refined, *, as_json: bool) -> None:
-    from ldm.explore.report import COLUMNS, by_kind, gate_data, rows, totals
+    from ldm.explore.report import COLUMNS, rows
 
     spec, run, explored = result.spec, result.run, result.explored
     title = f"Refinement of generation {spec.generation} on {spec.env}, {spec.split}"
@@ -277,29 +301,39 @@ def _show(result: Refined, *, as_json: bool) -> None:
     broken = [one for one in explored if one.error]
     if broken:
         last = broken[0].error.strip().splitlines()[-1]
-        output.say(f"{len(broken)} goals failed and add nothing. {broken[0].task.id}: {last}")
+        output.say(
+            f"{counted(len(broken), 'goal')} failed with an error and added nothing. "
+            f"{broken[0].task.id}: {last}"
+        )
     added = result.generation
-    if added is None:
+    if added is None and result.idle:
+        line = (
+            f"Nothing to add: the memory stays at generation {spec.generation}. "
+            "Other goals may yield more: --seed draws others, --tasks more."
+        )
+    elif added is None:
         line = f"Nothing was added (--dry-run); `{run.resume_command}` adds it."
     else:
         line = f"Generation {added.number}: {added.tuples} tuples → {spec.memory}"
     output.say(line, error=as_json)
     output.say(f"Files: {run.directory}", error=as_json)
-    if as_json:
-        output.print_json(
-            {
-                "env": spec.env,
-                "split": spec.split,
-                "generation": None if added is None else added.number,
-                "tuples": None if added is None else added.tuples,
-                "gate": gate_data(result.verdict, result.gain(), result.intervals()),
-                **asdict(totals(explored)),
-                "by_kind": {kind: asdict(total) for kind, total in by_kind(explored).items()},
-                "run": str(run.directory),
-            }
-        )
-    if len(broken) == len(explored):
-        raise LdmError("Every goal failed.", "The first failure is shown above.")
+
+
+def _as_object(result: Refined) -> dict[str, Any]:
+    """Return a round as JSON values."""
+    from ldm.explore.report import by_kind, gate_data, totals
+
+    spec, added = result.spec, result.generation
+    return {
+        "env": spec.env,
+        "split": spec.split,
+        "generation": None if added is None else added.number,
+        "tuples": None if added is None else added.tuples,
+        "gate": gate_data(result.verdict, result.gain(), result.intervals()),
+        **asdict(totals(result.explored)),
+        "by_kind": {kind: asdict(total) for kind, total in by_kind(result.explored).items()},
+        "run": str(result.run.directory),
+    }
 
 
 def _show_gate(result: Refined, *, as_json: bool) -> None:
@@ -307,7 +341,7 @@ def _show_gate(result: Refined, *, as_json: bool) -> None:
 
     verdict = result.verdict
     if verdict.comparisons:
-        title = "Scores of the goals without and with what was learnt, each without its own"
+        title = "Scores without and with what was learnt, each without its own episodes"
         output.print_table(
             title, GATE_COLUMNS, gate_rows(verdict, result.intervals()), error=as_json
         )

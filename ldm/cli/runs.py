@@ -9,50 +9,33 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from ldm.cli import output
-from ldm.cli.options import AsJson, RunsAt, Trust
+from ldm.cli.completing import runs_below
+from ldm.cli.options import RunsAt, Trust
+from ldm.cli.run_files import register
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.explore import ExploredGoal, Tree
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
-runs_app = typer.Typer(help="Look at recorded runs.")
+runs_app = typer.Typer(help="List recorded runs, look into them, delete and merge them.")
 
 
-@runs_app.command("list")
-def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
-    """List the recorded runs, oldest first.
-
-    \b
-    Examples:
-      ldm runs list
-      ldm runs list --json
-    """
-    from ldm.runs import list_runs
-
-    def left_out(error: LdmError) -> None:
-        output.say(f"Left out: {error.message}")
-
-    manifests = [run.manifest for run in list_runs(runs, left_out)]
-    if as_json:
-        output.print_json(
-            [{"id": m.id, "command": m.command, "started": m.started} for m in manifests]
-        )
-        return
-    if not manifests:
-        output.say(f"There are no runs in {runs}.")
-        return
-    rows = [(m.id, m.command, m.started, m.fingerprint) for m in manifests]
-    output.print_table(f"Runs in {runs}", ("run", "command", "started", "fingerprint"), rows)
+register(runs_app)
 
 
 @runs_app.command("tree")
 def tree(
     name: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="Directory or id of a refinement or evaluation."),
+        typer.Argument(
+            metavar="RUN",
+            help="Directory or id of a refinement or evaluation.",
+            autocompletion=runs_below,
+        ),
     ],
     task: Annotated[
         str, typer.Argument(help="Task id or a part of it; without it, the goals are listed.")
@@ -60,11 +43,14 @@ def tree(
     observations: Annotated[
         bool, typer.Option("--observations", help="Show what was seen, too.")
     ] = False,
-    svg: Annotated[Path | None, typer.Option(help="Write a picture to this file.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Draw the tree into this file.")] = None,
     runs: RunsAt = DEFAULT_RUNS,
     trust: Trust = False,
 ) -> None:
     """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
+
+    Nodes are the actions that were tried, as in the tables of `ldm refine`: the opening and pruned
+    proposals do not count. With --svg the tree is drawn into a file instead.
 
     Of an evaluation of an agent that divides tasks: how it divided one, and what came of each part.
     Of one that searches: the steps that it tried, with their values and visits.
@@ -76,21 +62,30 @@ def tree(
       ldm runs tree RUN pick_heat_then_place --svg tree.svg
     """
     from ldm.explore import read_explored_goals
-    from ldm.explore.picture import svg as picture
-    from ldm.records import replacing
-    from ldm.runs import open_run, writing
+    from ldm.runs import open_run
 
     run = open_run(name, runs)
     if run.manifest.command == "eval":
+        if svg is not None:
+            raise LdmError(
+                f"{run.directory} is an evaluation: only trees of `ldm refine` are drawn.",
+                "Leave out --svg.",
+            )
         _print_divided(run, task, trust=trust)
         return
     if run.manifest.command != "refine":
-        raise LdmError(f"{run.directory} is no refinement: it has no trees.", "")
+        raise LdmError(f"{run.directory} is not a refinement, so it has no trees.", "")
     explored = read_explored_goals(run)
     if not task:
         _list_goals(explored)
-        return
-    one = _one_of(explored, task)
+    elif svg is not None:
+        _draw(_one_of(explored, task), svg)
+    else:
+        _print_trees(_one_of(explored, task), observations=observations)
+
+
+def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
+    """Print the trees of a goal: one, or one a batch memory."""
     output.say(f"{one.task.id}\ngoal: {one.task.goal}", error=False)
     if one.error:
         output.say(one.error, error=False)
@@ -99,21 +94,34 @@ def tree(
             output.say(f"\nbatch {', '.join(explored_tree.batches)}", error=False)
         for line in _tree_lines(explored_tree, observations=observations):
             output.say(line, error=False)
-    if svg is not None:
-        with writing(svg), replacing(svg) as file:
-            file.write(picture(one.trees[0], one.task.goal))
-        output.say(f"Picture: {svg}", error=False)
+
+
+def _draw(one: ExploredGoal, file: Path) -> None:
+    """Draw the tree of a goal, the one with most nodes where it has several."""
+    from ldm.explore.picture import svg
+    from ldm.records import replacing
+    from ldm.runs import writing
+
+    tree = max(one.trees, key=lambda tree: tree.tried, default=None)
+    if tree is None or not tree.nodes:
+        raise LdmError(
+            f"No tree was grown for {one.task.id}: {one.error or 'its first try was a success'}.",
+            "`ldm runs tree RUN` lists the goals with their nodes.",
+        )
+    with writing(file), replacing(file) as opened:
+        opened.write(svg(tree, one.task.goal))
+    output.say(f"{counted(tree.tried, 'node')} → {file}", error=False)
 
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
-    """Yield the ground process, the tree, and the tuples that were added."""
+    """Yield the first try (P_g), the tree, and the tuples that were added."""
     from ldm.explore.picture import text
 
     ground = " | ".join(step.action for step in tree.ground.steps)
-    yield f"ground process, score {tree.ground.score:.2f}: {ground}"
+    yield f"first try, score {tree.ground.score:.2f}: {ground}"
     yield from text(tree, observations=observations)
     if tree.improved:
-        yield f"{len(tree.added)} tuples were added to {tree.into}:"
+        yield f"{counted(len(tree.added), 'tuple')} added to {tree.into}:"
     for row in tree.added:
         yield f"  {row.tuple.observation} -> {row.tuple.action}"
 
@@ -159,7 +167,7 @@ def _list_goals(explored: list[ExploredGoal]) -> None:
         (
             one.task.id,
             one.task.goal,
-            str(sum(len(tree.nodes) for tree in one.trees)),
+            str(sum(tree.tried for tree in one.trees)),
             "failed" if one.error else "yes" if any(t.improved for t in one.trees) else "no",
         )
         for one in explored

@@ -12,9 +12,10 @@ import typer
 from ldm.cli import output
 from ldm.cli.environment import EMBEDDINGS, cache_folder
 from ldm.cli.memory import HELD, Held
-from ldm.cli.options import AsJson, EmbedderName, MemoryAt, expanded
+from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, expanded
 from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.memory import Selection
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 def verify(
     held: Held = HELD,
     texts: Annotated[
-        int, typer.Option("--texts", min=0, help="Texts to embed anew and compare; 0 for none.")
+        int, typer.Option("--texts", min=0, help="Texts to re-embed and compare; 0: none.")
     ] = 200,
-    seed: Annotated[int, typer.Option("--seed", help="Draws the texts.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed for choosing the texts.")] = 0,
     embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,8 +57,8 @@ def verify(
             output.say_all(f"{name}: {problem}" for problem in listed or ("sound",))
     if failed:
         output.say(
-            "`ldm memory compact` removes what is left over, and writes damaged snapshots anew; "
-            "otherwise build the memory again with `ldm build-memory DATA --rebuild`."
+            "`ldm memory compact` removes leftovers and rewrites damaged snapshots; for anything "
+            "else rebuild the memory with `ldm build-memory DATA --rebuild`."
         )
         raise typer.Exit(1)
 
@@ -66,14 +67,15 @@ def compact(
     memory: MemoryAt = DEFAULT_MEMORY,
     vectors: Annotated[
         Literal["float32", "float16"] | None,
-        typer.Option("--vectors", help="How vectors are kept for reading; default: as before."),
+        typer.Option("--vectors", help="Precision of vectors for reading; default: unchanged."),
     ] = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a memory's directory anew, without what deletions left behind.
+    """Rewrite a memory's directory without the leftovers of deletions.
 
-    It takes as much space again until it is done; if it is interrupted, nothing has changed. With
-    --vectors float16 readers map vectors of half the size, rounded; the database and packs keep the
+    It needs as much space again until it is done; if it is interrupted, nothing has changed. With
+    --vectors float16, readers map rounded vectors of half the size; the database and packs keep the
     exact ones.
 
     \b
@@ -84,18 +86,20 @@ def compact(
     """
     from ldm.memory.rewriting import compact as rewrite
 
-    with output.stages() as on_progress:
+    with output.stages(quiet=quiet) as on_progress:
         done = rewrite(memory, on_progress, vectors)
     _report(done, as_json=as_json)
 
 
-def migrate(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
-    """Make a memory of version 0.2 or earlier compact; it recalls and decides as before.
+def migrate(
+    memory: MemoryAt = DEFAULT_MEMORY, quiet: Quiet = False, as_json: AsJson = False
+) -> None:
+    """Convert a memory of version 0.2 or earlier to the compact format; recalls stay the same.
 
     One of version 0.1 gets a digest that covers every field: runs that recorded the old one can
     then be neither resumed with it nor credited.
 
-    It takes as much space again until it is done; if it is interrupted, nothing has changed.
+    It needs as much space again until it is done; if it is interrupted, nothing has changed.
 
     \b
     Examples:
@@ -105,9 +109,12 @@ def migrate(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     from ldm.memory.rewriting import is_outdated
 
     if not is_outdated(memory):
-        output.say(f"{memory} is compact already.", error=False)
+        if as_json:
+            output.print_json({"migrated": False})
+        else:
+            output.say(f"{memory} is compact already.", error=False)
         return
-    with output.stages() as on_progress:
+    with output.stages(quiet=quiet) as on_progress:
         done = rewrite(memory, on_progress)
     _report(done, as_json=as_json)
 
@@ -116,18 +123,14 @@ def migrate(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
 class Forgotten:
     """Which tuples are to be forgotten: those that fit all of what is given."""
 
-    trajectory: Annotated[
-        list[str] | None, typer.Option(help="An id; may be given several times.")
-    ] = None
-    task: Annotated[list[str] | None, typer.Option(help="A task's id.")] = None
+    trajectory: Annotated[list[str] | None, typer.Option(help="Trajectory id; repeatable.")] = None
+    task: Annotated[list[str] | None, typer.Option(help="Task id; repeatable.")] = None
     source: Annotated[
         list[str] | None,
-        typer.Option(help="A file of trajectories, or a source: a game, a product."),
+        typer.Option(help="A file of trajectories, or a source (game, product)."),
     ] = None
-    origin: Annotated[str, typer.Option(help="human, expert, agent or explored.")] = ""
-    before: Annotated[int | None, typer.Option(help="Tuples of generations before this one.")] = (
-        None
-    )
+    origin: Annotated[str, typer.Option(help="Origin: human, expert, agent or explored.")] = ""
+    before: Annotated[int | None, typer.Option(help="Tuples added before this generation.")] = None
 
     def selection(self, columns: Columns) -> Selection:
         """Return what is selected from a memory; raise LdmError where nothing is given."""
@@ -135,7 +138,7 @@ class Forgotten:
 
         if self == Forgotten():
             raise LdmError(
-                "Nothing is named that could be forgotten.",
+                "No tuples are selected to be forgotten.",
                 "Give --trajectory, --task, --source, --origin or --before.",
             )
         known = columns.distinct("trajectory_id").values()
@@ -148,12 +151,13 @@ class Forgotten:
 def forget(
     forgotten: Forgotten,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Remove them from the disk and all generations.")
+        bool, typer.Option("--purge", help="Erase them from the disk and all generations.")
     ] = False,
     held: Held = HELD,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget tuples: those that fit all of what is given are no longer recalled.
+    """Forget tuples: those that match all given options are no longer recalled.
 
     This adds a generation without them, and `ldm memory rollback` brings them back. With --purge
     they are removed from all generations and from the disk for good, and so is the cache of vectors
@@ -177,11 +181,11 @@ def forget(
     if purge:
         # First: what is killed in between can be repeated as long as the tuples are there.
         if remove_vectors(cache_folder() / EMBEDDINGS) and not as_json:
-            output.say("The cache of vectors was removed; what is needed is computed anew.")
-        with output.stages() as on_progress:
+            output.say("The cache of vectors was removed; vectors are recomputed when needed.")
+        with output.stages(quiet=quiet) as on_progress:
             done = remove(memory, name, ids, on_progress)
         if not as_json:
-            output.say(f"{len(ids)} tuples removed for good.", error=False)
+            output.say(f"{counted(len(ids), 'tuple')} removed for good.", error=False)
         _report(done, as_json=as_json)
         return
     newest = contents.generation
@@ -192,12 +196,12 @@ def forget(
     if as_json:
         output.print_json({"generation": newest.number, "forgotten": new})
     elif not new:
-        output.say("No tuple that is recalled fits; nothing was changed.", error=False)
+        output.say("No recallable tuple matches; nothing was changed.", error=False)
     else:
         number = newest.number
         output.say(
-            f"{len(new)} tuples forgotten: generation {number} recalls {newest.recallable}. Go "
-            f"back with `ldm memory rollback {number - 1}`.",
+            f"{counted(len(new), 'tuple')} forgotten: generation {number} recalls "
+            f"{newest.recallable}. Go back with `ldm memory rollback {number - 1}`.",
             error=False,
         )
 

@@ -19,7 +19,7 @@ def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL, or JSONL.gz")],
     record: Annotated[
         RecordName | None,
-        typer.Option("--type", help="What the records are; told by their fields if left out."),
+        typer.Option("--type", help="Type of the records; auto-detected if omitted."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +63,7 @@ def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
 
 
 def schema(
-    name: Annotated[RecordName, typer.Argument(help="Which record.")],
+    name: Annotated[RecordName, typer.Argument(help="Type of record.")],
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a record.
 

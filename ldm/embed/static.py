@@ -36,7 +36,9 @@ class StaticEmbedder:
 
         folder = installed("wordllama")
         if folder is None:
-            raise LdmError(f"The embedder {STATIC!r} needs a package that is not there.", INSTALL)
+            raise LdmError(
+                f"The embedder {STATIC!r} needs a package that is not installed.", INSTALL
+            )
         try:
             [table] = load_file(folder / WEIGHTS).values()
             self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))

@@ -16,6 +16,14 @@ ENVS = {
     "webshop": "ldm.envs.webshop:WebShop",
 }
 GROUP = "ldm.envs"
+#: A card may also be made by the instance.
+CONTRACT = registry.Contract(
+    (
+        *("Options", "default_split", "train_splits"),
+        *("protocol", "tasks", "reset", "step", "localize", "fork", "close"),
+    ),
+    "ldm.testing.EnvironmentContract",
+)
 
 
 class EnvironmentClass(Protocol):
@@ -41,7 +49,9 @@ def load_env(name: str, *, recorded: bool = False) -> EnvironmentClass:
 
     recorded: the name comes from a file, see `registry.load`.
     """
-    env: EnvironmentClass = registry.load(name, ENVS, GROUP, "environment", recorded=recorded)
+    env: EnvironmentClass = registry.load(
+        name, ENVS, GROUP, "environment", contract=CONTRACT, recorded=recorded
+    )
     return env
 
 

@@ -25,6 +25,7 @@ from ldm.envs.metadata import metadata_of, registered
 from ldm.errors import LdmError, RecordError
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory
+from ldm.words import counted
 
 #: Our own schema.
 OWN = "ldm"
@@ -247,7 +248,7 @@ def read_all(
     for path in files_below(paths):
         file_format = name or format_of(path)
         if file_format is None:
-            message(f"{path}: no trajectories, left out{_first_fault(path)}")
+            message(f"{path}: no trajectories; skipped{_first_fault(path)}")
             unknown += 1
             continue
         for record in read(path, file_format, data(file_format), assumed):
@@ -260,7 +261,7 @@ def read_all(
     for problem in problems[:MAX_REPORTED]:
         message(str(problem))
     if problems:
-        message(f"{len(problems)} bad record(s) left out; {len(trajectories)} read.")
+        message(f"{counted(len(problems), 'invalid record')} skipped; {len(trajectories)} read.")
     if unknown and not (trajectories or problems):
         for line in looked_for():
             message(line)

@@ -60,6 +60,7 @@ class DataSource:
     holds: the contents of the folder, for messages. remedy: what to do if the folder is not set.
     sizes: the values that `fetch` accepts for `size`, the default first, each with what it
     downloads, or the values alone.
+    no_download: why there is nothing to download, as a sentence; for modules without `fetch`.
     """
 
     module: str
@@ -67,6 +68,7 @@ class DataSource:
     holds: str = "the data"
     remedy: str = ""
     sizes: Mapping[str, str] | Sequence[str] = field(default_factory=dict)
+    no_download: str = "These data cannot be downloaded with ldm."
 
     @property
     def choices(self) -> dict[str, str]:
@@ -102,7 +104,7 @@ class DataSource:
         """
         fetch = getattr(self._module, "fetch", None)
         if fetch is None:
-            raise LdmError("These data cannot be downloaded with ldm.", self.remedy)
+            raise LdmError(self.no_download, self.remedy)
         chosen = size or next(iter(self.sizes), "")
         downloads: Sequence[Fetched] = fetch(
             destination, size=chosen, url=url, sha256=sha256, progress=progress

@@ -36,7 +36,7 @@ def select(
         if (not kinds or task.kind in kinds) and (not ids or task.id in set(ids))
     ]
     if not chosen:
-        raise LdmError("There is no task left.", "Choose another split, kind or task.")
+        raise LdmError("No task is left.", "Choose another split, kind or task.")
     if limit is None or limit >= len(chosen):
         return tuple(chosen)
     return tuple(chosen[i] for i in even([(t.id, t.kind) for t in chosen], limit, seed))

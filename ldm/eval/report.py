@@ -56,7 +56,7 @@ class Report:
         return (
             f"{self.label} on {self.env}, {self.split}: {percent(overall.success_rate)} of "
             f"{overall.episodes} tasks solved (95 % interval {span(overall.interval)}), "
-            f"{number(overall.mean_steps)} steps a task"
+            f"{number(overall.mean_steps)} steps/task"
         )
 
     @property
@@ -130,7 +130,7 @@ def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], s
                 "95 % interval": span(overall.interval),
                 **{k: percent(by_kind[k].success_rate) if k in by_kind else "–" for k in kinds},
                 "steps": number(overall.mean_steps),
-                "s a task": number(overall.seconds / max(1, overall.episodes)),
+                "s/task": number(overall.seconds / max(1, overall.episodes)),
                 "trials": number(overall.trials),
                 "calls": number(overall.calls),
                 "tokens": "–" if overall.tokens is None else f"{overall.tokens:.0f}",
@@ -154,17 +154,15 @@ def lines(report: Report) -> list[str]:
     """Return what to know beside the table: attempts, rewards, errors, the files' place."""
     overall = report.summary.overall
     attempts = (
-        "one trial a task"
+        "1 attempt per task"
         if overall.trials in (None, 1.0)
-        else f"{number(overall.trials)} trials a task: compare it with agents that had as many"
+        else f"{number(overall.trials)} attempts per task: compare with agents that had as many"
     )
-    reward = "sees rewards" if report.sees_reward else "does not see rewards"
-    sentences = [f"{report.label}: {attempts}; it {reward}."]
+    reward = "shown to" if report.sees_reward else "hidden from"
+    sentences = [f"{report.label}: {attempts}; reward {reward} the agent."]
     if overall.success_rate in (0.0, 1.0):
-        sentences.append(
-            f"With {'no' if overall.success_rate == 0 else 'every'} success the interval is the "
-            "exact one (Clopper-Pearson): the bootstrap's would have no width."
-        )
+        which = "failed" if overall.success_rate == 0 else "succeeded"
+        sentences.append(f"All {which}: exact (Clopper–Pearson) interval.")
     interval = score_interval(report)
     if interval is not None:
         sentences.append(
@@ -178,11 +176,12 @@ def lines(report: Report) -> list[str]:
     broken = [result for result in report.results if result.error]
     if broken:
         first, rate = broken[0], overall.finished_rate
-        others = "" if rate is None else f" (of the others {percent(rate)} were solved)"
+        others = "" if rate is None else f" ({percent(rate)} of the others solved)"
+        verb = "ended in an error and counts" if len(broken) == 1 else "ended in errors and count"
         sentences.append(
-            f"{len(broken)} of {overall.episodes} episodes ended in an error and count as failures"
+            f"{len(broken)} of {overall.episodes} episodes {verb} as failed"
             f"{others}; `ldm eval --resume"
-            f" {report.directory} --retry-errors` plays them again. The first, {first.task.id}:"
+            f" {report.directory} --retry-errors` retries them. The first, {first.task.id}:"
             f" {first.error.strip().splitlines()[-1]}"
         )
     sentences.append(f"Files: {report.directory}")
@@ -216,9 +215,9 @@ def describe_replies(counts: Mapping[str, int]) -> str:
     replies, malformed = counts.get("replies", 0), counts.get("malformed", 0)
     if not replies:
         return ""
-    parts = [f"Of {replies} replies {malformed} ({100 * malformed / replies:.1f} %) were malformed"]
+    parts = [f"Malformed replies: {malformed} of {replies} ({100 * malformed / replies:.1f} %)"]
     if counts.get("loose"):
-        parts.append(f"{counts['loose']} were understood though not of the form asked for")
+        parts.append(f"{counts['loose']} understood although not in the requested form")
     if counts.get("dropped"):
         parts.append(f"{counts['dropped']} further actions in the same reply were dropped")
     if counts.get(TYPES_BY_FALLBACK):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -108,12 +108,12 @@ def evaluate(  # noqa: PLR0913 - passed by name in every call
                 on_result(result)
         else:
             play = partial(run_items, run, _Play(factory), workers=workers, threads=threads)
-            played = play(
-                _turns(tasks, 1), Played, on_result=lambda record: on_result(record.result)
-            )
-            if any(record.to_repeat for record in played):
-                played = play(_turns(tasks, ATTEMPTS), Played, wanted=_unfinished)
-            finished_results = _merge(run, played)
+            played = play(_turns(tasks, 1), Played, on_result=lambda one: on_result(one.result))
+            if any(one.to_repeat for one in played):
+                played = play(_turns(tasks, ATTEMPTS), Played, is_due=_unfinished)
+            finished_results = [one.result for one in played]
+            record(run, finished_results, (t for one in played for t in one.trajectories))
+            run.discard_parts()
         _summarize(run, finished_results)
     return finished_results
 
@@ -140,15 +140,15 @@ def sample(
             Played,
             workers=workers,
             threads=threads,
-            wanted=lambda index, record: record is None and tasks[index].id in ids,
+            is_due=lambda index, record: record is None and tasks[index].id in ids,
         )
     return [record.result for record in played]
 
 
 def results(run: Run) -> list[EpisodeResult]:
-    """Return the results of a finished run. Raises LdmError where it is not finished."""
+    """Return the results of a finished run. Raises LdmError where it is unfinished."""
     if not finished(run):
-        raise LdmError(f"{run.directory} is not finished.", f"Go on with `{run.resume_command}`.")
+        raise LdmError(f"{run.directory} is unfinished.", f"Resume with `{run.resume_command}`.")
     return records.read(run.directory / EPISODES, EpisodeResult)
 
 
@@ -190,13 +190,12 @@ def _reopen(run: Run) -> None:
         (run.directory / EPISODES).unlink()  # only now is it open: nothing can be lost
 
 
-def _merge(run: Run, played: Sequence[Played]) -> list[EpisodeResult]:
+def record(run: Run, episodes: Sequence[EpisodeResult], trajectories: Iterable[Trajectory]) -> None:
+    """Write the results of all tasks, in their order, which makes a run a finished one."""
     with writing(run.directory):
-        trajectories = (t for record in played for t in record.trajectories)
         records.write(run.directory / TRAJECTORIES, trajectories)
-        records.write(run.directory / EPISODES, (record.result for record in played))
-        run.discard_parts()
-    return [record.result for record in played]
+        records.write(run.directory / EPISODES, episodes)
+    _summarize(run, episodes)
 
 
 def _summarize(run: Run, results: Sequence[EpisodeResult]) -> Summary:

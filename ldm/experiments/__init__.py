@@ -22,6 +22,7 @@ from ldm.experiments.crediting import (
     prune_memory,
 )
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
+from ldm.experiments.goal_choice import Goals
 from ldm.experiments.grid import Grid
 from ldm.experiments.judging import judge_run
 from ldm.experiments.planning import (
@@ -32,7 +33,7 @@ from ldm.experiments.planning import (
     optimize_plans,
 )
 from ldm.experiments.presets import Preset, list_presets, preset
-from ldm.experiments.refinement import Goals, Refined, refine
+from ldm.experiments.refinement import Refined, refine
 from ldm.experiments.reporting import report
 from ldm.experiments.reproducing import Reproduction, evaluate_preset
 from ldm.experiments.resuming import resume

@@ -248,9 +248,7 @@ def no_model(spec: EvaluationSpec) -> LdmError:
     """Return what to raise where the agent needs a model and none is named."""
     from ldm.agents import NO_MODEL
 
-    return LdmError(
-        f"The agent {spec.agent} needs a language model, and none is configured.", NO_MODEL
-    )
+    return LdmError(f"The agent {spec.agent} needs an LLM, and none is configured.", NO_MODEL)
 
 
 def build_environment(name: str, options: Settings, cache: Path | None = None) -> Environment:
@@ -277,6 +275,13 @@ def environment_name(name: str, options: Settings, cache: Path | None = None) ->
         return card.name
     with closing(build_environment(name, options, cache)) as env:
         return env.card.name
+
+
+def remembered_class(memory: str, env: str) -> str:
+    """Return what the environment `env` of a memory is loaded by: its class, or else its name."""
+    from ldm.memory import generations
+
+    return generations(memory, env)[-1].env_class or env
 
 
 def card_of(env: str) -> Card:

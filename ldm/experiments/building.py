@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ldm.errors import LdmError
-from ldm.experiments.builders import card_of, open_embedder
+from ldm.errors import Interrupted, LdmError
+from ldm.experiments.builders import card_of, environment_name, open_embedder
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import ModelOptions, serving
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class BuildOptions:
     """How a memory is built.
 
-    env: only trajectories of this environment, "" for all. batch_size: trajectories a batch, 0 for
-    the environment's published size. batching: within each task kind, or over all ("mixed").
+    env: only trajectories of this environment, "" for all; named as module:Class, the memory
+    remembers the class, so that commands load it themselves. batch_size: trajectories a batch, 0
+    for the environment's published size. batching: within each task kind, or over all ("mixed").
     seed: of what is drawn, and of the shuffle before cutting. embedder: None for the bundled one.
     rebuild: drop what the memory holds first. formation: with a model, a call every 8 steps
     ("trajectory"), or two a step as in the paper. record: the folder of the calls, None for the
@@ -116,8 +117,37 @@ def build_each(
     runtime: Runtime,
 ) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
-    from ldm.envs.formats import read_all
     from ldm.memory import build
+
+    chosen, classes = selected(data, options, runtime)
+    embedder = open_embedder(options.embedder, runtime.embeddings)
+    record = None
+    if models.configured:
+        record = options.record or calls_folder(memory, runtime)
+    with _reasoners(models, record, options.formation, runtime) as reasoner_for:
+        for env in sorted({t.task.env for t in chosen}):
+            with runtime.stages() as on_progress, _resumable(memory, env):
+                built = build(
+                    memory,
+                    [t for t in chosen if t.task.env == env],
+                    embedder,
+                    reasoner_for(classes.get(env, env)),
+                    options=formation_options(classes.get(env, env), options),
+                    rebuild=options.rebuild,
+                    env_class=classes.get(env, ""),
+                    on_progress=on_progress,
+                )
+            yield built
+
+
+def selected(
+    data: Iterable[str | Path | Trajectory] | None, options: BuildOptions, runtime: Runtime
+) -> tuple[list[Trajectory], dict[str, str]]:
+    """Return the trajectories that a memory is formed from, and environment → its class if known.
+
+    Raises LdmError where there is none.
+    """
+    from ldm.envs.formats import read_all
 
     sources = None if data is None else list(data)
     ready = [source for source in sources or () if not isinstance(source, str | Path)]
@@ -125,9 +155,10 @@ def build_each(
     paths = _existing(named, runtime)
     read = read_all(paths, runtime.message, name=options.format, strict=options.strict)
     everything = [*read, *ready]
-    chosen = [t for t in everything if not options.env or t.task.env == options.env]
+    only, classes = _environment_classes(options.env, paths)
+    chosen = [t for t in everything if not only or t.task.env == only]
     if not chosen:
-        of = f" of {options.env}" if options.env else ""
+        of = f" of {only}" if only else ""
         where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
             f"There is no trajectory{of}{where}.",
@@ -135,23 +166,50 @@ def build_each(
         )
     if options.per_kind:
         chosen = drawn_per_kind(chosen, options.per_kind, options.seed)
-    embedder = open_embedder(options.embedder, runtime.embeddings)
-    record = None
-    if models.configured:
-        record = options.record or _calls_folder(memory, runtime)
-    with _reasoners(models, record, options.formation, runtime) as reasoner_for:
-        for env in sorted({t.task.env for t in chosen}):
-            with runtime.stages() as on_progress:
-                built = build(
-                    memory,
-                    [t for t in chosen if t.task.env == env],
-                    embedder,
-                    reasoner_for(env),
-                    options=_formation_options(env, options),
-                    rebuild=options.rebuild,
-                    on_progress=on_progress,
-                )
-            yield built
+    return chosen, classes
+
+
+@contextmanager
+def _resumable(memory: str, env: str) -> Iterator[None]:
+    """Say to a user who stops a build what becomes of it. Raises Interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            f"Stopped before the memory of {env} at {memory} was complete; what was computed so "
+            "far is kept.",
+            "Run the same command again to go on.",
+        ) from stop
+
+
+def _environment_classes(named: str, paths: Iterable[Path]) -> tuple[str, dict[str, str]]:
+    """Return the environment that is taken, "" for all, and environment → its class where known.
+
+    A class is named by the user, or by the run that recorded the trajectories in `paths`.
+    """
+    if ":" in named:
+        name = environment_name(named, ())
+        return name, {name: named}
+    return named, {env: recorded for path in paths for env, recorded in _recorded_class(path)}
+
+
+def _recorded_class(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the environment, and its class, of a run's trajectories where run.json names one."""
+    from ldm import records
+    from ldm.eval.runner import TRAJECTORIES
+    from ldm.runs import MANIFEST, open_run
+    from ldm.types import Trajectory
+
+    directory = path if path.is_dir() else path.parent
+    file = directory / TRAJECTORIES
+    if not (directory / MANIFEST).is_file() or not file.is_file():
+        return
+    plan = open_run(str(directory), directory.parent).manifest.arguments.get("plan")
+    recorded = plan.get("env") if isinstance(plan, dict) else None
+    if isinstance(recorded, str) and ":" in recorded:
+        first = next(records.scan(file, Trajectory), None)
+        if isinstance(first, Trajectory):
+            yield first.task.env, recorded
 
 
 def drawn_per_kind(
@@ -201,11 +259,12 @@ def _shipped(runtime: Runtime) -> Path:
             "This copy of ldm ships no expert episodes.",
             "Install ldm-memory anew, or name files of your own.",
         )
-    runtime.message(f"No data are named: the shipped expert episodes are taken, in {folder}.")
+    runtime.message(f"No input named; using the bundled expert episodes in {folder}.")
     return folder
 
 
-def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
+def formation_options(env: str, options: BuildOptions) -> FormationOptions:
+    """Return how the memory of an environment is formed. Raises LdmError for impossible options."""
     from ldm.envs.metadata import batch_size
     from ldm.memory import FormationOptions
 
@@ -215,7 +274,7 @@ def _formation_options(env: str, options: BuildOptions) -> FormationOptions:
             size, options.batching, options.seed, options.min_reward, options.failures
         )
     except ValueError as error:
-        raise LdmError(f"A memory cannot be built so: {error}.", "Change the option.") from error
+        raise LdmError(f"These options do not fit: {error}.", "Change the option.") from error
 
 
 @contextmanager
@@ -230,15 +289,15 @@ def _reasoners(
     from ldm.reasoner.offline import OfflineReasoner
 
     if not models.configured:
-        runtime.message("No language model is used: the offline reasoner forms the memory.")
+        runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
     from ldm.eval.report import describe_replies
     from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 
     if not models.replay:
-        where = runtime.connection().shown
-        runtime.message(f"{models.roles()['reasoner']} at {where} forms the memory.")
+        where = runtime.connection().display_url
+        runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
     reasoners: list[PromptedReasoner] = []
     options = PromptedOptions(formation, concurrency=models.in_flight)
     with serving(models, runtime.connection, record, runtime.message) as served:
@@ -259,7 +318,7 @@ def _reasoners(
                     runtime.message(line)
 
 
-def _calls_folder(memory: str, runtime: Runtime) -> Path | None:
+def calls_folder(memory: str, runtime: Runtime) -> Path | None:
     """Return where the calls of a memory are recorded by default; nowhere for a server's."""
     from ldm.memory.addresses import is_server
     from ldm.memory.store import CALLS

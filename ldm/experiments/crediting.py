@@ -193,8 +193,8 @@ def _check_training(run: Run, spec: EvaluationSpec) -> None:
     known = load_env(spec.env).train_splits
     if spec.split not in known:
         raise LdmError(
-            f"{run.directory} evaluates {spec.split}, which is no training split of {spec.env}: to "
-            "prune by its outcomes would be to learn from the tasks of a test.",
+            f"{run.directory} evaluates {spec.split}, which is not a training split of {spec.env}. "
+            "Pruning by its outcomes would be learning from test tasks.",
             f"Evaluate training tasks that the memory does not hold (--split {' or '.join(known)}) "
             "and name that run.",
         )

@@ -27,7 +27,7 @@ def training_split(
     known = load_env(env).train_splits
     if split and split not in known:
         raise LdmError(
-            f"{split} is no training split of {env}.", f"Use one of: {', '.join(known)}."
+            f"{split} is not a training split of {env}.", f"Use one of: {', '.join(known)}."
         )
     shipped = metadata(env).shipped
     if split or shipped is None or "data" in dict(options):
@@ -53,6 +53,6 @@ def _without_data(env: str, split: str, runtime: Runtime) -> str:
     data = metadata(env).data
     variable = f" or ${data.variable}" if data else ""
     runtime.message(
-        f"No data of {env} is known (--data{variable}): using the shipped split {split}."
+        f"No {env} data configured (--data{variable}); using the bundled split {split}."
     )
     return split

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,9 +17,10 @@ from ldm.experiments.builders import (
     agent_options,
     build_environment,
     no_model,
+    remembered_class,
 )
 from ldm.experiments.data import evaluation_split, with_data
-from ldm.experiments.grid import Grid, label, labelled, labels, say_limits
+from ldm.experiments.grid import Grid, label, labelled, labels, say_limits, subject
 from ldm.experiments.lifecycle import (
     Checked,
     Group,
@@ -37,6 +38,7 @@ from ldm.experiments.lifecycle import (
     start_all,
 )
 from ldm.experiments.runtime import Runtime
+from ldm.experiments.sharding import in_shard
 from ldm.experiments.specs import EvaluationSpec, full_location
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, listed
@@ -105,7 +107,7 @@ def compare(
     from ldm.runs import differences
 
     if len(runs) < 2:
-        raise LdmError("One run cannot be compared.", "Name two or more.")
+        raise LdmError("A comparison needs two runs or more.", "Name the others, too.")
     recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
     outcomes = [results(run) for run, _ in recorded]
     first = recorded[0][0]
@@ -166,18 +168,18 @@ class Evaluation(Group[EvaluationSpec]):
         if not any(member.calls_models for member in self.members):
             discard(self.members)
             agent = self.members[0].spec.agent
-            raise LdmError(f"The agent {agent} calls no model: it costs nothing.", "")
+            raise LdmError(f"The agent {agent} calls no model, so it costs nothing.", "")
         names = labels([member.spec for member in self.members])
         for member, name in zip(self.members, names, strict=True):
             if not member.calls_models:
-                yield f"{name} calls no model: it costs nothing."
+                yield f"{name} calls no model, so it costs nothing."
                 continue
             with discarding(self.members):
                 usages = self._sampled(member)
             if len(self.members) > 1:
                 yield f"{name}:"
             yield from cost_lines(usages, len(member.tasks), member.models, "tasks")
-        yield f"Go on with `{self.resume_command}`; nothing is paid twice."
+        yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
     def refined_lines(self) -> list[str]:
         """Return what was recalled of the newest generation's own tuples, where others stand by."""
@@ -268,35 +270,39 @@ def prepare_each(
 
     names = [values["env"]] if "env" in values else None
     evaluations = []
-    for env in names or _playable(remembered(values["memory"]), runtime):
+    for env in names or _playable(values["memory"], runtime):
         load_env(env)
         spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
         evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
     return evaluations
 
 
-def _playable(names: Sequence[str], runtime: Runtime) -> list[str]:
-    """Return the environments that can be loaded; say which of a memory's cannot.
+def _playable(memory: str, runtime: Runtime) -> list[str]:
+    """Return the names or classes of a memory's environments that can be loaded; say which cannot.
 
     Raises LdmError where none can.
     """
     from ldm.envs import load_env
 
-    playable = []
+    names, playable = remembered(memory), []
     for name in names:
+        loaded_by = remembered_class(memory, name)
         try:
-            load_env(name, recorded=True)
+            load_env(loaded_by, recorded=not runtime.trust)
         except LdmError as error:
             if len(names) == 1:
                 raise
+            known = ":" in loaded_by
+            remedy = f"--env {loaded_by}" if known else "--env module:Class"
             runtime.message(
-                f"The memory of {name} is skipped. {error.message} Name its class with --env."
+                f"Skipping {name}. {error.message} Evaluate it with `{remedy}`"
+                + (", or add --trust." if known else ".")
             )
         else:
-            playable.append(name)
+            playable.append(loaded_by)
     if not playable:
         raise LdmError(
-            f"None of the memory's environments is known: {', '.join(names)}.",
+            f"None of the memory's environments can be loaded: {', '.join(names)}.",
             "Name the class of one with --env module:Class.",
         )
     return playable
@@ -332,7 +338,16 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     specs = [with_digests(spec) for spec in specs]
     for spec in {spec.agent: spec for spec in specs}.values():
         check_models(spec, models, runtime)
-    return started([check(spec, runtime) for spec in specs], models, runtime)
+    checked = _distinct(check(spec, runtime) for spec in specs)
+    return started(checked, models, runtime)
+
+
+def _distinct(checked: Iterable[Checked[EvaluationSpec]]) -> list[Checked[EvaluationSpec]]:
+    """Return each evaluation once: the newest generation may be one that is named, too."""
+    distinct: dict[EvaluationSpec, Checked[EvaluationSpec]] = {}
+    for one in checked:
+        distinct.setdefault(one.spec, one)
+    return list(distinct.values())
 
 
 def started(
@@ -353,12 +368,7 @@ def started(
         }
         for place, one in enumerate(checked)
     ]
-    return Evaluation(start_all(checked, _subject, models, runtime, more), runtime)
-
-
-def _subject(spec: EvaluationSpec) -> tuple[str, ...]:
-    """Return what the id of a run begins with."""
-    return short(spec.env), spec.split, short(label(spec))
+    return Evaluation(start_all(checked, subject, models, runtime, more), runtime)
 
 
 def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> Evaluation:
@@ -391,6 +401,7 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         check_card(agent_of(spec), agent_options(spec), env.card)
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
+        tasks = in_shard(tasks, spec.shard)
         check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
         if "memory" in agent_needs(spec):
             contents = inspect(spec.memory, env.card.name, spec.generation)
@@ -449,19 +460,23 @@ def preset_record(run: Run) -> PresetRecord:
 
 def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are used."""
-    needs = agent_of(spec).needs
+    agent = agent_of(spec)
+    needs = agent.needs
     called = spec.roles(models)
+    notice = getattr(agent, "notice", None)
+    if notice is not None and (line := notice(agent_options(spec))):
+        runtime.message(line)
     if not called:
         if "reasoner" in needs:
-            runtime.message("No language model is used: the offline reasoner decides.")
+            runtime.once("No LLM configured; using the offline reasoner.")
         elif models.configured:
-            runtime.message(f"The agent {spec.agent} calls no language model: none is used.")
+            runtime.message(f"The agent {spec.agent} uses no LLM; ignoring the model options.")
         return
     if not models.configured:
         raise no_model(spec)
     if not models.replay:
         names = listed(models.of(called))
-        runtime.message(f"Models at {runtime.connection().shown}: {names}.")
+        runtime.message(f"Models at {runtime.connection().display_url}: {names}.")
 
 
 def _report(spec: EvaluationSpec, run: Run, results: Sequence[EpisodeResult]) -> Report:

@@ -93,13 +93,19 @@ def say_limits(
     }
     names = [option for option, value in limits.items() if value is not None]
     if names and len(calling) > 1:
-        runtime.message(f"{', '.join(names)}: the limit holds for each of {len(calling)} runs.")
+        runtime.message(f"{', '.join(names)}: the limit applies to each of {len(calling)} runs.")
 
 
 def label(spec: EvaluationSpec) -> str:
     """Return the agent, and whether it is a control, for tables and run ids."""
     control = dict(spec.agent_options).get("control")
     return f"{spec.agent} control={control}" if control else spec.agent
+
+
+def subject(spec: EvaluationSpec) -> tuple[str, ...]:
+    """Return what the id of a run begins with."""
+    name = label(spec).rpartition(":")[2]
+    return spec.env.rpartition(":")[2], spec.split, name, spec.shard.replace("/", "of")
 
 
 def hidden_words(spec: EvaluationSpec) -> str:

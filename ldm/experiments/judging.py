@@ -54,7 +54,9 @@ def judge_run(name: str, *, models: ModelOptions, runtime: Runtime | None = None
     model = _model(models)
     run, pairs = _answers(name, runtime)
     if not models.replay:
-        runtime.message(f"Model judge at {runtime.connection().shown}: {listed({'llm': model})}.")
+        runtime.message(
+            f"Model judge at {runtime.connection().display_url}: {listed({'llm': model})}."
+        )
     directory = run.directory / CALLS
     with run.lock():
         with writing(directory):
@@ -69,7 +71,7 @@ def judge_run(name: str, *, models: ModelOptions, runtime: Runtime | None = None
                 )
         except RunStopped as error:
             message = f"{error.message} What was answered is recorded in {directory}."
-            go_on = f"Go on with `ldm judge {run.directory}`."
+            go_on = f"Resume with `ldm judge {run.directory}`."
             raise type(error)(message, f"{error.remedy} {go_on}") from error
         with writing(run.directory / JUDGED):
             records.write(run.directory / JUDGED, verdicts)
@@ -94,7 +96,7 @@ def _model(models: ModelOptions) -> str:
     from ldm.agents import NO_MODEL
 
     if not models.configured:
-        raise LdmError("A model judge needs a language model, and none is configured.", NO_MODEL)
+        raise LdmError("A model judge needs an LLM, and none is configured.", NO_MODEL)
     return models.of(("llm",))["llm"]
 
 

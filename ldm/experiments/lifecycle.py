@@ -97,7 +97,7 @@ def start(
     if called:
         names |= models.of(called)
         if not models.replay:
-            names["server"] = runtime.connection().shown
+            names["server"] = runtime.connection().display_url
         values["models"] = asdict(models)
         digests = {k: v for k, v in prompts.digests().items() if k.startswith(spec.prompts)}
     manifest = Manifest(
@@ -128,7 +128,7 @@ def recorded_spec(
     run = open_run(name, runs)
     if run.manifest.command != spec_type.command:
         raise LdmError(
-            f"{run.directory} is no {spec_type.noun}.", f"Go on with `{run.resume_command}`."
+            f"{run.directory} is no {spec_type.noun}.", f"Resume with `{run.resume_command}`."
         )
     text = json.dumps(run.manifest.arguments.get("plan", {}))
     spec = records.loads(text, spec_type, file=str(run.directory / MANIFEST))
@@ -158,7 +158,7 @@ def reopen(
         changes.append(f"the memory at {spec.memory} holds other tuples")
     if changes:
         raise LdmError(
-            f"{run.directory} cannot be resumed, because something has changed: {changes[0]}.",
+            f"{run.directory} cannot be resumed because something has changed: {changes[0]}.",
             "Start a new run.",
         )
     return Recorded(spec, run, checked.tasks, models, new=False)

@@ -182,7 +182,7 @@ class Optimisation(Group[PlanSpec]):
                 f"The evaluation comes on top: {count} episodes, like these attempts without "
                 f"their reflections about {count * tokens / max(1, len(playing)):,.0f} tokens."
             )
-        yield f"Go on with `{self.resume_command}`; nothing is paid twice."
+        yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
     def _carried_out(
         self, member: Recorded[PlanSpec], work: Callable[[Recorded[PlanSpec], Runtime], T]
@@ -214,7 +214,7 @@ def prepare(
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
     if not models.replay:
-        runtime.message(f"Models at {runtime.connection().shown}: {listed(called)}.")
+        runtime.message(f"Models at {runtime.connection().display_url}: {listed(called)}.")
     say_limits(specs, models, runtime)
     more = [revision(load_agent(AutoPlanAgent.name)) for _ in checked]
     if evaluation is not None:

@@ -6,17 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm.errors import LdmError
+from ldm.errors import Interrupted, LdmError
 from ldm.experiments.builders import (
     ExplorerBuilder,
     Shared,
     build_environment,
     open_embedder,
-    opener,
+    remembered_class,
 )
 from ldm.experiments.data import training_split, with_data
+from ldm.experiments.goal_choice import Goals, choose
 from ldm.experiments.lifecycle import (
     Checked,
     Recorded,
@@ -28,46 +30,24 @@ from ldm.experiments.lifecycle import (
     start,
 )
 from ldm.experiments.runtime import Runtime
-from ldm.experiments.specs import GoalsBy, RefinementSpec, full_location
+from ldm.experiments.specs import RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
-from ldm.options import Settings, normalise, override, sorted_settings
+from ldm.options import Settings, override, sorted_settings
+from ldm.words import counted
 
 if TYPE_CHECKING:
-    from ldm.episode import Environment
     from ldm.explore import ExplorationFactory, ExploredGoal, Verdict
-    from ldm.memory import Contents, Generation
+    from ldm.memory import Generation
     from ldm.runs import Run
     from ldm.types import Task
-
-DEFAULT_GOALS = 60
-#: How many goals are played for each one that is taken by how hard it is.
-POOL = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Goals:
-    """Which training goals to explore.
-
-    count: how many new ones, kinds evenly. ids: these and no others. kinds: only of these task
-    kinds. reuse: allow goals that the memory knows already. by: "even" draws kinds evenly; "failed"
-    and "long" play POOL times as many greedily, and take those that earned least, or took longest.
-    """
-
-    count: int = DEFAULT_GOALS
-    ids: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    reuse: bool = False
-    by: GoalsBy = "even"
-
-    def __post_init__(self) -> None:
-        normalise(self)
-        if self.by != "even" and self.ids:
-            raise ValueError("goals are named, or chosen by how hard they are")
 
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """What a refinement came to. generation: None where nothing was added yet."""
+    """What a refinement came to.
+
+    generation: None where nothing was added: not yet, or because there is nothing to add (`idle`).
+    """
 
     spec: RefinementSpec
     run: Run
@@ -81,11 +61,16 @@ class Refined:
 
         total, added = totals(self.explored), self.generation
         outcome = (
-            "nothing was added yet"
+            ("the memory stays as it is" if self.idle else "nothing was added yet")
             if added is None
             else f"generation {added.number} with {added.tuples} tuples → {self.spec.memory}"
         )
         return f"{self.spec.env}: {total.improved} of {total.goals} goals improved; {outcome}"
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was learnt that the memory would be better with."""
+        return not self.verdict.rows
 
     def gain(self) -> tuple[float, float, float] | None:
         """Return what the gate measured on training goals: mean difference, 95 % interval.
@@ -126,6 +111,8 @@ def refine(
 ) -> Refined:
     """Explore training goals; what was done better becomes the memory's next generation.
 
+    Where nothing was, the memory stays as it is.
+
     spec.env: "" takes the memory's only environment. dry_run: explore, and add nothing yet.
     Raises LdmError where a name, an option, data or the memory does not fit, and Interrupted,
     WorkerDied or RunStopped, after which `ldm refine --resume RUN` goes on.
@@ -163,12 +150,37 @@ def _next_round(
     if spec.round == spec.rounds or added is None:
         return None
     if generations(spec.memory, added.env)[-1].number != added.number:
-        runtime.message("A later round has begun: go on with that run.")
+        runtime.message("A later round has begun: resume that run.")
+        return None
+    if _follower(result.run.directory.parent, spec, added):
+        runtime.message("A later round has begun: resume that run.")
         return None
     goals = Goals(ids=tuple(one.task.id for one in result.explored), reuse=True)
     spec = replace(spec, generation=None, round=spec.round + 1, goals_by="even", goals=0)
     beside = replace(runtime, runs=result.run.directory.parent)
     return prepare(spec, goals, models, beside, dry_run=False)
+
+
+def _follower(runs: Path, spec: RefinementSpec, base: Generation) -> bool:
+    """Return whether the round after `spec`, which explores with `base`, has begun below `runs`.
+
+    It may have added nothing.
+    """
+    from ldm.runs import list_runs
+
+    expected = {
+        "memory": spec.memory,
+        "memory_digest": base.digest,
+        "round": spec.round + 1,
+        "rounds": spec.rounds,
+        "seed": spec.seed,
+    }
+    plans = (
+        run.manifest.arguments.get("plan")
+        for run in list_runs(runs)
+        if run.manifest.command == RefinementSpec.command
+    )
+    return any(isinstance(plan, dict) and expected.items() <= plan.items() for plan in plans)
 
 
 def prepare(
@@ -188,7 +200,7 @@ def prepare(
         spec = replace(
             spec, generation=base.number, embedder=base.embedder, memory_digest=base.digest
         )
-        tasks = _chosen(spec, goals, env, contents, runtime)
+        tasks = choose(spec, goals, env, contents, runtime)
         if goals.by != "even":
             spec = replace(spec, goals_by=goals.by, goals=goals.count)
         spec = replace(
@@ -198,10 +210,10 @@ def prepare(
         )
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
     if not models.configured:
-        runtime.message("No language model is used: the offline reasoner decides.")
+        runtime.once("No LLM configured; using the offline reasoner.")
     elif not models.replay:
-        where = runtime.connection().shown
-        runtime.message(f"{models.roles()['reasoner']} at {where} decides.")
+        where = runtime.connection().display_url
+        runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
     return start(checked, ("refine", short(spec.env), spec.split), models, runtime)
 
 
@@ -223,10 +235,35 @@ def explore_goals(
     """Explore the goals that are not explored yet; judge what was learnt, and add it.
 
     dry_run: judge, and add nothing yet.
+    Raises Interrupted where the user stops it, with what is recorded and how to go on.
     """
-    explored, verdict = _learnt(recorded, runtime)
-    generation = None if dry_run else _extended(recorded, explored, verdict, runtime)
+    explored: Sequence[ExploredGoal] = ()
+    try:
+        explored, verdict = _learnt(recorded, runtime)
+        generation = None
+        if verdict.rows and not dry_run:
+            generation = _extended(recorded, explored, verdict, runtime)
+    except KeyboardInterrupt as stop:
+        raise _interrupted(recorded, explored) from stop
     return Refined(recorded.spec, recorded.run, tuple(explored), verdict, generation)
+
+
+def _interrupted(
+    recorded: Recorded[RefinementSpec], explored: Sequence[ExploredGoal]
+) -> Interrupted:
+    """Return what to say where the user stops while nothing of the run is being recorded."""
+    from ldm.memory import generations
+
+    spec, run = recorded.spec, recorded.run
+    if explored:
+        newest = generations(spec.memory, recorded.tasks[0].env)[-1].number
+        message = (
+            f"Stopped while the memory was being written: {spec.memory} is at generation {newest}. "
+            f"{counted(len(explored), 'explored goal')} and the verdict are in {run.directory}."
+        )
+    else:
+        message = f"Stopped: what was done so far is in {run.directory}."
+    return Interrupted(message, f"Resume with `{run.resume_command}`.")
 
 
 def _learnt(
@@ -332,6 +369,8 @@ def _extended(
     spec, models = recorded.spec, recorded.models
     known = generations(spec.memory, explored[0].task.env)
     base = next(generation for generation in known if generation.number == spec.generation)
+    if ":" in spec.env:
+        base = replace(base, env_class=spec.env)
     total = totals(explored)
     options = {name: str(value) for name, value in asdict(spec.refine_options()).items()}
     settings = {
@@ -364,8 +403,8 @@ def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
     from ldm.policy import PolicyOptions
 
     memory = full_location(spec.memory)
-    env = spec.env or only_environment(memory)
-    load_env(env, recorded=not spec.env)
+    env = spec.env or remembered_class(memory, only_environment(memory))
+    load_env(env, recorded=not (spec.env or runtime.trust))
     override(PolicyOptions, dict(spec.policy_options), "policy")
     options = with_data(env, spec.env_options, runtime)
     split = training_split(env, spec.split, options, runtime)
@@ -420,45 +459,3 @@ def _check_newest(memory: str, base: Generation) -> None:
             f"it: there is {newest.number}.",
             f"Use --dry-run, or go back with `ldm memory rollback {base.number}`.",
         )
-
-
-def _chosen(
-    spec: RefinementSpec, goals: Goals, env: Environment, contents: Contents, runtime: Runtime
-) -> tuple[Task, ...]:
-    """Return the goals to explore: those named, or some of the new ones."""
-    from ldm.errors import LeakageError
-    from ldm.eval import select
-    from ldm.explore import evaluated_leak_keys, new_goals, rejected_goal
-    from ldm.memory import generations
-
-    tasks = env.tasks(spec.split)
-    evaluated = evaluated_leak_keys(runtime.runs, spec.env, env, opener(spec.env, runtime.cache))
-    before = [
-        generation
-        for generation in generations(spec.memory, env.card.name)
-        if generation.number <= contents.generation.number
-    ]
-    new = new_goals(
-        tasks,
-        evaluated=evaluated,
-        remembered=contents.sources(),
-        explored=frozenset(task for generation in before for task in generation.tasks),
-        reuse=goals.reuse,
-    )
-    if goals.ids:
-        chosen = select(tasks, ids=goals.ids, kinds=goals.kinds)
-        if refused := rejected_goal(chosen, new, evaluated):
-            task, why = refused
-            if task.leak_key in evaluated:
-                raise LeakageError([task.leak_key], "Explore other goals; this one was evaluated.")
-            raise LdmError(f"The goal {task.id} {why}.", "Explore others, or use --reuse-goals.")
-        return chosen
-    if left_out := sum(task.leak_key in evaluated for task in tasks):
-        runtime.message(f"{left_out} goals of {spec.split} were evaluated: they are left out.")
-    if not new:
-        raise LdmError(
-            f"All {len(tasks)} goals of {spec.split} are known already.",
-            "Explore another split, or use --reuse-goals.",
-        )
-    limit = goals.count * (1 if goals.by == "even" else POOL)
-    return select(new, kinds=goals.kinds, limit=limit, seed=spec.seed)

@@ -155,7 +155,7 @@ def prepare_preset(planned: Planned, models: ModelOptions, runtime: Runtime) -> 
     chosen, overridden = planned.preset, planned.overridden
     runtime.message(f"{chosen}.")
     if overridden:
-        runtime.message(f"Overridden: {'; '.join(overridden)}.")
+        runtime.message(f"Overridden settings: {'; '.join(overridden)}.")
     checked = _checked(planned, models, replace(runtime, message=_once(runtime.message)))
     departures = _departures(chosen, checked, models)
     table = replace(chosen.published, notes=(*chosen.published.notes, *departures))

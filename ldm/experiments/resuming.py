@@ -60,9 +60,7 @@ def resume_as_named(
     """
     grid = named.grid
     if grid.sweep is not None:
-        raise LdmError(
-            "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
-        )
+        raise LdmError("--sweep cannot be added to a recorded run.", "Omit it, or start a new run.")
     named.load()
     run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
     values = dict(named.changes(spec.env))
@@ -81,7 +79,7 @@ def resume_as_named(
         raise LdmError(
             f"{run.directory} was started with agent {','.join(known)!r}, not "
             f"{','.join(grid.agents)!r}.",
-            "Leave the option out, or start a new run.",
+            "Omit the option, or start a new run.",
         )
     return resumed
 
@@ -95,5 +93,5 @@ def _agree(spec: EvaluationSpec, values: dict[str, Any], run: str) -> None:
         if recorded != value:
             raise LdmError(
                 f"{run} was started with {option.replace('_', ' ')} {recorded!r}, not {value!r}.",
-                "Leave the option out, or start a new run.",
+                "Omit the option, or start a new run.",
             )

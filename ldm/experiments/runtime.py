@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -49,7 +49,7 @@ class Runtime:
     embeddings: the folder in which vectors of texts are kept for later runs; None for nowhere.
     trust: whether to import the modules that a recorded run names, see `ldm.registry.load`.
     message: receives a line for the user, e.g. `print`. progress(label, total) and stages():
-    context managers that show how far the work is.
+    context managers that show how far the work is. notices: lines that `once` gave already.
     """
 
     runs: Path = DEFAULT_RUNS
@@ -62,9 +62,21 @@ class Runtime:
     message: Callable[[str], None] = lambda line: None
     progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
     stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages
+    notices: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", Path(self.runs))
+        if self.workers is not None and self.workers < 1:
+            raise LdmError(
+                f"{self.workers} workers cannot work on anything.",
+                "Use 1 or more, or leave it out.",
+            )
+
+    def once(self, line: str) -> None:
+        """Give a line to the user that holds for the whole command, and so is said once."""
+        if line not in self.notices:
+            self.notices.add(line)
+            self.message(line)
 
     def connection(self) -> Connection:
         """Return where models are.
@@ -86,7 +98,7 @@ class Runtime:
         in_flight: model requests that may be under way, None where no model is called.
         """
         if self.workers is not None:
-            return max(1, self.workers)
+            return self.workers
         return in_flight if in_flight is not None else _cores()
 
 

@@ -8,8 +8,11 @@ called.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import not_
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeVar
+
+from pydantic import Field
 
 from ldm.options import Settings, normalise, override
 
@@ -33,6 +36,7 @@ class EvaluationSpec:
     memory_digest: of what the memory held, so that a resumed run does not mix two memories.
     seed: of everything that is drawn, the bootstrap of success rates included.
     without_tuples, without_trajectories: ids of those of the memory that are never recalled.
+    shard: "i/n" plays every n-th of the tasks from the i-th on; "" plays all of them.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -55,6 +59,7 @@ class EvaluationSpec:
     seed: int = 0
     without_tuples: tuple[str, ...] = ()
     without_trajectories: tuple[str, ...] = ()
+    shard: Annotated[str, Field(exclude_if=not_)] = ""
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -69,7 +74,7 @@ class EvaluationSpec:
         return ()
 
 
-#: How goals are chosen, see `ldm.experiments.refinement.Goals`.
+#: How goals are chosen, see `ldm.experiments.goal_choice.Goals`.
 GoalsBy = Literal["even", "failed", "long"]
 
 

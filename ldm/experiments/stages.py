@@ -40,12 +40,12 @@ def stage_preset(name: str, env: str, stage: Stage) -> Preset:
     )
 
 
-def build_options(name: str, asked: BuildOptions) -> BuildOptions:
-    """Return how a memory is built with a preset. asked: what differs from the defaults wins.
+def build_options(name: str, own: BuildOptions) -> BuildOptions:
+    """Return how a memory is built with a preset. own: what differs from the defaults wins.
 
     Raises what `stage_preset` raises.
     """
-    chosen = stage_preset(name, asked.env, "build")
+    chosen = stage_preset(name, own.env, "build")
     content, plain = chosen.content, BuildOptions()
     assert content.build is not None  # noqa: S101 - `stage_preset` has looked
     values: dict[str, Any] = {
@@ -54,8 +54,8 @@ def build_options(name: str, asked: BuildOptions) -> BuildOptions:
         "per_kind": content.build.per_kind or plain.per_kind,
         "batch_size": content.build.batch_size or plain.batch_size,
     }
-    unchanged = {k: v for k, v in values.items() if getattr(asked, k) == getattr(plain, k)}
-    return replace(asked, **unchanged)
+    unchanged = {k: v for k, v in values.items() if getattr(own, k) == getattr(plain, k)}
+    return replace(own, **unchanged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,18 @@ class RefinementPreset:
         assert chosen.content.refine is not None  # noqa: S101 - `stage_preset` has looked
         return cls(chosen.env, chosen.content.refine)
 
-    def spec(self, asked: RefinementSpec) -> RefinementSpec:
+    def spec(self, own: RefinementSpec) -> RefinementSpec:
         """Return the refinement with what the preset says where nothing else is asked for."""
         return replace(
-            asked,
+            own,
             env=self.env,
-            split=asked.split or self.settings.split,
-            env_options=_merged(self.settings.env_options, asked.env_options),
-            policy_options=_merged(self.settings.policy_options, asked.policy_options),
-            options=_merged(self.settings.options, asked.options),
-            gate_options=_merged(self.settings.gate_options, asked.gate_options),
+            split=own.split or self.settings.split,
+            env_options=_merged(self.settings.env_options, own.env_options),
+            policy_options=_merged(self.settings.policy_options, own.policy_options),
+            options=_merged(self.settings.options, own.options),
+            gate_options=_merged(self.settings.gate_options, own.gate_options),
         )
 
 
-def _merged(published: Mapping[str, Value], asked: Settings) -> Settings:
-    return sorted_settings({**dict(written(published)), **dict(asked)})
+def _merged(published: Mapping[str, Value], own: Settings) -> Settings:
+    return sorted_settings({**dict(written(published)), **dict(own)})

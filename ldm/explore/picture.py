@@ -35,7 +35,7 @@ def text(tree: Tree, *, observations: bool = False) -> Iterator[str]:
     and the node's fate.
     """
     if not tree.nodes:
-        yield f"The ground process has the full score ({tree.ground.score:.2f}): no tree was grown."
+        yield f"The first try has the full score ({tree.ground.score:.2f}): no tree was grown."
         return
     yield f"opening: {_line(tree.nodes[0].observation)}"
     yield from _below(tree, tree.nodes[0], "", observations)

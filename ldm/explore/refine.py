@@ -63,6 +63,9 @@ class Tree:
     best: the node at the end of P*, -1 without a tree. key: the index of the key step among the
     actions of P*, -1 where P* is no better than P_g. into, added: the batch and its new tuples.
     steps, replayed: environment steps to new states, P_g's included, and back to known ones.
+
+    The nodes that reports count (`tried`) are the actions that were tried: the opening and pruned
+    proposals are none.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -88,6 +91,11 @@ class Tree:
     @property
     def improved(self) -> bool:
         return self.key >= 0
+
+    @property
+    def tried(self) -> int:
+        """How many actions were tried: all nodes but the opening and pruned proposals."""
+        return sum(node.fate != "pruned" for node in self.nodes[1:])
 
     @property
     def best_score(self) -> float:
@@ -323,7 +331,7 @@ def read_explored_goals(run: Run) -> list[ExploredGoal]:
     """Return the results of a finished refinement. Raises LdmError for an unfinished one."""
     path = run.directory / TREES
     if not path.is_file():
-        raise LdmError(f"{run.directory} is not finished.", f"Go on with `{run.resume_command}`.")
+        raise LdmError(f"{run.directory} is unfinished.", f"Resume with `{run.resume_command}`.")
     return records.read(path, ExploredGoal)
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ldm.explore.judgements import Comparison, Judgement, Verdict
 from ldm.explore.refine import ExploredGoal
+from ldm.words import counted
 
 #: A mean difference and the ends of its interval.
 Interval = tuple[float, float, float]
@@ -22,7 +23,7 @@ COLUMNS = (
     "nodes",
     "steps",
     "replayed",
-    "ground",
+    "first try",
     "best",
     "improved",
     "tuples",
@@ -49,9 +50,9 @@ class Totals:
     """Totals of goals; a goal has one tree per batch with `--decision per-batch`, else one.
 
     goals: those explored without an error. trees: those grown, where the ground process did not
-    have the full score. nodes: tried ones. steps, replayed: environment steps, the ground
-    processes' included. ground, best: mean scores before and after, None without a goal.
-    improved: goals with a better process. tuples: added. errors: goals that failed.
+    have the full score. nodes: actions that were tried (`Tree.tried`). steps, replayed: environment
+    steps, the ground processes' included. ground, best: mean scores before and after, None without
+    a goal. improved: goals with a better process. tuples: added. errors: goals that failed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -75,7 +76,7 @@ def totals(explored: Sequence[ExploredGoal]) -> Totals:
     return Totals(
         goals=sum(not one.error for one in explored),
         trees=sum(bool(tree.nodes) for tree in trees),
-        nodes=sum(node.fate != "pruned" for tree in trees for node in tree.nodes[1:]),
+        nodes=sum(tree.tried for tree in trees),
         steps=sum(tree.steps for tree in trees),
         replayed=sum(tree.replayed for tree in trees),
         ground=fmean(tree.ground.score for tree in trees) if trees else None,
@@ -139,7 +140,8 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
             continue
         refused = sum(bool(one.refused) for one in judged)
         accepted = len(judged) - refused
-        lines.append(f"{learnt.capitalize()}: of {accepted} goals kept, of {refused} refused.")
+        kept = f"kept for {counted(accepted, 'goal')}"
+        lines.append(f"{learnt.capitalize()}: {kept}, refused for {refused}.")
         by_reason = goals_by_reason(judged)
         for reason in sorted(by_reason, key=lambda reason: (bool(reason), -len(by_reason[reason]))):
             goals = by_reason[reason]
@@ -149,7 +151,8 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
     if gain is not None:
         mean, low, high = gain
         lines.append(
-            f"Score of the goals, each without its own: {mean:+.3f} ({low:+.3f} to {high:+.3f})."
+            f"Score of the goals, each without its own episodes: {mean:+.3f} "
+            f"({low:+.3f} to {high:+.3f})."
         )
     return lines
 

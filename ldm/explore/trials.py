@@ -35,13 +35,13 @@ R = TypeVar("R")
 class Trial:
     """A goal to be played with some of the candidates.
 
-    shown: the trajectories among the candidates that it may recall, but for its own. reach: of
+    recallable: the trajectories among the candidates that it may recall, but for its own. reach: of
     improvements. practice: of some kinds, how their practice is remembered in it.
     """
 
     index: int
     task: Task
-    shown: tuple[str, ...]
+    recallable: tuple[str, ...]
     reach: float
     practice: tuple[tuple[str, Remembered], ...] = ()
 
@@ -278,7 +278,7 @@ class _Player:
         The kind of a goal is told from what is left, too.
         """
         learnt, own = self._learnt, self._own.get(trial.task.leak_key, set())
-        if not trial.shown:
+        if not trial.recallable:
             return self._setup.memory.without(trajectories=own)
         how = trial.reach, trial.practice
         if how not in self._memories:
@@ -287,7 +287,7 @@ class _Player:
             self._memories[how] = self._setup.memory.with_rows(
                 [*practice, *improvements], learnt.batches
             )
-        hidden = (self._candidates - set(trial.shown)) | own
+        hidden = (self._candidates - set(trial.recallable)) | own
         return self._memories[how].without(trajectories=hidden)
 
 

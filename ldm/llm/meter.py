@@ -97,7 +97,7 @@ class Meter:
         with self._changed:
             while not self._shut and (excess := self._excess(reservation)):
                 if not self._reservations:
-                    raise BudgetSpent(excess, "Resume with a higher limit to go on.")
+                    raise BudgetSpent(excess, "Raise the limit.")
                 self._changed.wait()
             if self._shut:
                 return None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError, RunStopped
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.llm import LLM
@@ -66,7 +67,7 @@ class ModelOptions:
                 option = f"--{field.name.replace('_', '-')}"
                 raise LdmError(
                     f"{run} was started with {option} {merged[field.name]}, not {value}.",
-                    "Leave the option out, or start a new run.",
+                    "Omit the option, or start a new run.",
                 )
             merged[field.name] = value
         return ModelOptions(**merged)
@@ -98,7 +99,7 @@ class ModelOptions:
         llm = llm or self.reasoner_llm
         if llm is None:
             raise LdmError(
-                "No language model is named.",
+                "No LLM is configured.",
                 "Name one with --llm MODEL and its server with OPENAI_BASE_URL (and "
                 "OPENAI_API_KEY).",
             )
@@ -158,7 +159,7 @@ class Models:
             return
         if wait and self._client.under_way:
             self._message(
-                f"Waiting {LAST_ANSWERS:g} s at most for {self._client.under_way} answers under "
+                f"Waiting at most {LAST_ANSWERS:g} s for {self._client.under_way} answers under "
                 "way, which are billed already; Ctrl-C leaves without them."
             )
         self._client.close(LAST_ANSWERS if wait else GRACE)
@@ -220,7 +221,7 @@ def make_client(
                 load_prices(Path(options.prices) if options.prices else None),
             ),
             limiter=ConcurrencyLimiter(concurrency),
-            capabilities=capabilities.CapabilityStore(known, server.shown if server else ""),
+            capabilities=capabilities.CapabilityStore(known, server.display_url if server else ""),
         )
     )
 
@@ -239,7 +240,7 @@ def account_lines(accounts: Sequence[Account], where: str = "") -> list[str]:
         usage = account.usage
         price = "price unknown" if account.usd is None else f"{account.usd:.4f} USD"
         lines.append(
-            f"Paid{where} for {account.role} ({account.model}): {usage.calls} calls, "
+            f"Usage{where}: {account.role} ({account.model}): {counted(usage.calls, 'call')}, "
             f"{usage.prompt_tokens} prompt tokens ({usage.cached_tokens} cached), "
             f"{usage.completion_tokens} completion tokens, {price}."
         )

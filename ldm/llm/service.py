@@ -51,7 +51,7 @@ class Connection:
     timeout: float = 300.0
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """The URL to show: scheme, host, port and path, but no user, password or query."""
         return bare_url(self.base_url) if self.base_url else "the openai package's default"
 

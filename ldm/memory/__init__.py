@@ -5,7 +5,8 @@
 `build` forms a memory from trajectories or adds to it. `Memory.open` reads it, and
 `Memory.retrieve` recalls the tuples that fit a state. `extend` adds the tuples of a refinement as
 the next generation, `hide` makes one that no longer recalls some tuples, and `rollback` goes back
-to an earlier one. `environments`, `generations` and `inspect` say what a memory holds.
+to an earlier one, until `undo_rollback`. `environments`, `generations` and `inspect` say what a
+memory holds.
 
 A memory lies in a directory or on a Chroma server (its http(s) address), and holds one part per
 environment. Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says what to do.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from ldm.embed import Embedder, load_embedder
+from ldm.errors import MemoryStoreError
 from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
 from ldm.memory.columns import Contents, Rows, kinds_of, outcome_counts, type_sizes
 from ldm.memory.exemplars import Exemplar, nearest
@@ -33,7 +35,15 @@ from ldm.memory.formation import (
     plan_batches,
     tuples_of,
 )
-from ldm.memory.generations import Selection, extend, generations, hide, rollback, value
+from ldm.memory.generations import (
+    Selection,
+    extend,
+    generations,
+    hide,
+    rollback,
+    undo_rollback,
+    value,
+)
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.opening import known_generations, load
@@ -48,6 +58,8 @@ if TYPE_CHECKING:
 
 #: Where histories or utilities count too, this many times `k` tuples are ranked by them.
 HISTORY_CANDIDATES = 4
+#: Batches that a message names.
+MOST_NAMED = 20
 
 
 class Memory:
@@ -248,8 +260,12 @@ class Memory:
 
         Returns at most `k` recalls: within each scope the most similar first, the cells' before
         those of wider scopes; fewer than `k` only where the batches hold fewer distinct ones.
-        Raises KeyError for a batch that the memory does not have.
+        Raises ValueError where `k` is below 1, MemoryStoreError for a batch that the memory does
+        not have.
         """
+        if k < 1:
+            raise ValueError(f"k is the number of tuples to recall, 1 or more, and not {k}")
+        self._check_batches(batches or ())
         query = self._query(goal, observation, classifier)
         searched = self.batches_for(goal) if batches is None else batches
         candidates = k * HISTORY_CANDIDATES if history or utility else k
@@ -287,13 +303,23 @@ class Memory:
         reach: of all of them; see `IndexedTuple`.
 
         Returns the tuples with their cells, in the same order.
-        Raises KeyError for a batch that the memory does not have.
+        Raises MemoryStoreError for a batch that the memory does not have.
         """
+        self._check_batches([batch])
         return tuple(
             IndexedTuple(t, batch, *self._retriever.batches[batch].classify(query), reach)
             for t in tuples
             for query in [self._query(t.goal, t.observation, classifier)]
         )
+
+    def _check_batches(self, names: Sequence[str]) -> None:
+        """Raise MemoryStoreError where one of the batches is none of this memory's."""
+        known = self._retriever.batches
+        if unknown := [name for name in names if name not in known]:
+            listed = ", ".join([*known][:MOST_NAMED]) + (", …" if len(known) > MOST_NAMED else "")
+            raise MemoryStoreError(
+                f"The memory of {self.env} has no batch {unknown[0]!r}.", f"It has: {listed}."
+            )
 
     def sample(self, k: int, seed: int) -> list[Recall]:
         """Draw `k` tuples at random from the whole memory: the control of every experiment.
@@ -391,5 +417,6 @@ __all__ = [
     "rollback",
     "tuples_of",
     "type_sizes",
+    "undo_rollback",
     "value",
 ]

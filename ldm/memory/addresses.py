@@ -25,13 +25,19 @@ def is_server(location: str) -> bool:
         parts = urlsplit(location)
         plain = "@" not in parts.netloc and not parts.query and not parts.fragment
     except ValueError:  # it is none, which whoever opens it says
-        plain = not set("@?#") & set(location)
+        parts, plain = urlsplit(""), not set("@?#") & set(location)
     if not plain:
         secrecy.guard(secrecy.url_secrets(location))
         raise MemoryStoreError(
             f"The address of the memory ({secrecy.bare_url(location)}) carries more than host and "
             "port, such as a password: it would be shown and recorded.",
             f"Leave that out. {let_in()}",
+        )
+    if parts.path not in ("", "/"):
+        raise MemoryStoreError(
+            f"The address of the memory ({location}) has a path, {parts.path}, and a Chroma server "
+            "has none.",
+            f"Use {parts.scheme}://{parts.netloc}.",
         )
     return True
 

@@ -156,6 +156,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     *,
     options: FormationOptions | None = None,
     rebuild: bool = False,
+    env_class: str = "",
     on_progress: OnProgress = lambda *_: None,
 ) -> BuildResult:
     """Form a memory from trajectories of one environment, or add them to the one that is there.
@@ -171,14 +172,14 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     embedder: must be the one that an existing memory was built with.
     reasoner_for: makes the reasoner that writes histories and types, from the embedder that it is
         to use; `OfflineReasoner` itself is one.
-    options: which trajectories are remembered, and how they are divided into batches; None for the
-        paper's sizes, without failures.
+    options: which trajectories are remembered, in which batches; None for the paper's sizes,
+        without failures.
     rebuild: remove the environment's memory first, with what was added one by one.
+    env_class: the environment's class, see `Generation.env_class`; "" for what is known of it.
     on_progress: called with (stage, done, total), from any thread.
 
-    Raises LdmError where no trajectory holds an action or earned enough, MemoryStoreError where
-    the location cannot be written, holds another embedder's vectors or something other than a
-    memory.
+    Raises LdmError where no trajectory holds an action or earned enough, MemoryStoreError where the
+    location cannot be written, holds another embedder's vectors or something else than a memory.
     """
     options = options or FormationOptions()
     acted = _with_actions(trajectories)
@@ -198,12 +199,12 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         if newest and not new:
             contents = snapshot.read(location, store.generations(env)) or store.load(env)
             return BuildResult(env, newest, contents.batches, contents.rows, 0, skipped, left_out)
+        if store.withdrawn(env):  # by a rollback, which can no longer be undone
+            store.drop_after(env, number)
         folder = None if is_server(location) else Path(location) / STAGING / stable_hash(env)
         staged = StagedEmbedder(embedder, folder)
-        reasoner = reasoner_for(staged)
-        builder = _GenerationBuilder(
-            store, env, number + 1, options, staged, reasoner, on_progress, newest, left_out
-        )
+        parts = options, staged, reasoner_for(staged), on_progress
+        builder = _GenerationBuilder(store, env, number + 1, *parts, newest, left_out, env_class)
         result = builder.build(new)
         if folder is not None:
             shutil.rmtree(folder.parent, ignore_errors=True)
@@ -223,6 +224,7 @@ class _GenerationBuilder:
     on_progress: OnProgress
     base: Generation | None
     left_out: int
+    env_class: str
     seconds: dict[str, float] = field(default_factory=dict)
 
     def build(self, new: Sequence[Trajectory]) -> BuildResult:
@@ -341,6 +343,7 @@ class _GenerationBuilder:
             hidden=self.base.hidden if self.base else (),
             utilities=self.base.utilities if self.base else {},
             kinds_by_count=self.base.kinds_by_count if self.base else False,
+            env_class=self.env_class or (self.base.env_class if self.base else ""),
         )
         return replace(made, digest=rows.columns.digest(made, batches))
 

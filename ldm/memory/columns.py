@@ -115,7 +115,8 @@ class Columns:
         """Return the hash of the tuples and their cells, whatever their order.
 
         It covers all that decisions and gates use: every field of the tuples, the batches with the
-        names of their types, and what the generation `of` says beside its number and settings.
+        names of their types, and what the generation `of` says beside its number, settings and
+        the environment's class.
         Vectors are not covered: their ids are hashes of them. Where the digest of `of` is of
         version 0.1, so is this one, which covers less; None is of no generation.
         """

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import not_
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from ldm import records
 from ldm.embed import Embedder
@@ -20,13 +23,17 @@ from ldm.memory.store import creating, digest
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of an exported memory: a generation, a batch's index or a tuple in its cell."""
+    """One line of an exported memory: a generation, a batch's index or a tuple in its cell.
+
+    id: of the tuple, as the recalls of recorded steps name it; nothing is read from it.
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     generation: Generation | None = None
     batch: BatchIndex | None = None
     tuple: IndexedTuple | None = None
+    id: Annotated[str, Field(exclude_if=not_)] = ""
 
 
 def export(location: str, env: str, path: Path, generation: int | None = None) -> int:
@@ -45,7 +52,7 @@ def export(location: str, env: str, path: Path, generation: int | None = None) -
     def lines() -> Iterator[Line]:
         yield from (Line(generation=g) for g in present if g.number <= contents.generation.number)
         yield from (Line(batch=b) for b in contents.batches)
-        yield from (Line(tuple=r) for r in contents.rows)
+        yield from (Line(tuple=r, id=r.tuple.id) for r in contents.rows)
 
     records.write(path, lines())
     return len(contents.rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ldm.memory.building import OnProgress, StagedEmbedder
 from ldm.memory.columns import Columns, Contents, empty
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.opening import known_generations
-from ldm.memory.store import Store, writing
+from ldm.memory.store import Store, unknown_environment, writing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,6 +54,7 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
     nothing twice.
 
     location: a directory or the http(s) address of a Chroma server.
+    base: the newest generation; it may name the environment's class where the store does not yet.
     rows: tuples of generation `base.number + 1` in cells of batches that exist (`Memory.place`), or
         of `batches`.
     embedder: the one that the memory was built with.
@@ -69,6 +70,8 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
     base.check_embedder(embedder.name)
     with writing(location) as store:
         present = store.generations(env)
+        env_class = base.env_class
+        base = next((one for one in present if replace(one, env_class=env_class) == base), base)
         before = _before(store, base, present)
         known = before.rows.columns.ids
         new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
@@ -76,16 +79,8 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
             _check_newest(location, base, present, "explored", "explore again")
         vectors = _embedded(new, embedder, on_progress)
         contents = before.extended(new, vectors, batches)
-        whole = contents.rows.columns
-        generation = replace(
-            base,
-            number=number,
-            origin="refined",
-            tuples=len(whole),
-            settings=dict(settings),
-            tasks=tuple(sorted(tasks)),
-        )
-        generation = replace(generation, digest=whole.digest(generation, contents.batches))
+        changes = {"settings": dict(settings), "tasks": tuple(sorted(tasks))}
+        generation = _refined(base, contents, env_class=env_class, **changes)
         if generation in present:
             return generation
         _check_newest(location, base, present, "explored", "explore again")
@@ -96,6 +91,14 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
         store.commit(generation)
         snapshot.write(location, replace(contents, generation=generation, kinds=None))
         return generation
+
+
+def _refined(base: Generation, contents: Contents, **changes: Any) -> Generation:
+    """Return the record of the generation after `base` that holds `contents`."""
+    columns = contents.rows.columns
+    numbered = replace(base, number=base.number + 1, origin="refined", tuples=len(columns))
+    generation = replace(numbered, **changes)
+    return replace(generation, digest=columns.digest(generation, contents.batches))
 
 
 def hide(
@@ -259,11 +262,14 @@ def _embedded(
 
 
 def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
-    """Make generation `number` the newest again, and remove the later ones for good.
+    """Make generation `number` the newest again; readers no longer see the later ones.
+
+    `undo_rollback` brings them back until something else is written to the memory, which removes
+    them for good.
 
     location: a directory or the http(s) address of a Chroma server.
 
-    Returns the removed generations, oldest first.
+    Returns the generations that are gone, oldest first.
     Raises MemoryStoreError where there is no memory or no such generation.
     """
     with writing(location) as store:
@@ -275,6 +281,29 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
             )
         base = next(g for g in present if g.number == number)
         contents = _before(store, base, present)
-        store.drop_after(env, number)
+        store.withdraw_after(env, number)
         snapshot.write(location, contents)
         return tuple(g for g in present if g.number > number)
+
+
+def undo_rollback(location: str, env: str) -> tuple[Generation, ...]:
+    """Bring back the generations that rollbacks took away since the memory was last written.
+
+    location: a directory or the http(s) address of a Chroma server.
+
+    Returns them, oldest first; nothing where there are none.
+    Raises MemoryStoreError where there is no memory of `env`, or what was taken away is damaged.
+    """
+    with writing(location) as store:
+        present = store.generations(env)
+        if not present:
+            raise unknown_environment(location, env, store.environments())
+        restored = store.restore(env)
+        if restored:
+            try:
+                contents = store.load(env)
+            except MemoryStoreError:
+                store.withdraw_after(env, present[-1].number)
+                raise
+            snapshot.write(location, contents)
+        return restored

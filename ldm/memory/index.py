@@ -131,6 +131,8 @@ class Generation:
         `ldm.eval.credit.utilities`; 0 for all others. The digest covers them, too.
     kinds_by_count: whether the classifier of kinds gives more weight to kinds of more goals, as
         version 0.1 did: memories that it made go on deciding so (`is_of_first_version`).
+    env_class: the environment's class as "module:Class" where it is not registered, so that it can
+        be played without being named; "" where `env` says all, or where the class is unknown.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -147,6 +149,7 @@ class Generation:
     hidden: Annotated[tuple[str, ...], Field(exclude_if=not_)] = ()
     utilities: Annotated[dict[str, Reward], Field(exclude_if=not_)] = field(default_factory=dict)
     kinds_by_count: Annotated[bool, Field(exclude_if=not_)] = False
+    env_class: Annotated[str, Field(exclude_if=not_)] = ""
 
     @property
     def recallable(self) -> int:

@@ -159,10 +159,10 @@ def _parsed(text: str) -> Mapping[str, Any]:
 
 
 def _held(location: str, owner: Mapping[str, Any]) -> MemoryLocked:
-    who = ""
+    who = "another process"
     if {"pid", "host", "since"} <= owner.keys():
         seconds = max(0, int(time.time()) - int(owner["since"]))
-        who = f" (process {owner['pid']} on {owner['host']}, for {seconds} s)"
+        who = f"process {owner['pid']} on {owner['host']}, for {seconds} s"
     return MemoryLocked(
-        f"Another process is writing to {location}{who}.", "Wait until it has finished."
+        f"{location} is locked by {who}, which is writing to it.", "Wait until it has finished."
     )

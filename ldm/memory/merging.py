@@ -253,6 +253,7 @@ class _Union:
             base,
             digest="",
             kinds_by_count=False,
+            env_class=next((one.env_class for one in parts if one.env_class), ""),
             tuples=len(columns),
             settings={"merged": " ".join(f"{one.origin} {one.digest[:8]}" for one in parts)},
             tasks=tuple(sorted(tasks)),

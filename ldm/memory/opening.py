@@ -15,7 +15,13 @@ from ldm.memory import locks, snapshot
 from ldm.memory.addresses import is_server
 from ldm.memory.columns import Contents
 from ldm.memory.index import Generation
-from ldm.memory.store import check_directory, chosen_of, reading, store_errors
+from ldm.memory.store import (
+    check_directory,
+    chosen_of,
+    reading,
+    store_errors,
+    unknown_environment,
+)
 
 #: How often a memory is read before a reader gives up, and the seconds between.
 ATTEMPTS = 20
@@ -53,7 +59,10 @@ def load(
     Raises MemoryStoreError where there is no such memory or generation, or it is damaged.
     """
     for attempt in range(1, ATTEMPTS + 1):
-        present = known_generations(location).get(env, ())
+        known = known_generations(location)
+        if env not in known:
+            raise unknown_environment(location, env, known)
+        present = known[env]
         chosen = chosen_of(present, location, env, generation)
         try:
             if contents := _mapped(location, present, chosen) or _made(location, present, chosen):

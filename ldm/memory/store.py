@@ -18,6 +18,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from sys import intern
@@ -93,6 +94,9 @@ def store_errors(location: str) -> Iterator[None]:
             problem, remedy = "cannot be written", "Check its permissions, or use another --memory."
         elif "full" in text or "no space" in text or _is_nearly_full(location):
             problem, remedy = "cannot be written: the disk is full", "Free space and run it again."
+        elif isinstance(error, FileNotFoundError | NotADirectoryError):
+            problem = f"cannot be created or read: {error.strerror}"
+            remedy = "Check the path, or use another --memory."
         elif is_server(location) and ("connect" in text or _is_unreachable(error)):
             problem = "does not answer"
             remedy = "Start it with `chroma run`, or check the address."
@@ -314,14 +318,44 @@ class Store:
         self._put(generations[0].env, "generation", named)
 
     @_with_store_errors
+    def withdraw_after(self, env: str, generation: int) -> None:
+        """Hide later generations from readers; `drop_after` removes them, `restore` does not."""
+        self._check_lock()
+        log = self._collection(env, "records")
+        if later := [g for g in self._generations(log) if g.number > generation]:
+            self._put(env, "withdrawn", {f"withdrawn:{g.number:06d}": g for g in later})
+            log.delete(ids=[f"generation:{g.number:06d}" for g in later])
+
+    @_with_store_errors
+    def withdrawn(self, env: str) -> tuple[Generation, ...]:
+        """List the generations that were withdrawn and not removed yet, oldest first."""
+        log = self._collection(env, "records")
+        if log is None:
+            return ()
+        last = max((g.number for g in self._generations(log)), default=-1)
+        return tuple(g for g in self._generations(log, "withdrawn") if g.number > last)
+
+    @_with_store_errors
+    def restore(self, env: str) -> tuple[Generation, ...]:
+        """Make the withdrawn generations exist again; return them."""
+        if generations := self.withdrawn(env):
+            self.commit(*generations)
+            self._collection(env, "records").delete(where={"record": "withdrawn"})
+        return generations
+
+    @_with_store_errors
     def drop_after(self, env: str, generation: int, keep: Iterable[str] = ()) -> None:
-        """Remove all data of later generations, except batches with ids in `keep`."""
+        """Remove all data of later generations, except batches with ids in `keep`.
+
+        What was withdrawn is removed, too.
+        """
         log = self._collection(env, "records")
         if log is None:  # nothing was finished, or `drop` was interrupted
             self.drop(env)
             return
         self._check_lock()
         kept_ids = set(keep)
+        log.delete(where={"record": "withdrawn"})
         if later := [g.number for g in self._generations(log) if g.number > generation]:
             log.delete(ids=[f"generation:{number:06d}" for number in later])
         stale_batches = [
@@ -444,8 +478,8 @@ class Store:
         if self.lock is not None:
             self.lock.check()
 
-    def _generations(self, collection: Any) -> tuple[Generation, ...]:
-        texts = _texts(collection, "generation")
+    def _generations(self, collection: Any, kind: str = "generation") -> tuple[Generation, ...]:
+        texts = _texts(collection, kind)
         try:
             parsed = [records.loads(text, Generation) for text in texts]
         except RecordError as error:
@@ -533,6 +567,19 @@ def _only_added(location: str) -> MemoryStoreError:
     )
 
 
+def unknown_environment(location: str, env: str, known: Iterable[str] = ()) -> MemoryStoreError:
+    """Return what to raise where a memory has nothing of `env`. known: what it has."""
+    names = sorted(known)
+    close = get_close_matches(env, names, n=1)
+    holds = f"It holds {', '.join(names)}. " if names else ""
+    return MemoryStoreError(
+        f"{location} holds no memory of {env}.",
+        f"Did you mean {close[0]}? {holds}".strip()
+        if close
+        else f"{holds}Make one with `ldm build-memory DATA`.",
+    )
+
+
 def chosen_of(
     present: Sequence[Generation], location: str, env: str, number: int | None
 ) -> Generation:
@@ -540,9 +587,7 @@ def chosen_of(
     if not present:
         if not is_server(location) and additions_of(location, env).exists():
             raise _only_added(location)
-        raise MemoryStoreError(
-            f"{location} holds no memory of {env}.", "Make one with `ldm build-memory DATA`."
-        )
+        raise unknown_environment(location, env)
     if number is None:
         return present[-1]
     for generation in present:
@@ -615,7 +660,8 @@ def check_free(location: str) -> None:
     others = names - {locks.LOCK, index_files.OPEN, STAGING, CALLS, ADDED}
     if others and DATABASE not in others:
         raise MemoryStoreError(
-            f"{location} is not empty and holds no memory.", "Name another with --memory."
+            f"{location} holds other files and no memory, so none is made there.",
+            "Name an empty or a new directory with --memory.",
         )
 
 

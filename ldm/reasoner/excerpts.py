@@ -117,9 +117,9 @@ def finding(goal: str, before: Iterable[str], observation: str, length: int) -> 
 
     What names most of them comes first. before: what was seen earlier; it is no finding again.
     """
-    wanted = frozenset(word for word in content_words(goal) if not word[0].isdigit())
+    goal_words = frozenset(word for word in content_words(goal) if not word[0].isdigit())
     known = {part for text in before for part in _parts(text)}
-    named = {part: len(wanted & content_words(part)) for part in _parts(observation)}
+    named = {part: len(goal_words & content_words(part)) for part in _parts(observation)}
     news = [part for part, count in named.items() if count and part not in known]
     return _cut("; ".join(sorted(news, key=lambda part: -named[part])), length)
 
@@ -155,13 +155,13 @@ def _cut(text: str, length: int) -> str:
 
 def _chosen(pieces: Sequence[Piece], room: int, action: str, goal: str) -> list[int]:
     """Return the places of the pieces that stay, in their order."""
-    names, wanted = referents(action), content_words(goal)
+    names, goal_words = referents(action), content_words(goal)
 
     def rank(place: int) -> tuple[int, int, int]:
         text = pieces[place].text
         if _names(text, names):
             return 0, 0, place
-        return (1, 0, place) if place == 0 else (2, -len(wanted & content_words(text)), place)
+        return (1, 0, place) if place == 0 else (2, -len(goal_words & content_words(text)), place)
 
     left, chosen = room - len(GAP) - 1, []
     for place in sorted(range(len(pieces)), key=rank):

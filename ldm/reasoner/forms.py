@@ -115,7 +115,7 @@ class ThoughtForm:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Extras:
     """What a decision's form asks for beside the action: notes, and a thought before them."""
 
     notes: bool = False
@@ -139,13 +139,13 @@ def _line(length: int) -> Any:
 
 
 @cache
-def decision_form(asked: Asked, length: int = ACTION) -> type[Any]:
+def decision_form(extras: Extras, length: int = ACTION) -> type[Any]:
     """Return a form with the next action, as `action`, of up to `length` characters."""
-    return _form("ActionForm", [("action", _line(length))], asked)
+    return _form("ActionForm", [("action", _line(length))], extras)
 
 
 @cache
-def proposals_form(asked: Asked, length: int = ACTION) -> type[Any]:
+def proposals_form(extras: Extras, length: int = ACTION) -> type[Any]:
     """Return a form with several next `actions`, each with a `confidence`.
 
     There may be more than are asked for; the least confident are dropped later.
@@ -155,10 +155,10 @@ def proposals_form(asked: Asked, length: int = ACTION) -> type[Any]:
     )
     several = tuple[weighed, ...]  # type: ignore[valid-type] # a class made above
     actions = Annotated[several, Field(min_length=1, max_length=10), _bounded(10)]
-    return _form("ActionsForm", [("actions", actions)], asked)
+    return _form("ActionsForm", [("actions", actions)], extras)
 
 
-def possible_action_form(actions: Sequence[str], asked: Asked) -> type[Any]:
+def possible_action_form(actions: Sequence[str], extras: Extras) -> type[Any]:
     """Return a form with one of the `actions`, as `action`.
 
     Servers that enforce schemas return one of them; the reply of another server is taken as it is.
@@ -166,19 +166,19 @@ def possible_action_form(actions: Sequence[str], asked: Asked) -> type[Any]:
     length = action_length(actions)
     enum = Field(max_length=length, json_schema_extra={"enum": list(actions)})
     action = Annotated[str, enum, _bounded(length)]
-    return _form("PossibleActionForm", [("action", action)], asked)
+    return _form("PossibleActionForm", [("action", action)], extras)
 
 
 @cache
-def choice_form(candidates: int, asked: Asked) -> type[Any]:
+def choice_form(candidates: int, extras: Extras) -> type[Any]:
     """Return a form with the number of a candidate, as `choice`."""
     number = Annotated[int, Field(ge=1, le=candidates)]
-    return _form(f"ChoiceOf{candidates}", [("choice", number)], asked)
+    return _form(f"ChoiceOf{candidates}", [("choice", number)], extras)
 
 
-def _form(name: str, fields: list[tuple[str, Any]], asked: Asked) -> type[Any]:
+def _form(name: str, fields: list[tuple[str, Any]], extras: Extras) -> type[Any]:
     """Return a form with `fields` after those of what else is asked."""
-    return make_dataclass(name, fields, bases=asked.bases, frozen=True)
+    return make_dataclass(name, fields, bases=extras.bases, frozen=True)
 
 
 @cache

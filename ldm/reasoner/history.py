@@ -53,7 +53,7 @@ class _Trajectory:
         """Return a step counted from 1: its number, its action, and the observation after it."""
         return number, self.steps[number - 1][1], self.steps[number][0]
 
-    def told(self, numbers: Sequence[int], room: int) -> list[tuple[int, str, str]]:
+    def excerpt(self, numbers: Sequence[int], room: int) -> list[tuple[int, str, str]]:
         """Return steps for a prompt, their observations within `room` characters altogether."""
         steps = [self.step(number) for number in numbers]
         following = [self.steps[number][1] for number in numbers]
@@ -126,7 +126,7 @@ class HistoryWriter:
         def ask(share: float) -> Any:
             earlier = range(max(1, numbers[0] - OVERLAP), numbers[0])
             room = characters(int(self.prompt_tokens * share)) - OVERHEAD
-            told = trajectory.told([*earlier, *numbers], room)
+            steps = trajectory.excerpt([*earlier, *numbers], room)
             return self.prompter.ask(
                 "recount",
                 steps_form(numbers[0], numbers[-1]),
@@ -135,8 +135,8 @@ class HistoryWriter:
                 goal=shortened(trajectory.goal, int(GOAL_LENGTH * share)),
                 sub_goals=sub_goal_views(before),
                 before=status_text(before) if before.found else "",
-                earlier=told[: len(earlier)],
-                steps=told[len(earlier) :],
+                earlier=steps[: len(earlier)],
+                steps=steps[len(earlier) :],
                 wanted=list(numbers),
             ).value
 

@@ -198,8 +198,8 @@ class OfflineReasoner:
 
     def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
         """Let the recalls vote, once for the questions that are asked about one state."""
-        asked, given, poll = self._latest_poll
-        if asked is not state or given is not recalls:
+        last_state, last_recalls, poll = self._latest_poll
+        if last_state is not state or last_recalls is not recalls:
             poll = self._vote(state, self._voting(state, recalls))
             self._latest_poll = (state, recalls, poll)
         return poll

@@ -26,8 +26,8 @@ from ldm.reasoner.consulting import Consulting
 from ldm.reasoner.excerpts import characters, finding
 from ldm.reasoner.forms import (
     WORDS,
-    Asked,
     AssessmentForm,
+    Extras,
     NotesForm,
     SummaryForm,
     action_length,
@@ -327,12 +327,12 @@ class PromptedReasoner:
         options, card = self._options, self._card
         paper = options.histories == "paper"
         noting = options.notes and state.steps > 0 and not paper
-        asked = Asked(notes=noting, thought=options.thought == "short")
+        extras = Extras(notes=noting, thought=options.thought == "short")
         voting = [recalls[i] for i in voters(state.observation, recalls)]
         examples = voting[: options.recalls] if paper else distinct(voting, options.recalls)
-        form, length = self._form(state, z, len(candidates), asked, repeated)
+        form, length = self._form(state, z, len(candidates), extras, repeated)
         tokens = z * (ACTION_TOKENS + length // 4)
-        tokens += NOTES_TOKENS * asked.notes + THOUGHT_TOKENS * asked.thought
+        tokens += NOTES_TOKENS * extras.notes + THOUGHT_TOKENS * extras.thought
 
         if paper:
             state = replace(state, steps_left=None)
@@ -345,8 +345,8 @@ class PromptedReasoner:
                 form,
                 tokens,
                 card=card,
-                noting=asked.notes,
-                thinking=asked.thought,
+                noting=extras.notes,
+                thinking=extras.thought,
                 z=z,
                 candidates=candidates,
                 own_words=_own_words(card, view["admissible"]),
@@ -364,19 +364,19 @@ class PromptedReasoner:
         return bool(state.admissible) or not self._card.is_repeatable(action)
 
     def _form(
-        self, state: State, z: int, candidates: int, asked: Asked, repeated: str
+        self, state: State, z: int, candidates: int, extras: Extras, repeated: str
     ) -> tuple[type[Any], int]:
         """Return the form of a decision's reply, and how long an action in it may be."""
         listed = state.admissible or ()
         length = action_length(listed)
         if z > 1:
-            return proposals_form(asked, length), length
+            return proposals_form(extras, length), length
         if candidates:
-            return choice_form(candidates, asked), 0
+            return choice_form(candidates, extras), 0
         free = any(verb in self._card.free for verb in map(_verb, listed))
         if repeated and listed and not free:
-            return possible_action_form(listed, asked), length
-        return decision_form(asked, length), length
+            return possible_action_form(listed, extras), length
+        return decision_form(extras, length), length
 
     def _room(self, share: float) -> int:
         """Return how many characters a share of a prompt's tokens holds."""

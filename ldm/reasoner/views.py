@@ -197,13 +197,13 @@ def decision_view(
 
 def _within(actions: Sequence[str], room: int) -> tuple[list[str], int]:
     """Return the first actions that have room, and how many are left out."""
-    shown: list[str] = []
+    visible: list[str] = []
     for action in actions:
         room -= len(action) + 2
         if room < 0:
             break
-        shown.append(action)
-    return shown, len(actions) - len(shown)
+        visible.append(action)
+    return visible, len(actions) - len(visible)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from ldm import agents, envs
+from ldm.episode import Episode
 from ldm.options import sentences
+from ldm.types import Card
 from tests.cli.conftest import Run
 
 #: How a sentence says where a paper has an option, or that none has it.
@@ -46,6 +48,28 @@ def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
         assert entries[name]["published executor_steps"]["webshop"] == 15
         assert "published budget" not in entries[name]
     assert entries["plan_execute"]["descriptions"]["strength"].count("§") == 3
+
+
+def test_every_option_has_a_sentence(run: Run) -> None:
+    for command in ("agents", "envs"):
+        for name, entry in json.loads(run(command, "--json").out).items():
+            assert set(entry["options"]) == set(entry["descriptions"]), name
+
+
+def test_an_environment_that_lacks_methods_is_refused_with_their_names(run: Run) -> None:
+    outcome = run("eval", "--env", "tests.cli.test_catalog:Unfinished", "--agent", "random")
+    assert outcome.code == 1
+    assert "is incomplete: it lacks protocol, tasks, step, localize, fork, close." in outcome.err
+    assert "ldm.testing.EnvironmentContract" in outcome.err
+
+
+def test_one_of_them_may_be_named(run: Run) -> None:
+    for command, name in (("agents", "react"), ("envs", "textcraft"), ("envs", "tests.toy:ToyEnv")):
+        outcome = run(command, name, "--json")
+        assert [*json.loads(outcome.out)] == [name]
+    unknown = run("agents", "reakt")
+    assert unknown.code == 1
+    assert "Did you mean 'react'?" in unknown.err
 
 
 def test_where_a_paper_has_an_option_is_said(run: Run) -> None:
@@ -128,6 +152,23 @@ class Terse:
     sees_reward = False
     name = "terse"
     Options = TerseOptions
+
+    def budget(self, card: Card) -> int:
+        return 1
+
+    def solve(self, episode: Episode) -> None:
+        pass
+
+
+class Unfinished:
+    """An environment that somebody has only begun."""
+
+    Options = TerseOptions
+    default_split = "test"
+    train_splits = ()
+
+    def reset(self) -> None:
+        pass
 
 
 def test_one_that_cannot_be_loaded_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ def test_check_prints_counts_and_succeeds(run: Run, tmp_path: Path) -> None:
     assert done.code == 0
     assert "valid_seen: 1 of 140 published (pick 1," in done.out
     assert "1 (movable receptacle)" in done.out
-    assert "0 problem(s)" in done.out
+    assert "0 problems" in done.out
 
 
 def test_check_names_problems_and_fails(
@@ -72,7 +72,7 @@ def test_webshops_data_are_checked(
     done = run("data", "check", "webshop", small_shop_folder)
     assert done.code == 0
     assert "products: 6 of 1181436 published" in done.out
-    assert "0 problem(s)" in done.out
+    assert "0 problems" in done.out
     assert "WEBSHOP_DATA is not set" in run("data", "check", "webshop").err
     monkeypatch.setenv("WEBSHOP_DATA", str(small_shop_folder))
     assert json.loads(run("data", "check", "webshop", "--json").out)["products"] == 6
@@ -119,7 +119,7 @@ def test_textcrafts_recipes_and_a_list_of_tasks_are_checked(
     assert "damaged.jsonl:2:id: 'env_0' occurs twice" in done.out
     assert "damaged.jsonl:3: not JSON" in done.out
     assert "200 tasks (" in done.out
-    assert "2 problem(s)" in done.out
+    assert "2 problems" in done.out
 
 
 def test_textcraft_has_nothing_to_download(run: Run) -> None:

@@ -151,10 +151,10 @@ class TestMemories:
             transcript.ldm("memory", command, "--json")
         transcript.ldm("memory", "diff", "0", "1", "--limit", "3")
         transcript.ldm("memory", "diff", "1", "0", "--limit", "0")
-        added = json.loads(run_command("memory", "diff", "0", "1", "--json").out)
+        added = json.loads(run_command("memory", "diff", "0", "1", "--json").out)["added"]
         transcript.add("-- the first of `memory diff 0 1 --json`", json.dumps(added[0], indent=1))
-        transcript.ldm("memory", "rollback", "0")
-        transcript.ldm("memory", "rollback", "0")
+        transcript.ldm("memory", "rollback", "0", "--yes")
+        transcript.ldm("memory", "rollback", "0", "--yes")
         transcript.check()
 
 
@@ -392,7 +392,7 @@ ERRORS: tuple[tuple[str, ...], ...] = (
     ("memory", "show", "--memory", "elsewhere"),
     ("memory", "types", "--env", "alfworld"),
     ("memory", "diff", "0", "7"),
-    ("memory", "rollback", "7"),
+    ("memory", "rollback", "7", "--yes"),
     ("build-memory", "elsewhere"),
     # recorded runs
     ("eval", "--resume", "nothing"),

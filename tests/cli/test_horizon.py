@@ -39,8 +39,8 @@ def test_as_json_and_the_same_again(run: Run, place: Path) -> None:
     ("options", "complaint"),
     [
         (("--env", "textcraft"), "no controller"),
-        (("--env", "minecraft", "--split", "test"), "no training split"),
-        (("--env", "minecraft", "--set", "rounds=3"), "no option of an environment"),
+        (("--env", "minecraft", "--split", "test"), "not a training split"),
+        (("--env", "minecraft", "--set", "rounds=3"), "not an option of an environment"),
         (("--env", "minecraft", "--set", "env.worlds=1", "--worlds", "500"), "has 69 worlds"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_least_reward_leaves_others_out_and_says_so(run: Run, tmp_path: Path) 
     done = run("import", episodes(tmp_path), "--min-reward", 0.5, "--out", tmp_path / "out.jsonl")
     assert done.code == 0
     assert "agent.jsonl:4: not JSON" in done.err
-    assert "1 left out: reward below 0.5" in done.out
+    assert "1 skipped: reward below 0.5" in done.out
     assert [t.score for t in records.read(tmp_path / "out.jsonl", Trajectory)] == [1.0, 0.5]
 
 
@@ -58,7 +58,7 @@ def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(
         path = tmp_path / f"{name}.jsonl"
         records.write(path, order)
         done = run("import", path, "--limit", 4, "--out", tmp_path / f"{name}.out.jsonl")
-        assert "5 left out: --limit 4" in done.out
+        assert "5 skipped: --limit 4" in done.out
         trajectories.append(records.read(tmp_path / f"{name}.out.jsonl", Trajectory))
     assert sorted(t.task.kind for t in trajectories[0]) == ["cool", "cool", "heat", "heat"]
     assert trajectories[1] == trajectories[0][::-1]
@@ -82,7 +82,7 @@ def test_a_reward_is_between_0_and_1(run: Run, tmp_path: Path, reward: str) -> N
 def test_sessions_without_a_catalogue_hold_actions_only(run: Run, tmp_path: Path) -> None:
     path = log(tmp_path, event("index"), results("lamp", [A]), item("lamp", A), purchase(A))
     done = run("import", path, "--out", tmp_path / "out.jsonl")
-    assert "1 hold actions only" in done.out
+    assert "1 trajectory without observations: name the environment's data with --data" in done.out
     report = json.loads(run("import", path, "--out", tmp_path / "o.jsonl", "--json").out)
     assert (report["trajectories"], report["without_observations"], report["left_out"]) == (1, 1, 0)
 
@@ -94,7 +94,7 @@ def test_sessions_are_rebuilt_from_the_catalogue(
     path = log(tmp_path, *events_of(session))
     done = run("import", path, "--data", OWN_DATA, "--out", tmp_path / "out.jsonl")
     assert done.code == 0
-    assert "actions only" not in done.out
+    assert "without observations" not in done.out
     monkeypatch.setenv("WEBSHOP_DATA", str(OWN_DATA))
     run("import", path, "--out", tmp_path / "named.jsonl")
     assert (tmp_path / "named.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()

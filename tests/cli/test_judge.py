@@ -84,7 +84,7 @@ def test_what_it_says_stands_beside_the_success_rate(
     assert "model judge (judge)" in outcome.out
     assert f"accepts {sorts[1]} further answers." in outcome.out
     assert "not the human judgement" in outcome.out
-    assert "Paid for judging for llm (judge)" in outcome.err
+    assert "Usage for judging: llm (judge)" in outcome.err
     report = json.loads(run("judge", evaluated, "--llm", "judge", "--json").out)
     assert report["success_rate"] == sorts[0] / TASKS
     assert report["judged_rate"] == (sorts[0] + sorts[1]) / TASKS
@@ -144,7 +144,7 @@ def test_a_reply_of_no_use_counts_as_not_the_same_and_is_named(
 def test_it_goes_on_where_a_limit_stopped_it(run: Run, server: FakeServer, evaluated: Path) -> None:
     stopped = run("judge", evaluated, "--llm", "judge", "--max-calls", "1", "--concurrency", "1")
     assert stopped.code == 1
-    assert f"Go on with `ldm judge {evaluated}" in stopped.err or "ldm judge" in stopped.err
+    assert f"Resume with `ldm judge {evaluated}" in stopped.err or "ldm judge" in stopped.err
     assert not (evaluated / "judged.jsonl").exists()
     asked = len(judging(server))
     assert run("judge", evaluated, "--llm", "judge").code == 0
@@ -168,4 +168,4 @@ def test_runs_without_answers_are_refused(run: Run, place: Path, server: FakeSer
     assert "has no answers to judge" in outcome.err
     assert not (directory / "judge").exists()
     without = run("judge", directory)
-    assert "needs a language model" in without.err
+    assert "needs an LLM" in without.err

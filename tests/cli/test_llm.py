@@ -37,7 +37,7 @@ def test_ask_answers_records_and_replays(
     first = run(*command, "--llm", "m", "--record", "asked")
     assert first.code == 0, first.err
     assert json.loads(first.out) == {"name": "some text", "warm": True}
-    assert "Paid for llm (m): 1 calls" in first.err
+    assert "Usage: llm (m): 1 call," in first.err
     monkeypatch.delenv("OPENAI_BASE_URL")
     again = run(*command, "--replay", "asked")
     assert again.out == first.out
@@ -69,8 +69,8 @@ def test_a_cache_serves_other_commands(run: Run, server: FakeServer) -> None:
     command = ("llm", "ask", "Hello", "--llm", "m", "--cache", "shared")
     first, second = run(*command), run(*command, "--record", "asked")
     assert first.out == second.out
-    assert "Paid" in first.err
-    assert "Paid" not in second.err
+    assert "Usage:" in first.err
+    assert "Usage:" not in second.err
     assert max(server.answered.values()) == 1
 
 
@@ -146,10 +146,10 @@ def test_probe_says_what_the_server_can_do(run: Run, server: FakeServer) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("llm", "ask", "x"), "No language model is named"),
+        (("llm", "ask", "x"), "No LLM is configured"),
         (("llm", "ask", "x", "--llm", "m", "--field", "a:b"), "is not NAME:TYPE"),
         (("llm", "ask", "x", "--replay", "nowhere"), "no recording at"),
-        (("eval", *ASKING), "needs a language model, and none is configured"),
+        (("eval", *ASKING), "needs an LLM, and none is configured"),
         (("eval", *ASKING, "--llm", "m", "--max-usd", "1"), "price of m is unknown"),
         (("eval", *ASKING, "--llm", "m", "--prices", "none.json"), "cannot be read"),
     ],
@@ -196,7 +196,7 @@ def test_an_agent_without_a_model_says_that_none_is_used(run: Run, surroundings:
     toy = ("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1")
     outcome = run(*toy, "--llm", "m", "--reasoner-llm", "r")
     assert outcome.code == 0
-    assert "The agent random calls no language model: none is used." in outcome.err
+    assert "The agent random uses no LLM; ignoring the model options." in outcome.err
     (place,) = surroundings.glob("runs/*")
     assert "models" not in json.loads((place / "run.json").read_text())["arguments"]
     assert run(*toy, "--estimate").code == 1

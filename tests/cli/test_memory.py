@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm import BuildOptions, build_memory, records
+from ldm import BuildOptions, build_memory, records, registry
 from ldm.errors import LdmError
 from ldm.experiments import building
 from ldm.memory import extend, generations, inspect
@@ -75,7 +75,7 @@ class TestBuilding:
         records.write(place / "data" / "more.jsonl.gz", more)
         outcome = run("build-memory", "data")
         assert "4 trajectories added as generation 1" in outcome.out
-        assert "were there already or came twice" in outcome.out
+        assert "duplicates skipped" in outcome.out
         outcome = run("build-memory", "data", "--rebuild", "--json")
         assert json.loads(outcome.out)["environments"][0]["generation"] == 0
 
@@ -90,7 +90,7 @@ class TestBuilding:
         (place / "data" / "notes.txt").write_text("notes")
         outcome = run("build-memory", "data", "--json")
         assert [r["env"] for r in json.loads(outcome.out)["environments"]] == ["other", "toy"]
-        assert "words.jsonl: no trajectories, left out" in outcome.err
+        assert "words.jsonl: no trajectories; skipped" in outcome.err
         assert "hidden" not in outcome.err
         outcome = run("build-memory", "data", "--env", "other", "--rebuild", "--json")
         assert [r["env"] for r in json.loads(outcome.out)["environments"]] == ["other"]
@@ -104,7 +104,7 @@ class TestBuilding:
         outcome = run("build-memory", "data", "--json")
         assert "train.jsonl:2:score" in outcome.err
         assert "train.jsonl:4" in outcome.err
-        assert "2 bad record(s) left out; 10 read." in outcome.err
+        assert "2 invalid records skipped; 10 read." in outcome.err
         assert json.loads(outcome.out)["environments"][0]["new_trajectories"] == 10
 
     def test_strict_stops_at_the_first(self, run: Run, place: Path) -> None:
@@ -123,7 +123,7 @@ class TestBuilding:
             (("data", "--env", "mars"), "no trajectory of mars"),
             (("notes.txt",), "is not a JSONL file"),
             (("data", "--format", "csv"), "There is no format 'csv'"),
-            (("data", "--memory", "empty/.."), "not empty and holds no memory"),
+            (("data", "--memory", "empty/.."), "holds other files and no memory"),
             (("data", "--memory", "notes.txt"), "The memory at notes.txt cannot be used"),
         ],
     )
@@ -142,7 +142,7 @@ class TestBuilding:
     def test_without_data_the_shipped_episodes_are_taken(self, run: Run) -> None:
         outcome = run("build-memory", "--env", "alfworld", "--json")
         assert outcome.code == 0, outcome.err
-        assert "the shipped expert episodes are taken, in " in outcome.err
+        assert "using the bundled expert episodes in " in outcome.err
         (report,) = json.loads(outcome.out)["environments"]
         assert report["env"] == "alfworld"
         with pytest.raises(LdmError, match="no trajectory"):
@@ -215,25 +215,89 @@ class TestLooking:
         outcome = run("memory", "show")
         for word in ("toy", "formed", "bag-of-words", "reasoner offline"):
             assert word in outcome.out
-        (generation,) = json.loads(run("memory", "show", "--json").out)
+        (generation,) = json.loads(run("memory", "show", "--json").out)["generations"]
         assert (generation["env"], generation["number"]) == ("toy", 0)
 
     def test_types_add_up_to_all_tuples(self, run: Run) -> None:
-        rows = json.loads(run("memory", "types", "--json").out)
+        rows = json.loads(run("memory", "types", "--json").out)["types"]
         total = sum(len(t.steps) for t in expert_trajectories())
         assert sum(row["tuples"] for row in rows) == total
         assert sum(n for row in rows for n in row["observation_types"].values()) == total
         assert "fetch-1" in run("memory", "types").out
 
-    def test_search_shows_the_best_first(self, run: Run) -> None:
+    def test_types_stand_beside_their_most_typical_goal(self, run: Run) -> None:
+        rows = json.loads(run("memory", "types", "--json").out)["types"]
+        goals = {t.task.goal for t in expert_trajectories()}
+        assert {row["typical_goal"] for row in rows} <= goals
+        for row in rows:
+            words = row["goal_type"].split(", ")
+            assert any(word in row["typical_goal"] for word in words)
+        assert rows[0]["typical_goal"] in run("memory", "types").out
+
+    def test_search_shows_the_most_similar_first_and_explains_scopes(self, run: Run) -> None:
         query = ("put the fig in the basket", "You hold the fig.")
-        recalls = json.loads(run("memory", "search", *query, "--k", "3", "--json").out)
-        assert len(recalls) == 3
-        similar = [recall["similarity"] for recall in recalls if not recall["fallback"]]
+        recalls = json.loads(run("memory", "search", *query, "--k", "30", "--json").out)["recalls"]
+        assert len({recall["fallback"] for recall in recalls}) > 1
+        similar = [recall["similarity"] for recall in recalls]
         assert similar == sorted(similar, reverse=True)
-        outcome = run("memory", "search", *query)
+        outcome = run("memory", "search", *query, "--k", "30")
         assert "Kind: " in outcome.out
         assert recalls[0]["tuple"]["action"] in outcome.out
+        assert "Scope: types, the same goal and observation types" in outcome.out
+
+    def test_ids_are_those_that_recorded_recalls_name(self, run: Run, place: Path) -> None:
+        query = ("put the fig in the basket", "You hold the fig.")
+        (recall,) = json.loads(run("memory", "search", *query, "--k", "1", "--json").out)["recalls"]
+        done = run("eval", "--env", "tests.toy:ToyEnv", "--limit", "1", "--workers", "1", "--json")
+        assert done.code == 0, done.err
+        file = place / json.loads(done.out)["run"] / "trajectories.jsonl"
+        (trajectory,) = records.read(file, Trajectory)
+        named = {name for step in trajectory.steps for name, _ in step.recalls}
+        run("memory", "export", "m.jsonl")
+        exported = {
+            json.loads(line).get("id") for line in (place / "m.jsonl").read_text().splitlines()
+        }
+        assert named
+        assert {recall["id"], *named} <= exported
+
+    def test_an_unknown_environment_is_refused_with_the_nearest(self, run: Run) -> None:
+        for command in (("search", "a", "b"), ("log",), ("types",), ("rollback", "0")):
+            outcome = run("memory", *command, "--env", "toi")
+            assert outcome.code == 1
+            assert ".ldm/memory holds no memory of toi." in outcome.err
+            assert "Did you mean toy?" in outcome.err
+
+    def test_a_rollback_asks_and_can_be_undone(self, run: Run, place: Path) -> None:
+        more = expert_trajectories(options=ToyOptions(tasks=16))
+        records.write(place / "data" / "more.jsonl", more)
+        run("build-memory", "data")
+        newest = generations(".ldm/memory", "toy")[-1]
+        asked = run("memory", "rollback", "0")
+        assert asked.code == 1
+        assert "Add --yes" in asked.err
+        assert len(generations(".ldm/memory", "toy")) == 2
+        assert "at generation 0 again, without 1" in run("memory", "rollback", "0", "--yes").out
+        assert run("memory", "verify", "--texts", "0").code == 0
+        assert len(generations(".ldm/memory", "toy")) == 1
+        assert "at generation 1 again" in run("memory", "rollback", "--undo").out
+        assert generations(".ldm/memory", "toy")[-1] == newest
+        assert inspect(".ldm/memory", "toy").generation == newest
+        assert run("memory", "verify", "--texts", "0").code == 0
+
+    def test_a_rollback_can_no_longer_be_undone_once_something_is_written(
+        self, run: Run, place: Path
+    ) -> None:
+        more = expert_trajectories(options=ToyOptions(tasks=16))
+        records.write(place / "data" / "more.jsonl", more)
+        run("build-memory", "data")
+        run("memory", "rollback", "0", "--yes")
+        one = inspect(".ldm/memory", "toy").rows[0].tuple
+        assert run("memory", "forget", "--trajectory", one.trajectory_id).code == 0
+        outcome = run("memory", "rollback", "--undo")
+        assert outcome.code == 1
+        assert "no rollback of toy" in outcome.err
+        added = run("build-memory", "data")
+        assert "4 trajectories added as generation 2" in added.out
 
     def test_export_and_import_move_it(self, run: Run, place: Path) -> None:
         assert "tuples → m.jsonl" in run("memory", "export", "m.jsonl").out
@@ -287,8 +351,36 @@ class TestEvaluatingWhatAMemoryHolds:
         outcome = run("eval", "--limit", "2", "--workers", "1", "--json")
         assert outcome.code == 0, outcome.err
         assert json.loads(outcome.out)["env"] == "textcraft"
-        assert "The memory of toy is skipped. There is no environment 'toy'." in outcome.err
-        assert "--env" in outcome.err
+        assert "Skipping toy. There is no environment 'toy'." in outcome.err
+        assert "`--env module:Class`" in outcome.err
+
+    def test_a_class_that_the_memory_remembers_is_played(self, run: Run, place: Path) -> None:
+        """The class is that which --env named, or the run that recorded the trajectories."""
+        assert run("build-memory", "data", "--env", "tests.toy:ToyEnv").code == 0
+        (formed,) = json.loads(run("memory", "show", "--json").out)["generations"]
+        assert formed["env_class"] == "tests.toy:ToyEnv"
+        outcome = run("eval", "--limit", "2", "--workers", "1", "--json")
+        assert outcome.code == 0, outcome.err
+        assert json.loads(outcome.out)["env"] == "tests.toy:ToyEnv"
+        recorded = place / json.loads(outcome.out)["run"]
+        built = run("build-memory", recorded, "--memory", "from-run", "--failures", "keep")
+        assert built.code == 0, built.err
+        assert generations("from-run", "toy")[0].env_class == "tests.toy:ToyEnv"
+
+    def test_a_remembered_class_runs_no_code_unless_it_is_trusted(
+        self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run("build-memory", "data", "--env", "tests.toy:ToyEnv")
+        shipped = CHECKOUT / "data" / "trajectories" / "textcraft"
+        run("build-memory", str(shipped), "--per-kind", "1")
+        monkeypatch.setattr(registry, "_named", set())  # as in another process
+        cautious = run("eval", "--limit", "1", "--workers", "1", "--json")
+        assert json.loads(cautious.out)["env"] == "textcraft"
+        assert "Skipping toy." in cautious.err
+        assert "`--env tests.toy:ToyEnv`, or add --trust" in cautious.err
+        trusting = run("eval", "--limit", "1", "--workers", "1", "--trust", "--agent", "random")
+        assert trusting.code == 0, trusting.err
+        assert "random on ToyEnv" in trusting.err or "ToyEnv" in trusting.out
 
     def test_an_error_says_so_where_none_is_known(self, run: Run, place: Path) -> None:
         other = [replace(t, task=replace(t.task, env="other")) for t in expert_trajectories()]
@@ -296,7 +388,7 @@ class TestEvaluatingWhatAMemoryHolds:
         run("build-memory", "data")
         outcome = run("eval", "--agent", "random")
         assert outcome.code == 1
-        assert "None of the memory's environments is known: other, toy." in outcome.err
+        assert "None of the memory's environments can be loaded: other, toy." in outcome.err
         assert not (place / "runs").exists()
 
 
@@ -313,7 +405,7 @@ class TestOutcomes:
 
     def test_failures_are_left_out_and_counted(self, run: Run) -> None:
         outcome = run("build-memory", "data")
-        assert "1 of 12 trajectories left out" in outcome.out
+        assert "1 of 12 trajectories skipped" in outcome.out
         assert "--failures keep" in outcome.out
         report = json.loads(run("build-memory", "data", "--rebuild", "--json").out)
         (counts,) = report["environments"]
@@ -335,19 +427,19 @@ class TestOutcomes:
     def test_are_shown_where_any_is_not_full(self, run: Run) -> None:
         run("build-memory", "data", "--failures", "contrast")
         assert "10 full, 1 partial, 1 warning" in " ".join(run("memory", "show").out.split())
-        (shown,) = json.loads(run("memory", "show", "--json").out)
+        (shown,) = json.loads(run("memory", "show", "--json").out)["generations"]
         assert shown["outcomes"] == {"full": 10, "partial": 1, "warning": 1}
         query = ("search", "wash the apple", "You see nothing.", "--k", "60")
         assert "outcome" in (shown := run("memory", *query).out)
         assert "warning" in shown
-        recalls = json.loads(run("memory", *query, "--json").out)
+        recalls = json.loads(run("memory", *query, "--json").out)["recalls"]
         assert {recall["tuple"]["outcome"]["score"] for recall in recalls} == {0.0, 1.0}
 
     def test_are_shown_with_recalls_where_all_are_full(self, run: Run, place: Path) -> None:
         records.write(place / "data" / "toy" / "train.jsonl", expert_trajectories())
         run("build-memory", "data")
         assert "outcomes" not in run("memory", "show").out
-        (shown,) = json.loads(run("memory", "show", "--json").out)
+        (shown,) = json.loads(run("memory", "show", "--json").out)["generations"]
         assert shown["outcomes"] == {"full": 12}
         assert "outcome" in run("memory", "search", "wash the apple", "You see.").out
 

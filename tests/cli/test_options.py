@@ -104,7 +104,7 @@ class TestPlayerBuilder:
         from ldm.agents.random import RandomAgent
 
         monkeypatch.setattr(RandomAgent, "needs", ("llm",))
-        with pytest.raises(LdmError, match="needs a language model"):
+        with pytest.raises(LdmError, match="needs an LLM"):
             self.builder()
 
     def test_agents_that_may_need_an_embedder_share_one_from_its_first_use_on(

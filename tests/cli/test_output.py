@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from queue import SimpleQueue
+
 import pytest
 
 from ldm.cli import output
 
-COLUMNS = ("agent", "success", "95 % interval", "clean", "cool", "heat", "steps", "s a task")
+COLUMNS = ("agent", "success", "95 % interval", "clean", "cool", "heat", "steps", "s/task")
 ROWS = [
     ("ldm generation 12", "93.6 %", "89.3–97.1", "100.0 %", "1234567.8 %", "9.1 %", 21.5, None),
     ("react with a long name of its own", "3.6 %", "0.3–17.1", "0.0 %", "0.8 %", "–", 1.5, 12345),
@@ -44,3 +47,35 @@ def test_columns_that_do_not_fit_follow_beneath_with_the_first_again(
 def test_a_table_without_rows_has_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table("Nothing", ("a", "b"), [])
     assert capsys.readouterr().out.split()[:3] == ["Nothing", "a", "b"]
+
+
+def test_a_column_may_be_kept_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "FILE_WIDTH", 60)
+    name = "alfworld-valid_seen-ldm-20261121-101530-ab12"
+    output.print_table("Runs", ("run", "agent", "state"), [(name, "ldm", "finished")] * 2)
+    assert name not in capsys.readouterr().out
+    rows = [(name, "ldm", "finished")] * 2
+    output.print_table("Runs", ("run", "agent", "state"), rows, whole=("run",))
+    assert name in capsys.readouterr().out
+
+
+class TestProgressWithoutATerminal:
+    def test_is_a_line_now_and_then_also_while_one_step_takes_long(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines: SimpleQueue[str] = SimpleQueue()
+        monkeypatch.setattr(output, "BETWEEN", 0.01)
+        monkeypatch.setattr(output, "say", lines.put)
+        with output.stages() as report:
+            report("embed", 256, 1000)
+            said = [lines.get(timeout=30) for _ in range(3)]
+        assert any(line.startswith("embed: 256 of 1000 (") for line in said)
+
+    def test_is_left_out_where_it_is_not_wanted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(output, "say", pytest.fail)
+        monkeypatch.setattr(output, "BETWEEN", 0.001)
+        with output.stages(quiet=True) as report:
+            report("embed", 1, 2)
+            time.sleep(0.05)

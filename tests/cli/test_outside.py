@@ -205,7 +205,7 @@ def test_doctor_looks_at_its_data_and_packages(
 def test_its_data_are_checked_and_downloaded(
     run: Run, crates: Path, tmp_path: Path, name: str
 ) -> None:
-    assert run("data", "check", name, crates).out == "3 crates\n0 problem(s)\n"
+    assert run("data", "check", name, crates).out == "3 crates\n0 problems\n"
     assert "DEPOT_DATA is not set" in run("data", "check", name).err
     got = run("data", "get", name, "--size", "many")
     assert (got.code, "4 crates" in got.out) == (0, True)

@@ -147,7 +147,10 @@ class TestPublishedRows:
 
     def test_where_they_come_from_and_what_was_overridden_is_said(self, run: Run) -> None:
         outcome = run(*SHED, "--limit", "2", "--set", "trials=3")
-        assert "Overridden: limit 2 (preset: 4); trials 3 (preset: 2, default).\n" in outcome.err
+        assert (
+            "Overridden settings: limit 2 (preset: 4); trials 3 (preset: 2, default).\n"
+            in outcome.err
+        )
         assert "Published rows are those of Sheds, arXiv 0000.00000, Table 1 (m, 12 tasks)." in (
             outcome.out
         )
@@ -183,7 +186,7 @@ class TestWhatIsMissing:
         assert outcome.code == 1
         for words in (
             "The preset autoplan-table3-alfworld cannot be evaluated yet:",
-            "- The agent react needs a language model, and none is configured. Name one with",
+            "- The agent react needs an LLM, and none is configured. Name one with",
             "- ALFWorld's split 'valid_unseen' needs the official games",
             "ldm data get alfworld",
             "- There are no plans in ",
@@ -251,7 +254,9 @@ class TestResuming:
 
 class TestListing:
     def test_the_list_says_what_each_needs(self, run: Run) -> None:
-        entries = {one["name"]: one for one in json.loads(run("presets", "list", "--json").out)}
+        entries = {
+            one["name"]: one for one in json.loads(run("presets", "list", "--json").out)["presets"]
+        }
         assert sorted(entries) == NAMES
         table = entries["adapt-table2"]
         assert table["needs"] == ["a model", "$ALFWORLD_DATA with json_2.1.1"]

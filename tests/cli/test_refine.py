@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,11 +53,25 @@ def the_run(place: Path) -> Path:
     return directory
 
 
+def the_plans() -> list[dict[str, Any]]:
+    """What the refinements in the working directory were asked to do."""
+    manifests = sorted(Path("runs").glob("refine-*/run.json"))
+    return [json.loads(path.read_text())["arguments"]["plan"] for path in manifests]
+
+
 class TestRefining:
     def test_prints_a_table_and_makes_the_next_generation(self, run: Run, place: Path) -> None:
         outcome = run(*REFINE)
         assert outcome.code == 0, outcome.err
-        for word in ("fetch", "wash", "ground", "best", "improved", "Generation 1", "runs/refine-"):
+        for word in (
+            "fetch",
+            "wash",
+            "first try",
+            "best",
+            "improved",
+            "Generation 1",
+            "runs/refine-",
+        ):
             assert word in outcome.out
         assert "offline reasoner" in outcome.err
         assert (the_run(place) / "trees.jsonl").is_file()
@@ -76,7 +91,7 @@ class TestRefining:
             run(*REFINE, "--tasks", "8", "--seed", "3")
             run("memory", "export", "out.jsonl")
             exported.append((place / "out.jsonl").read_bytes())
-            run("memory", "rollback", "0")
+            run("memory", "rollback", "0", "--yes")
         assert exported[0] == exported[1]
 
     def test_a_dry_run_adds_nothing_until_it_is_resumed(self, run: Run, place: Path) -> None:
@@ -90,7 +105,7 @@ class TestRefining:
     def test_resumed_when_it_was_finished_it_changes_nothing(self, run: Run, place: Path) -> None:
         first = run(*REFINE, "--tasks", "8").out
         assert run("refine", "--resume", f"runs/{the_run(place).name}").out == first
-        assert len(json.loads(run("memory", "log", "--json").out)) == 2
+        assert len(json.loads(run("memory", "log", "--json").out)["generations"]) == 2
 
 
 class TestTheGate:
@@ -108,7 +123,7 @@ class TestTheGate:
             "each without its own",
         ):
             assert word in outcome.out
-        (entry,) = json.loads(run("memory", "log", "--json").out)[1:]
+        (entry,) = json.loads(run("memory", "log", "--json").out)["generations"][1:]
         assert entry["settings"]["gate"] == "on"
         assert int(entry["settings"]["kept"]) > 0
         assert entry["settings"]["gain"].startswith("+")
@@ -125,13 +140,13 @@ class TestTheGate:
     def test_is_left_out_where_the_paper_is_wanted(self, run: Run) -> None:
         outcome = run(*REFINE, "--tasks", "8", "--gate", "off")
         assert "each without its own" not in outcome.out
-        added = json.loads(run("memory", "diff", "0", "1", "--json").out)
+        added = json.loads(run("memory", "diff", "0", "1", "--json").out)["added"]
         assert {row["tuple"]["origin"] for row in added} == {"explored"}
 
     @pytest.mark.slow
     def test_practice_can_be_left_out(self, run: Run) -> None:
         run(*REFINE, *self.MANY, "--no-practice")
-        added = json.loads(run("memory", "diff", "0", "1", "--json").out)
+        added = json.loads(run("memory", "diff", "0", "1", "--json").out)["added"]
         assert "agent" not in {row["tuple"]["origin"] for row in added}
 
     def test_impossible_reach_is_refused(self, run: Run, place: Path) -> None:
@@ -141,6 +156,50 @@ class TestTheGate:
         assert not (place / "runs").exists()
 
 
+class TestNothingToAdd:
+    def test_makes_no_generation_and_says_so(self, run: Run) -> None:
+        solved = run(*REFINE, "--tasks", "2", "--no-practice", "--set", "env.shelves=3")
+        assert solved.code == 0, solved.err
+        assert "Nothing to add: the memory stays at generation 0" in solved.out
+        assert len(json.loads(run("memory", "log", "--json").out)["generations"]) == 1
+
+    def test_ends_the_rounds(self, run: Run, place: Path) -> None:
+        arguments = ("--tasks", "2", "--no-practice", "--set", "env.shelves=3", "--rounds", "2")
+        assert run(*REFINE, *arguments).code == 0
+        assert len(list((place / "runs").glob("refine-*"))) == 1
+        once = run(*EVAL, "--generation", "0,newest", "--limit", "2", "--json")
+        assert once.code == 0, once.err
+        assert len(list((place / "runs").glob("ToyEnv-*"))) == 1
+
+
+class TestNotices:
+    def test_that_no_model_is_configured_is_said_once(self, run: Run) -> None:
+        outcome = run(*REFINE, "--tasks", "6", "--rounds", "2")
+        assert outcome.err.count("No LLM configured") == 1
+        outcome = run(*EVAL, "--agent", "ldm", "--generation", "0,newest", "--limit", "1")
+        assert outcome.err.count("No LLM configured") == 1
+
+
+class TestStopping:
+    def test_while_the_memory_is_written_says_what_is_there_and_how_to_go_on(
+        self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stopped(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("ldm.memory.extend", stopped)
+            outcome = run(*REFINE, "--gate", "off")
+        assert outcome.code == 130
+        assert "Stopped while the memory was being written" in outcome.err
+        assert "is at generation 0" in outcome.err
+        resume = f"ldm refine --resume runs/{the_run(place).name} --trust"
+        assert f"Resume with `{resume}`" in outcome.err
+        resumed = run("refine", "--resume", the_run(place))
+        assert resumed.code == 0, resumed.err
+        assert "Generation 1" in resumed.out
+
+
 class TestRounds:
     MANY = ("--set", "env.tasks=28", "--tasks", "24")
 
@@ -148,9 +207,10 @@ class TestRounds:
     def test_each_explores_the_same_goals_with_the_memory_of_the_one_before(self, run: Run) -> None:
         outcome = run(*REFINE, *self.MANY, "--rounds", "2")
         assert outcome.code == 0, outcome.err
-        first, second = json.loads(run("memory", "log", "--json").out)[1:]
-        assert first["tasks"] == second["tasks"]
-        assert [entry["settings"]["round"] for entry in (first, second)] == ["1/2", "2/2"]
+        plans = sorted(the_plans(), key=lambda plan: plan["round"])
+        assert [plan["round"] for plan in plans] == [1, 2]
+        assert plans[0]["tasks"] == plans[1]["tasks"]
+        assert [plan["generation"] for plan in plans] == [0, 1]
 
     def test_lie_beside_each_other_wherever_the_first_is_resumed_from(
         self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -166,19 +226,20 @@ class TestRounds:
         self, run: Run, place: Path
     ) -> None:
         run(*REFINE, "--tasks", "6", "--rounds", "2", "--dry-run")
-        assert len(json.loads(run("memory", "log", "--json").out)) == 1
+        assert len(json.loads(run("memory", "log", "--json").out)["generations"]) == 1
         outcome = run("refine", "--resume", the_run(place), "--workers", "1")
         assert outcome.code == 0, outcome.err
-        assert len(json.loads(run("memory", "log", "--json").out)) == 3
+        assert [plan["round"] for plan in the_plans()] in ([1, 2], [2, 1])
         first = min((place / "runs").glob("refine-*"), key=lambda path: path.stat().st_mtime_ns)
         outcome = run("refine", "--resume", first)
         assert outcome.code == 0, outcome.err
-        assert len(json.loads(run("memory", "log", "--json").out)) == 3
+        assert "A later round has begun" in outcome.err
+        assert len(the_plans()) == 2
 
 
 class TestGoals:
     def explored(self, run: Run) -> list[set[str]]:
-        generations = json.loads(run("memory", "log", "--json").out)
+        generations = json.loads(run("memory", "log", "--json").out)["generations"]
         return [set(generation["tasks"]) for generation in generations[1:]]
 
     def test_are_drawn_evenly_by_the_seed(self, run: Run) -> None:
@@ -191,7 +252,7 @@ class TestGoals:
             ]
             if seed == 0:
                 first = tasks
-                run("memory", "rollback", "0")
+                run("memory", "rollback", "0", "--yes")
         assert tasks != first
 
     @pytest.mark.parametrize("by", ["failed", "long"])
@@ -224,7 +285,7 @@ class TestGoals:
         assert not known_tasks & (first | second)
         outcome = run(*REFINE)
         assert outcome.code == 1
-        assert "known already" in outcome.err
+        assert "known to the memory already" in outcome.err
         assert "--reuse-goals" in outcome.err
 
     def test_may_be_used_again_where_that_is_wanted(self, run: Run) -> None:
@@ -246,13 +307,13 @@ class TestGoals:
         assert outcome.code == 1
         assert "train/wash-5" in outcome.err
         outcome = run(*REFINE, "--tasks", "20")
-        assert "1 goals of train were evaluated" in outcome.err
+        assert "Skipping 1 goal of train, evaluated before" in outcome.err
         assert "train/wash-5" not in self.explored(run)[0]
 
     def test_come_from_a_training_split_only(self, run: Run) -> None:
         outcome = run(*REFINE, "--split", "test")
         assert outcome.code == 1
-        assert "no training split" in outcome.err
+        assert "not a training split" in outcome.err
 
 
 class TestRefusals:
@@ -320,10 +381,14 @@ class TestLookingAtIt:
         task = next(
             line.split()[0] for line in listing.splitlines() if line.strip().endswith("yes")
         )
-        outcome = run("runs", "tree", refined, task, "--svg", "tree.svg", "--observations")
+        outcome = run("runs", "tree", refined, task, "--observations")
         assert outcome.code == 0, outcome.err
-        for word in ("ground process", "pruned", "<- key step", "tuples were added", "You are at"):
+        for word in ("first try", "pruned", "<- key step", "added to", "You are at"):
             assert word in outcome.out
+        drawn = run("runs", "tree", refined, task, "--svg", "tree.svg")
+        assert drawn.code == 0, drawn.err
+        assert drawn.out.endswith("→ tree.svg\n")
+        assert "first try" not in drawn.out
         picture = (place / "tree.svg").read_text()
         assert picture.startswith("<svg")
         assert "KEY STEP" in picture
@@ -331,7 +396,16 @@ class TestLookingAtIt:
     def test_a_solved_goal_has_no_tree(self, run: Run, refined: Path) -> None:
         listing = run("runs", "tree", refined).out
         task = next(line.split()[0] for line in listing.splitlines() if " 0 " in line)
-        assert "no tree was grown" in run("runs", "tree", refined, task, "--svg", "x.svg").out
+        assert "no tree was grown" in run("runs", "tree", refined, task).out
+        drawn = run("runs", "tree", refined, task, "--svg", "x.svg")
+        assert (drawn.code, "No tree was grown" in drawn.err) == (1, True)
+
+    def test_nodes_are_counted_as_the_refinement_counts_them(self, run: Run, refined: Path) -> None:
+        """They are the actions that were tried: no opening, no pruned proposal."""
+        refined_again = json.loads(run("refine", "--resume", refined, "--json").out)
+        rows = [line.split() for line in run("runs", "tree", refined).out.splitlines()]
+        nodes = [int(row[-2]) for row in rows if row and row[-1] in ("yes", "no")]
+        assert sum(nodes) == refined_again["nodes"] > 0
 
     def test_a_goal_that_fits_nothing_or_several_is_refused(self, run: Run, refined: Path) -> None:
         assert "no goal" in run("runs", "tree", refined, "nowhere").err
@@ -339,20 +413,20 @@ class TestLookingAtIt:
 
     def test_runs_are_listed(self, run: Run, refined: Path) -> None:
         assert refined.name in run("runs", "list").out
-        (entry,) = json.loads(run("runs", "list", "--json").out)
+        (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
         assert (entry["id"], entry["command"]) == (refined.name, "refine")
         assert "There are no runs" in run("runs", "list", "--runs", "nowhere").err
 
     def test_generations_are_compared_and_gone_back_to(self, run: Run) -> None:
-        added = json.loads(run("memory", "diff", "0", "1", "--json").out)
+        added = json.loads(run("memory", "diff", "0", "1", "--json").out)["added"]
         assert added
         assert {row["tuple"]["origin"] for row in added} == {"explored"}
         difference = run("memory", "diff", "0", "1", "--limit", "1").out
         assert f"… and {len(added) - 1} more" in difference
         assert "+ put" in difference
         assert "- put" in run("memory", "diff", "1", "0").out
-        assert "at generation 0 again" in run("memory", "rollback", "0").out
-        assert "newest already" in run("memory", "rollback", "0").out
+        assert "at generation 0 again" in run("memory", "rollback", "0", "--yes").out
+        assert "newest already" in run("memory", "rollback", "0", "--yes").out
         assert run("memory", "diff", "0", "1").code == 1
 
     def test_before_and_after_are_evaluated_side_by_side(self, run: Run) -> None:

@@ -113,9 +113,9 @@ def test_a_memory_is_formed_refined_and_evaluated(run: Run, episodes: Path) -> N
     assert report["batches"] == 2  # of 4, which the environment's metadata say
     refined = run("refine", "--env", "post_office", "--tasks", "2", "--workers", "1")
     assert refined.code == 0, refined.err
-    assert "shipped split demo_explore" in refined.err
+    assert "bundled split demo_explore" in refined.err
     done = run("eval", "--env", "post_office", "--workers", "1", "--json")
-    assert "shipped split demo_test" in done.err
+    assert "bundled split demo_test" in done.err
     report = json.loads(done.out)
     assert (report["episodes"], report["errors"]) == (8, 0)
 

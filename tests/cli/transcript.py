@@ -37,7 +37,7 @@ VARIABLE = (
     ),
 )
 #: Headings of a table's columns of times; the numbers below them end where they end.
-TIME_COLUMNS = re.compile(r"(?<=  )(seconds|s a task)(?=  |\s*$)")
+TIME_COLUMNS = re.compile(r"(?<=  )(seconds|s/task)(?=  |\s*$)")
 #: Keys of JSON objects whose values vary: all numbers below them are times.
 TIMES = ("seconds", "latency")
 

@@ -102,8 +102,8 @@ def test_what_became_of_replies_is_told_in_words() -> None:
         "matched none": 8,
     }
     assert describe_replies(counts) == (
-        "Of 40 replies 1 (2.5 %) were malformed; 2 were understood though not of the form asked "
-        "for; 3 further actions in the same reply were dropped; 4 named no usable types: made "
+        "Malformed replies: 1 of 40 (2.5 %); 2 understood although not in the requested form; "
+        "3 further actions in the same reply were dropped; 4 named no usable types: made "
         "offline instead; 5 notes spoke of another step and were left out; 6 notes named what "
         "only later steps show: left out; 9 named the last action, not possible now: asked again; "
         "actions were matched to admissible ones: exact 7, none 8."

@@ -158,7 +158,7 @@ def test_what_cannot_be_built_is_the_users_to_know(workers: int, tmp_path: Path)
 
 def test_two_processes_cannot_play_the_same_run(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    with run.lock(), pytest.raises(LdmError, match="Another process"):
+    with run.lock(), pytest.raises(LdmError, match="is locked by process"):
         evaluate(run, ToyWiring(), TASKS)
 
 

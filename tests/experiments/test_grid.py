@@ -137,7 +137,7 @@ class TestLabels:
 @pytest.mark.parametrize(
     ("agents", "expected"),
     [
-        (("react", "standard"), ["--max-usd, --max-calls: the limit holds for each of 2 runs."]),
+        (("react", "standard"), ["--max-usd, --max-calls: the limit applies to each of 2 runs."]),
         (("react", "random"), []),
     ],
 )

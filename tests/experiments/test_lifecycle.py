@@ -81,7 +81,7 @@ class TestGoingOn:
         run = only_run("ToyEnv-test-ldm-")
         if error is not None:
             assert error.message == f"Stopped: 2 of 4 are recorded in {run}."
-            assert error.remedy == f"Go on with `ldm eval --resume {run} --trust`."
+            assert error.remedy == f"Resume with `ldm eval --resume {run} --trust`."
         assert not (run / "episodes.jsonl").exists()
         GO_ON[then](run)
         assert files(Path("runs"), remembering) == files(Path("whole"), remembering)
@@ -91,10 +91,10 @@ class TestGoingOn:
         error = start_and_interrupt(first, "train/fetch-8", *REFINE)
         run = only_run()
         if error is not None:
-            assert error.remedy == f"Go on with `ldm refine --resume {run} --trust`."
+            assert error.remedy == f"Resume with `ldm refine --resume {run} --trust`."
         GO_ON[then](run)
         interrupted = memory(remembering), files(Path("runs"), remembering)
-        assert run_command("memory", "rollback", "0").code == 0
+        assert run_command("memory", "rollback", "0", "--yes").code == 0
         ldm.refine(REFINEMENT, runtime=Runtime(Path("whole"), workers=1))
         assert interrupted == (memory(remembering), files(Path("whole"), remembering))
 
@@ -210,7 +210,7 @@ class TestRunsThatComeToNothing:
             (replace(RANDOM, env_options=ldm.settings(tasks="x")), "tasks=x does not fit"),
             (replace(RANDOM, agent_options=ldm.settings(budgt=1)), "no option 'budgt'"),
             (replace(RANDOM, agent="ldm"), "memory"),
-            (replace(RANDOM, agent="react"), "needs a language model, and none is configured"),
+            (replace(RANDOM, agent="react"), "needs an LLM, and none is configured"),
         ],
     )
     def test_are_not_written_where_something_does_not_fit(
@@ -286,7 +286,7 @@ class TestRefusals:
         second = ldm.evaluate(replace(RANDOM, limit=1), runtime=quiet)
         with pytest.raises(LdmError, match="Their protocols differ: tasks: 1"):
             ldm.compare([first.directory, second.directory])
-        with pytest.raises(LdmError, match="One run cannot be compared"):
+        with pytest.raises(LdmError, match="needs two runs"):
             ldm.compare([first.directory])
         third = ldm.evaluate(replace(RANDOM, seed=1), runtime=quiet)
         comparison = ldm.compare([first.directory, third.directory.name])

@@ -404,5 +404,5 @@ def test_it_is_evaluated_from_python(toy: Path, trusting: Runtime) -> None:
     assert lines[-1] == "Human: of ten people"
     assert said[:2] == [
         "A shed (Sheds, arXiv 0000.00000, Table 1).",
-        "Overridden: limit 2 (preset: 4).",
+        "Overridden settings: limit 2 (preset: 4).",
     ]

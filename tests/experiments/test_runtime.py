@@ -106,8 +106,8 @@ class TestCallbacks:
         sources = [built / "data", place / "notes.jsonl"]
         ldm.build_memory(sources, runtime=recorder.runtime())
         assert recorder.messages == [
-            f"{place / 'notes.jsonl'}: no trajectories, left out",
-            "No language model is used: the offline reasoner forms the memory.",
+            f"{place / 'notes.jsonl'}: no trajectories; skipped",
+            "No LLM configured; the offline reasoner forms the memory.",
         ]
         finished = {stage: (done, total) for stage, done, total in recorder.stages}
         assert finished
@@ -116,7 +116,7 @@ class TestCallbacks:
     def test_of_a_refinement(self, remembering: Path) -> None:
         recorder = Recorder()
         ldm.refine(REFINEMENT, ldm.Goals(2), runtime=recorder.runtime())
-        assert recorder.messages == ["No language model is used: the offline reasoner decides."]
+        assert recorder.messages == ["No LLM configured; using the offline reasoner."]
         ((label, total, notes),) = recorder.bars
         assert (label, total) == ("refine ToyEnv", 2)
         assert len(notes) == 2
@@ -142,7 +142,7 @@ class TestCallbacks:
         recorder = Recorder()
         spec = ldm.EvaluationSpec("alfworld", agent="random", limit=1)
         ldm.evaluate(spec, runtime=recorder.runtime())
-        assert "using the shipped split demo_test" in recorder.messages[0]
+        assert "using the bundled split demo_test" in recorder.messages[0]
 
     def test_a_folder_with_data_is_the_runtime_s(self, place: Path) -> None:
         asked: list[str] = []
@@ -158,12 +158,18 @@ class TestCallbacks:
 
 
 @pytest.mark.parametrize(
-    ("workers", "in_flight", "expected"), [(3, None, 3), (3, 16, 3), (0, None, 1), (None, 16, 16)]
+    ("workers", "in_flight", "expected"), [(3, None, 3), (3, 16, 3), (None, 16, 16)]
 )
 def test_workers_are_named_or_as_many_as_requests(
     workers: int | None, in_flight: int | None, expected: int
 ) -> None:
     assert Runtime(workers=workers).workers_for(in_flight) == expected
+
+
+@pytest.mark.parametrize("workers", [0, -5])
+def test_no_workers_are_refused(workers: int) -> None:
+    with pytest.raises(LdmError, match=f"{workers} workers cannot work"):
+        Runtime(workers=workers)
 
 
 #: What only the command line does: (what it is, whether a node is it).

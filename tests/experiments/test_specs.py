@@ -32,6 +32,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 #: A field's type, as written in the dataclass → its values.
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "str": TEXT,
+    "Annotated[str, Field(exclude_if=not_)]": TEXT,
     "str | None": st.none() | TEXT,
     "int": st.integers(),
     "int | None": st.none() | st.integers(),
@@ -97,7 +98,7 @@ def test_a_run_holds_the_spec_that_it_was_started_with(spec: Any, tmp_path: Path
     other: Any = SPECS[SPECS.index(type(spec)) - 1]
     with pytest.raises(LdmError, match=f"is no {other.noun}") as refused:
         recorded_spec(str(run.directory), other, tmp_path)
-    assert refused.value.remedy == f"Go on with `{run.resume_command}`."
+    assert refused.value.remedy == f"Resume with `{run.resume_command}`."
 
 
 def test_a_field_that_no_spec_has_is_named(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def of_command(command: str, path: Path, by_line: bool) -> str:
         raise AssertionError(f"{words}: something is half-written: {[*place.iterdir()]}")
     if made.exists():
         count = len(records.read(made, Trajectory))
-        problems = re.search(r"(\d+) bad record\(s\) left out", printed)
+        problems = re.search(r"(\d+) invalid records? skipped", printed)
         if by_line and count + int(problems[1] if problems else 0) < sum(1 for _ in lines(path)):
             raise AssertionError(f"{words}: lines were lost")
     return "command failed" if code else "command ended well"

@@ -42,8 +42,8 @@ def test_a_bad_one_is_named_and_the_others_are_listed(
     assert [one.manifest.id for one in list_runs(tmp_path)] == [good.manifest.id]
     outcome = run("runs", "list", "--runs", tmp_path)
     assert (outcome.code, good.manifest.id in outcome.out) == (0, True)
-    assert f"Left out: {bad}" in outcome.err
-    listed = json.loads(run("runs", "list", "--runs", tmp_path, "--json").out)
+    assert f"Skipping: {bad}" in outcome.err
+    listed = json.loads(run("runs", "list", "--runs", tmp_path, "--json").out)["runs"]
     assert [one["id"] for one in listed] == [good.manifest.id]
 
 
@@ -84,4 +84,4 @@ def test_a_bad_line_of_a_recording_is_named_and_the_other_calls_are_counted(
     (account,) = json.loads(outcome.out)["accounts"]
     assert (outcome.code, account["usage"]["calls"]) == (0, 2)
     assert f"{file}:2:" in outcome.err
-    assert "bad line(s) left out." in outcome.err
+    assert "invalid line" in outcome.err

@@ -204,7 +204,7 @@ MEMORY_COMMANDS = (
     "memory search goal observation --memory URL --env toy",
     "memory export out.jsonl --memory URL --env toy",
     "memory export out.ldmpack --memory URL --env toy",
-    "memory rollback 0 --memory URL --env toy",
+    "memory rollback 0 --yes --memory URL --env toy",
     "memory diff sound URL --env toy",
     "memory merge sound URL --env toy --memory new",
     "memory import sound.jsonl --memory URL",

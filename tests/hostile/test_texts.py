@@ -243,8 +243,9 @@ def test_trees_of_runs_are_printed_harmlessly(run: Run, place: Path) -> None:
     records.write(made.directory / TREES, [goal])
     for words in (
         (),
+        (ground.task.id[:5], "--svg", "a.svg"),
         (ground.task.id[:5],),
-        (ground.task.id[:5], "--observations", "--svg", "a.svg"),
+        (ground.task.id[:5], "--observations"),
     ):
         outcome = clean(run("runs", "tree", made.directory, *words))
         assert outcome.code == 0
@@ -309,8 +310,12 @@ def test_what_is_wrong_with_data_is_printed_harmlessly(run: Run, place: Path) ->
 def test_progress_is_said_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "BETWEEN", 0.0)
+    monkeypatch.setattr(output, "BETWEEN", 0.01)
+    written = ""
     with output.progress("ldm on \x1b[2J", 2) as advance, output.stages() as report:
         advance("well")
         report("form", 1, 3)
-    assert capsys.readouterr().err == "ldm on \\x1b[2J: 1 of 2\nform: 1 of 3\n"
+        while "form: 1 of 3 (" not in written or "1 of 2" not in written:
+            written += capsys.readouterr().err
+    assert "ldm on \\x1b[2J: 1 of 2 (0 s)\n" in written
+    assert "\x1b" not in written

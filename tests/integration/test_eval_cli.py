@@ -62,9 +62,9 @@ class TestTheReport:
         assert f"Files: runs/{only_run(Path() / '.').name}" in outcome.out
 
     def test_says_what_the_agent_sees_and_how_often_it_tries(self, run: Run) -> None:
-        assert "one trial a task; it does not see rewards" in run("eval", *ADEPT).out
+        assert "1 attempt per task; reward hidden from the agent" in run("eval", *ADEPT).out
         seeing = (*ADEPT[:-1], "tests.integration.agents:Seeing", "--set", "trials=2")
-        assert "2.0 trials a task: compare" in run("eval", *seeing).out
+        assert "2.0 attempts per task: compare" in run("eval", *seeing).out
 
     def test_json_is_one_object_on_standard_output(self, run: Run, place: Path) -> None:
         outcome = run("eval", *ADEPT, "--json")
@@ -83,7 +83,7 @@ class TestTheReport:
         report = json.loads(outcome.out)
         assert (report["errors"], report["success_rate"]) == (1, pytest.approx(11 / 12))
         assert report["finished_rate"] == 1.0
-        assert "1 of 12 episodes ended in an error and count as failures" in outcome.err
+        assert "1 of 12 episodes ended in an error and counts as failed" in outcome.err
         assert "the shed has collapsed" in outcome.err
 
     def test_where_no_episode_counts_the_exit_status_says_so(self, run: Run) -> None:
@@ -162,7 +162,7 @@ class TestChoosingTasks:
 class TestDefaults:
     def test_without_data_alfworld_is_evaluated_on_the_shipped_split(self, run: Run) -> None:
         outcome = run("eval", "--env", "alfworld", "--agent", "rnadom")
-        assert "No data of alfworld is known (--data or $ALFWORLD_DATA)" in outcome.err
+        assert "No alfworld data configured (--data or $ALFWORLD_DATA)" in outcome.err
         assert "split demo_test" in outcome.err
 
     def test_data_named_by_the_environment_are_used(
@@ -261,7 +261,7 @@ class TestResuming:
         assert process.returncode == 130, stderr
         assert "Stopped: " in stderr
         assert "Traceback" not in stderr
-        resume = stderr.split("Go on with `ldm ")[1].split("`")[0].split()
+        resume = stderr.split("Resume with `ldm ")[1].split("`")[0].split()
         outcome = run(*resume, "--json", "--workers", "1")
         assert json.loads(outcome.out)["episodes"] == 12
 
@@ -320,11 +320,11 @@ class TestComparing:
         other = json.loads(run("eval", *TOY, "--limit", "11", "--json").out)["run"]
         (Path(other) / "episodes.jsonl").unlink()
         outcome = run("compare", first, other)
-        assert f"{other} is not finished" in outcome.err
+        assert f"{other} is unfinished" in outcome.err
         assert "protocols" not in outcome.err
 
     def test_one_run_is_not_enough(self, run: Run) -> None:
-        assert "One run" in run("compare", "runs/x").err
+        assert "needs two runs" in run("compare", "runs/x").err
 
 
 class TestMemories:

@@ -150,4 +150,4 @@ def test_what_its_prompts_show_is_not_evaluated(run: Run, server: FakeServer) ->
     shown = ("--env", "hotpotqa", "--split", "demo_train", "--llm", "fake", "--agent", "cot")
     outcome = run("eval", *shown)
     assert outcome.code == 1
-    assert "also sources of the demonstrations of cot" in outcome.err
+    assert "of the demonstrations of cot" in outcome.err

@@ -57,7 +57,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "compact": ("memory", "compact", "--memory", "PLACE"),
     "round": ("memory", "compact", "--memory", "PLACE", "--vectors", "float16"),
     "migrate": ("memory", "migrate", "--memory", "PLACE"),
-    "rollback": ("memory", "rollback", "--memory", "PLACE", "0"),
+    "rollback": ("memory", "rollback", "--memory", "PLACE", "0", "--yes"),
     "import": ("memory", "import", "FILE", "--memory", "PLACE"),
     "merge": ("memory", "merge", "PACK", "OTHER", "--memory", "PLACE"),
 }

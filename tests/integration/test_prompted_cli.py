@@ -68,14 +68,31 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestBuilding:
+    def test_is_estimated_from_a_few_trajectories_and_stores_nothing(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        more = expert_trajectories(options=ToyOptions(tasks=10, shelves=8))
+        records.write(place / "data" / "train.jsonl", more)
+        outcome = run("build-memory", "data", *MODEL, "--estimate")
+        assert outcome.code == 0, outcome.err
+        assert "Measured on 6 of 10 trajectories" in outcome.out
+        assert "model calls" in outcome.out
+        assert not (place / ".ldm" / "memory" / "chroma.sqlite3").exists()
+        asked = server.bodies.copy()
+        assert run("build-memory", "data", *MODEL).code == 0
+        assert not [one for one in server.bodies[len(asked) :] if one in asked]  # paid once
+        again = run("build-memory", "data", *MODEL, "--estimate")
+        assert "building it costs nothing" in again.err
+        assert "costs nothing" in run("build-memory", "data", "--estimate").err
+
     def test_writes_histories_and_types_and_says_what_it_cost(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         outcome = run("build-memory", "data", *MODEL)
         assert outcome.code == 0, outcome.err
         assert "scripted at http" in outcome.err
-        assert "Paid for reasoner (scripted)" in outcome.err
-        assert "replies 0 (0.0 %) were malformed" in outcome.err
+        assert "Usage: reasoner (scripted)" in outcome.err
+        assert "Malformed replies: 0 of" in outcome.err
         assert "one (" in outcome.out
         assert "--record" not in outcome.err
         exported = run("memory", "export", "out.jsonl")
@@ -197,11 +214,11 @@ class TestEvaluating:
     def test_says_who_decides(self, run: Run, place: Path, server: FakeServer) -> None:
         assert run("build-memory", "data").code == 0
         offline = run("eval", *ENV, "--limit", "1")
-        assert "the offline reasoner decides" in offline.err
+        assert "using the offline reasoner" in offline.err
         outcome = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *MODEL)
         assert "Models at http" in outcome.err
         assert "scripted" in outcome.err
-        assert "malformed" in outcome.out
+        assert "Malformed replies" in outcome.out
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
         self, run: Run, place: Path, server: FakeServer
@@ -222,7 +239,7 @@ class TestRefining:
         outcome = run(*self.REFINE, "--dry-run", *MODEL, "--concurrency", "2")
         assert outcome.code == 0, outcome.err
         assert "scripted at http" in outcome.err
-        assert "were malformed" in outcome.err
+        assert "Malformed replies:" in outcome.err
         (first,) = (place / "runs").glob("refine-*")
         no_server(monkeypatch)
         again = run(*self.REFINE, "--dry-run", "--replay", first, "--runs", "again")
@@ -240,10 +257,11 @@ class TestRefining:
         assert wrong.code == 1
         assert "was started with --reasoner-llm scripted" in wrong.err
         call_count = sum(server.outcomes.values())
-        assert run("refine", "--resume", first).code == 0
+        resumed = run("refine", "--resume", first)
+        assert resumed.code == 0, resumed.err
+        assert "Using scripted at" not in resumed.err  # nothing is asked again
         assert sum(server.outcomes.values()) == call_count
-        log = json.loads(run("memory", "log", "--json").out)
-        assert log[1]["settings"]["reasoner"] == "scripted"
+        assert "Nothing to add: the memory stays at generation 0" in resumed.out
 
     def test_with_the_limit_reached_at_the_first_goal_loses_no_paid_call(
         self, run: Run, place: Path, server: FakeServer

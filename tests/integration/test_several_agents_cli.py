@@ -61,13 +61,13 @@ def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServe
     table = outcome.out.partition("Side by side")[2]
     for word in ("react", "plan_hint", "random", "100.0 %", "trials", "calls", "tokens"):
         assert word in table
-    assert "s a task" in table
+    assert "s/task" in table
     for pair in ("react − plan_hint", "react − random", "plan_hint − random"):
         assert pair in table
     assert table.count("McNemar's exact test") == 3
     assert "The corrected p-values allow for the 3 comparisons (Holm's method)." in table
-    assert "Of 16 replies 0 (0.0 %) were malformed; 8 were understood" in outcome.out
-    assert "The agent random calls no language model" in outcome.err
+    assert "Malformed replies: 0 of 16 (0.0 %); 8 understood" in outcome.out
+    assert "The agent random uses no LLM" in outcome.err
 
 
 def test_json_holds_what_each_took_and_the_difference(run: Run, server: FakeServer) -> None:
@@ -103,8 +103,8 @@ def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: Fa
 
 def test_who_sees_rewards_and_tries_often_is_said(run: Run, server: FakeServer) -> None:
     outcome = run("eval", *TOY, "--agent", "react,reflexion", "--set", "trials=2")
-    assert "reflexion: 2.0 trials a task: compare it with agents that had as many" in outcome.out
-    assert "it sees rewards" in outcome.out
+    assert "reflexion: 2.0 attempts per task: compare with agents that had as many" in outcome.out
+    assert "reward shown to the agent" in outcome.out
     assert "--set trials=2 has no effect on react." in outcome.err
     table = outcome.out.partition("Side by side")[2].splitlines()
     assert [line.split()[-1] for line in table if line.startswith(" re")] == ["hidden", "seen"]
@@ -191,7 +191,7 @@ def test_an_estimate_of_several_passes_over_those_that_cost_nothing(
     for agents in ("random,react", "react,random"):
         outcome = run("eval", *TOY, "--agent", agents, "--estimate", "--workers", "1")
         assert outcome.code == 0, outcome.err
-        assert "random calls no model: it costs nothing." in outcome.out
+        assert "random calls no model, so it costs nothing." in outcome.out
         assert "\nreact:\n" in f"\n{outcome.out}"
         resumed = outcome.out.rpartition("--resume ")[2].partition("`")[0].removesuffix(" --trust")
         assert agents.partition(",")[0] in resumed
@@ -228,7 +228,7 @@ def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServe
     command = ("--env", "alfworld", "--split", "demo_train", "--tasks", example, "--llm", "fake")
     outcome = run("eval", *command, "--agent", "react")
     assert outcome.code == 1
-    assert f"also sources of the demonstrations of react: {example}" in outcome.err
+    assert f"of the demonstrations of react: {example}" in outcome.err
     assert "--set shots=0" in outcome.err
     assert not Path("runs").exists()
     assert (
@@ -238,7 +238,7 @@ def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServe
 
 def test_limits_hold_for_each_run_and_that_is_said(run: Run, server: FakeServer) -> None:
     outcome = run("eval", *TOY, "--agent", "react,standard", "--max-calls", "200")
-    assert "--max-calls: the limit holds for each of 2 runs." in outcome.err
+    assert "--max-calls: the limit applies to each of 2 runs." in outcome.err
 
 
 def _timeless(path: Path) -> list[dict[str, Any]]:

@@ -465,7 +465,9 @@ class TestTheKey:
         written = "".join(path.read_text() for path in tmp_path.iterdir())
         service = client._setup.service
         assert service is not None
-        assert SECRET not in text + written + repr(service.connection) + service.connection.shown
+        assert (
+            SECRET not in text + written + repr(service.connection) + service.connection.display_url
+        )
         assert server.headers[-1]["authorization"] == f"Bearer {SECRET}"
 
 

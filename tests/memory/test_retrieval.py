@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, inspect
 from ldm.memory.formation import FormationOptions
 from ldm.reasoner.offline import OfflineReasoner
@@ -82,6 +83,15 @@ class TestSearch:
         for mark in ("", "goal type", "batch"):
             similar = [recall.similarity for recall in recalls if recall.fallback == mark]
             assert similar == sorted(similar, reverse=True)
+
+    def test_of_nothing_or_from_an_unknown_batch_is_refused(self, memory: Memory) -> None:
+        with pytest.raises(ValueError, match="1 or more"):
+            memory.retrieve(*QUERIES[0], 0)
+        with pytest.raises(MemoryStoreError, match="has no batch 'attic'") as refused:
+            memory.retrieve(*QUERIES[0], batches=["attic"])
+        assert memory.batches[0].id in refused.value.remedy
+        with pytest.raises(MemoryStoreError, match="has no batch 'attic'"):
+            memory.place("attic", [memory.rows[0].tuple])
 
     def test_names_batch_and_types(self, memory: Memory) -> None:
         for recall in memory.retrieve(*QUERIES[0], 100):

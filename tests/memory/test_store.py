@@ -148,7 +148,7 @@ class TestWriting:
 
     def test_a_directory_with_something_else_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("notes")
-        with pytest.raises(MemoryStoreError, match="not empty and holds no memory") as refused:
+        with pytest.raises(MemoryStoreError, match="holds other files and no memory") as refused:
             make(tmp_path)
         assert "--memory" in refused.value.remedy
         assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
@@ -172,7 +172,7 @@ class TestWriting:
         ) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == b"open\n"
-            with pytest.raises(MemoryStoreError, match="Another process is writing"):
+            with pytest.raises(MemoryStoreError, match="is locked by process"):
                 make(tmp_path)
             other.communicate(timeout=60)
         make(tmp_path)

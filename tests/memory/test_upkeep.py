@@ -17,6 +17,13 @@ from tests.toy import expert_trajectories
 
 
 @pytest.fixture
+def test_the_address_of_a_server_has_no_path() -> None:
+    assert is_server("http://localhost:8000/")
+    with pytest.raises(MemoryStoreError, match="has a path, /api") as refused:
+        is_server("http://localhost:8000/api")
+    assert "http://localhost:8000." in refused.value.remedy
+
+
 def place(at: Places) -> str:
     build(at(), expert_trajectories(), BagOfWords(), OfflineReasoner)
     return at()

@@ -18,8 +18,8 @@ from ldm.errors import ContextTooLong
 from ldm.llm.structured import form_of
 from ldm.reasoner import Agreement, Notes, Process, State, TypeView
 from ldm.reasoner.forms import (
-    Asked,
     AssessmentForm,
+    Extras,
     NotesForm,
     SubGoalsForm,
     SummaryForm,
@@ -481,10 +481,15 @@ class TestForms:
     """What a server is told, so that small models stop in time and miss nothing."""
 
     def test_bound_every_text_and_list(self) -> None:
-        asked = Asked(notes=True, thought=True)
-        forms: list[Any] = [proposals_form(asked), SubGoalsForm, types_form(3, 2), steps_form(2, 4)]
-        forms += [AssessmentForm, SummaryForm, decision_form(asked)]
-        forms += [possible_action_form(["a"], asked)]
+        extras = Extras(notes=True, thought=True)
+        forms: list[Any] = [
+            proposals_form(extras),
+            SubGoalsForm,
+            types_form(3, 2),
+            steps_form(2, 4),
+        ]
+        forms += [AssessmentForm, SummaryForm, decision_form(extras)]
+        forms += [possible_action_form(["a"], extras)]
 
         def bounded(node: Any) -> bool:
             if isinstance(node, list):
@@ -501,7 +506,7 @@ class TestForms:
             assert bounded(form_of(form).schema), form_of(form).schema
 
     @pytest.mark.parametrize(
-        "form", [decision_form(Asked(notes=True)), steps_form(1, 2), types_form(3, 2)]
+        "form", [decision_form(Extras(notes=True)), steps_form(1, 2), types_form(3, 2)]
     )
     def test_keep_what_docstrings_say_to_themselves(self, form: Any) -> None:
         assert "description" in json.dumps(TypeAdapter(NotesForm).json_schema())

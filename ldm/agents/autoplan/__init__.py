@@ -125,6 +125,16 @@ class AutoPlanAgent:
         return frozenset(source for plan in known for source in plan.sources)
 
     @staticmethod
+    def notice(options: AutoPlanOptions) -> str:
+        """Return what to say where no plan is named: the agent then follows none."""
+        if options.plans is not None or options.plan is not None:
+            return ""
+        return (
+            "autoplan starts with an empty plan, because none is named. Make plans with "
+            "`ldm autoplan`, and name their folder with --plans."
+        )
+
+    @staticmethod
     def kinds(options: AutoPlanOptions, env: str) -> frozenset[str] | None:
         """Return the kinds of task that there are plans for.
 

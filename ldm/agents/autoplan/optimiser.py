@@ -172,7 +172,7 @@ class _Optimisation:
 @contextmanager
 def _resumable(run: Run) -> Iterator[None]:
     """Let what stops the rewriting of a plan say how to go on, as `run_items` does."""
-    go_on = f"Go on with `{run.resume_command}`."
+    go_on = f"Resume with `{run.resume_command}`."
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -80,7 +80,7 @@ class DepsAgent(LoopAgent):
         llm = self._resources.model(episode)
         planner = self._resources.model(episode, "planner")
         parser = self._parser(vocabulary, llm)
-        shown = examples(
+        demonstrations = examples(
             episode.env_name, options.demonstrations, episode.kind, options.shots, vocabulary
         )
         selector = self._selector(episode)
@@ -90,7 +90,9 @@ class DepsAgent(LoopAgent):
                 if vocabulary.free
                 else OwnController(episode, vocabulary)
             )
-            loop = Loop(episode, llm, planner, options, parser, controller, selector, shown)
+            loop = Loop(
+                episode, llm, planner, options, parser, controller, selector, demonstrations
+            )
             try:
                 loop.run()
             finally:
@@ -147,7 +149,7 @@ class DepsAgent(LoopAgent):
         embedding = self._resources.embedding
         if embedding is None:
             raise LdmError(
-                "The selector similarity needs an embedder, and none is there.",
+                "The selector similarity needs an embedder, and none is configured.",
                 "`ldm doctor` says which embedders are installed.",
             )
         return embedding

@@ -68,9 +68,9 @@ class OwnController:
 
     def pursue(self, goal: Goal) -> Pursuit:
         card, reading = self.episode.card, self.episode.card.reading
-        asked = replace(goal, count=self.left.get(goal.rank, goal.count))
+        rest = replace(goal, count=self.left.get(goal.rank, goal.count))
         before = clock(self.episode.now.observation, reading)
-        now = self.episode.act(self.vocabulary.action(asked))
+        now = self.episode.act(self.vocabulary.action(rest))
         after = clock(now.observation, reading)
         if before and after:
             self.spent[goal.rank] = self.spent.get(goal.rank, 0) + after[0] - before[0]

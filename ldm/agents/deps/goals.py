@@ -180,11 +180,11 @@ class Parser:
             token = tokens[place]
             if token in _PARTS and token not in ("and", ","):
                 part = token
-            found = self._item_at(tokens, place + 1) if token in _PARTS else None
-            if found is None:
+            measured = self._item_at(tokens, place + 1) if token in _PARTS else None
+            if measured is None:
                 place += 1
                 continue
-            words, count, place = found
+            words, count, place = measured
             item = self.vocabulary.item(words)
             if part == "from":
                 materials.append((item, count))
@@ -245,8 +245,8 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 def _statements(text: str) -> Iterator[str]:
     """Yield the lines of a reply that may be steps; two in one line are divided."""
-    kept = re.sub(r"```\w*", "\n", text)
-    lines = [line.strip() for line in kept.splitlines()]
+    unfenced = re.sub(r"```\w*", "\n", text)
+    lines = [line.strip() for line in unfenced.splitlines()]
     # Comments alone make a plan where no line calls anything.
     calls = any(_CALL.match(_QUOTES.sub("", _LEAD.sub("", line))) for line in lines)
     for line in lines:

@@ -126,10 +126,10 @@ def _nearest(things: frozenset[str], text: str, reading: Reading) -> tuple[float
             if parts is None or _single(parts["thing"]) not in things:
                 continue
             age = _AGE.search(entry)
-            found = (float(parts["far"] or 0), float(age[1]) if age else 0.0)
+            sighting = (float(parts["far"] or 0), float(age[1]) if age else 0.0)
             known += float(parts["count"] or 1)
-            if nearest[0] == UNKNOWN or found < nearest:
-                nearest = found
+            if nearest[0] == UNKNOWN or sighting < nearest:
+                nearest = sighting
     return (*nearest, known)
 
 

@@ -199,9 +199,9 @@ class Loop:
 
     def _step_by_step(self) -> None:
         """Ask for one goal after the other (Inner Monologue)."""
-        said: list[str] = []
+        dialogue: list[str] = []
         while len(self.turns) < self.options.max_goals:
-            reply = self._next(said)
+            reply = self._next(dialogue)
             match = _NEXT_GOAL.search(reply)
             words = (match[1] if match else "").strip()
             if _OVER.match(words):
@@ -212,13 +212,13 @@ class Loop:
             self.turns.append(turn)
             self._carry_out(turn)
             thought = re.search(r"^\W*thought\s*:\s*(.*)$", reply, re.IGNORECASE | re.MULTILINE)
-            said += [
+            dialogue += [
                 f"Goal: {shortened(words or 'unreadable', 200)}",
                 f"Thought: {shortened(thought[1] if thought else '', 200)}",
                 f"Success: {'yes' if turn.trigger == 'all done' else 'no'}",
             ]
 
-    def _next(self, said: Sequence[str]) -> str:
+    def _next(self, dialogue: Sequence[str]) -> str:
         now, each = self.episode.now, 3
         held_now = self.controller.held()
 
@@ -235,7 +235,7 @@ class Loop:
                 task=self.episode.goal,
                 seen=shortened(self._opening, view.width),
                 skipped=view.skipped,
-                said=said[view.skipped * each :],
+                said=dialogue[view.skipped * each :],
                 scene=shortened(scene, view.width),
             )
 

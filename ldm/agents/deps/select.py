@@ -135,16 +135,19 @@ def true_times(reading: Reading) -> Times:
                 "The selector oracle needs an environment that tells true horizons.",
                 "Add --set env.horizons=true where the environment has that option.",
             )
-        told = _told(match[1])
+        ticks = _ticks(match[1])
         return [
-            min((scaled(told[name]) for name in _names(goal, reading) if name in told), default=0.0)
+            min(
+                (scaled(ticks[name]) for name in _names(goal, reading) if name in ticks),
+                default=0.0,
+            )
             for goal in goals
         ]
 
     return times
 
 
-def _told(text: str) -> Mapping[str, int]:
+def _ticks(text: str) -> Mapping[str, int]:
     return {name.strip(): int(ticks) for name, ticks in re.findall(r"([a-z][\w ]*?) (\d+)", text)}
 
 

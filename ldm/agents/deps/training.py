@@ -38,7 +38,7 @@ class Example:
     Where it was not reached within its patience, they are the patience.
     """
 
-    told: Situation
+    situation: Situation
     ticks: int
 
 
@@ -64,7 +64,7 @@ def train(
 ) -> Trained:
     """Return a model trained in the worlds of `tasks`. done: told how many worlds are played.
 
-    One world in ten is kept apart to measure it; the model is then trained on all.
+    One world in ten is held_out apart to measure it; the model is then trained on all.
     Raises LdmError where the environment has no controller that tells times.
     """
     check(env.card)
@@ -78,11 +78,11 @@ def train(
             f"{len(tasks)} worlds gave {len(rows)} rows, which is too few to learn from.",
             "Train in more worlds: --worlds.",
         )
-    kept = [one for number, world in enumerate(played) if number % 10 == 0 for one in world]
+    held_out = [one for number, world in enumerate(played) if number % 10 == 0 for one in world]
     others = [one for number, world in enumerate(played) if number % 10 for one in world]
     error = baseline = 0.0
-    if kept and len(others) >= 2 * LEAF:
-        error, baseline = _measured(fit(others, env.card.name, seed), others, kept)
+    if held_out and len(others) >= 2 * LEAF:
+        error, baseline = _measured(fit(others, env.card.name, seed), others, held_out)
     return Trained(fit(rows, env.card.name, seed), len(tasks), len(rows), error, baseline)
 
 
@@ -92,7 +92,7 @@ def check(card: Card) -> None:
     if not Vocabulary.of(card).counted or not reading.clock or not reading.gathering:
         raise LdmError(
             f"{card.name} has no controller that pursues goals and tells the time.",
-            "A horizon model is for environments whose card lists goals that are gathered.",
+            "A horizon model needs an environment whose card lists goals to gather.",
         )
 
 
@@ -165,11 +165,11 @@ class World:
         seen: list[tuple[int, Situation]] = []
         while True:
             tick = _tick(self._now, self._card)
-            told = situation(goal, self._now, reading)
+            before = situation(goal, self._now, reading)
             self._act(self._vocabulary.action(goal))
             if not self._now.valid:
                 break
-            seen.append((tick, told))
+            seen.append((tick, before))
             came = progress(self._now, reading)
             if came.reached:
                 end = _tick(self._now, self._card)
@@ -190,8 +190,8 @@ def fit(rows: Sequence[Example], env: str, seed: int) -> HorizonModel:
     """Return a forest that fits rows: as many trees as `TREES`, drawn by `seed`."""
     from sklearn.ensemble import ExtraTreesRegressor
 
-    words = tuple(sorted({word for one in rows for word in one.told.words}))
-    features = feature_rows([one.told for one in rows], words)
+    words = tuple(sorted({word for one in rows for word in one.situation.words}))
+    features = feature_rows([one.situation for one in rows], words)
     forest = ExtraTreesRegressor(
         TREES, min_samples_leaf=LEAF, random_state=seed % 2**32, n_jobs=1
     ).fit(features, _targets(rows))
@@ -223,16 +223,16 @@ def _targets(rows: Sequence[Example]) -> NDArray[np.float64]:
 
 
 def _measured(
-    model: HorizonModel, rows: Sequence[Example], kept: Sequence[Example]
+    model: HorizonModel, rows: Sequence[Example], held_out: Sequence[Example]
 ) -> tuple[float, float]:
     """Return the mean absolute error of a model on rows that it has not seen, and of item means."""
-    truth = _targets(kept)
-    predicted = model(feature_rows([one.told for one in kept], model.words))
+    truth = _targets(held_out)
+    predicted = model(feature_rows([one.situation for one in held_out], model.words))
     by_item: dict[str, list[float]] = {}
     for one, target in zip(rows, _targets(rows), strict=True):
-        by_item.setdefault(one.told.item, []).append(float(target))
+        by_item.setdefault(one.situation.item, []).append(float(target))
     overall = float(np.mean(_targets(rows)))
-    means = [float(np.mean(by_item.get(one.told.item, [overall]))) for one in kept]
+    means = [float(np.mean(by_item.get(one.situation.item, [overall]))) for one in held_out]
     return float(np.abs(predicted - truth).mean()), float(np.abs(np.array(means) - truth).mean())
 
 
@@ -244,13 +244,13 @@ def worlds(env: Environment, split: str, number: int, seed: int) -> list[Task]:
     splits = tuple(getattr(env, "train_splits", ()))
     if split not in splits:
         raise LdmError(
-            f"{split!r} is no training split of {env.card.name}.",
+            f"{split!r} is not a training split of {env.card.name}.",
             f"Its training splits: {', '.join(splits) or 'none'}.",
         )
     known = list(env.tasks(split))
     if len(known) < number:
         raise LdmError(
-            f"The split {split} has {len(known)} worlds, and {number} were asked for.",
+            f"The split {split} has {len(known)} worlds, but {number} were requested.",
             "Ask for fewer with --worlds, or set an option of the environment that makes more.",
         )
     return random.Random(stable_seed("worlds", seed)).sample(known, number)

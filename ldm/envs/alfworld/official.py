@@ -19,6 +19,8 @@ from ldm.envs.alfworld.pddl import grammar_flaw
 from ldm.envs.alfworld.texts import entity_names
 from ldm.errors import ForkUnsupported, LdmError
 
+#: What the engine is made of.
+PACKAGES = ("alfworld", "textworld", "fast_downward")
 INSTALL = 'Install the engine: pip install "ldm-memory[alfworld]", or play with the fast one.'
 _UNKNOWN_GOAL = "UNKNOWN GOAL."
 
@@ -27,6 +29,12 @@ class OfficialEngine:
     """Play games with textworld 1.7.0; a state cannot be copied."""
 
     def __init__(self) -> None:
+        """Raise LdmError if a package is missing."""
+        for package in PACKAGES:
+            if importlib.util.find_spec(package) is None:
+                raise LdmError(
+                    f"ALFWorld's official engine is not installed: {package} is missing.", INSTALL
+                )
         self._env: Any = None
         self._playing = ""
 

@@ -166,7 +166,7 @@ class HotpotQA:
         """
         if task.split not in self.train_splits:
             raise LdmError(
-                f"The answer to {task.id!r} is not told: it is no training task.",
+                f"The answer to {task.id!r} is not disclosed: it is not a training task.",
                 f"Use a task of {', '.join(self.train_splits)}.",
             )
         question = self._asked(task)

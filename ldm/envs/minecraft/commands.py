@@ -122,15 +122,17 @@ def possible(state: State, rules: Rules, tools: Tools) -> Iterator[str]:
     yield "inventory"
 
 
-def fuel_for(way: Way, count: int, state: State, rules: Rules, *, kept: int = 0) -> Iterator[str]:
+def fuel_for(
+    way: Way, count: int, state: State, rules: Rules, *, reserve: int = 0
+) -> Iterator[str]:
     """Yield the units of fuel that smelting `count` of an item burns, in their order.
 
     Fewer are yielded where what is held does not suffice. Neither the product is burnt nor, of the
-    ingredient, the first `count + kept`.
+    ingredient, the first `count + reserve`.
     """
     missing = count * rules.smelt_ticks - state.burning if rules.burns else 0
     for fuel, ticks in rules.fuels:
-        units = state.held(fuel) - (count + kept if fuel == way.of else 0)
+        units = state.held(fuel) - (count + reserve if fuel == way.of else 0)
         while missing > 0 and units > 0 and fuel != way.item:
             yield fuel
             missing, units = missing - ticks, units - 1

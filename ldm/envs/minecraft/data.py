@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.download import Progress
-from ldm.envs.metadata import Fetched
 from ldm.envs.minecraft.rules import RULE_SETS, load_rules
 from ldm.envs.minecraft.solver import obstacle, reachable, shortest
 from ldm.envs.minecraft.tasks import ENV, SPLITS, games, listed_tasks
-from ldm.errors import LdmError
 from ldm.records import Problem
 
 
@@ -83,18 +80,3 @@ def check(path: Path | None = None) -> Report:
                 reasons[listed.word] = obstacle(items[0], name)
         impossible[name] = reasons
     return Report(counts, splits, impossible)
-
-
-def fetch(
-    destination: Path,
-    *,
-    size: str = "",
-    url: str = "",
-    sha256: str = "",
-    progress: Progress | None = None,
-) -> tuple[Fetched, ...]:
-    """Raise LdmError, as there is nothing to download into `destination`."""
-    raise LdmError(
-        "Minecraft has nothing to download: its rules come with ldm.",
-        "Play at once: ldm eval --env minecraft --agent random.",
-    )

@@ -99,7 +99,12 @@ class Minecraft:
     default_split: ClassVar[str] = TEST
     train_splits: ClassVar[tuple[str, ...]] = (TRAIN, TRAIN_WORLDS)
     metadata: ClassVar[Metadata] = Metadata(
-        data=DataSource("ldm.envs.minecraft.data", holds="nothing: its rules come with ldm"),
+        data=DataSource(
+            "ldm.envs.minecraft.data",
+            holds="nothing: its rules come with ldm",
+            remedy="Play at once: ldm eval --env minecraft --agent random.",
+            no_download="Minecraft has nothing to download: its rules come with ldm.",
+        ),
     )
     Options = MinecraftOptions
 
@@ -280,9 +285,9 @@ class Minecraft:
     def _meets(self, target: Target) -> bool:
         return self._state.held(*target.items) >= target.count
 
-    def _answer(self, *said: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
+    def _answer(self, *sentences: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
         state = self._state
-        text = texts.lines(" ".join(said), *self._view(state))
+        text = texts.lines(" ".join(sentences), *self._view(state))
         listed = None
         if self.options.admissible:
             listed = tuple(possible(state, self.rules, self.options.tools))

@@ -107,8 +107,8 @@ def grounds(thing: str, cells: Mapping[Cell, int], state: State, world: World) -
 
 def veins(ore: str, state: State) -> list[FoundVein]:
     """Return the veins of an ore that were found and are not used up, the nearest first."""
-    found = [vein for vein in state.veins if vein.ore == ore and vein.left]
-    return sorted(found, key=lambda vein: (distance(state.spot, vein.spot), vein.spot))
+    veins = [vein for vein in state.veins if vein.ore == ore and vein.left]
+    return sorted(veins, key=lambda vein: (distance(state.spot, vein.spot), vein.spot))
 
 
 def distance(one: Spot, other: Spot) -> float:

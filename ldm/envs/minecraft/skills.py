@@ -134,8 +134,8 @@ class Skills:
     def _vein(self, ore: str, tool: str, state: State) -> Unit:
         """Return a block of a vein that was found, or a level or advance in search of one."""
         x, y, z = state.spot
-        if found := sight.veins(ore, state):
-            vein = found[0]
+        if veins := sight.veins(ore, state):
+            vein = veins[0]
             if (unit := self._towards(vein.spot, tool, state)) is not None:
                 return unit
             after, broken = self._dig(self._rules.sources[ore].block, tool, state)
@@ -191,17 +191,17 @@ class Skills:
         if not area:
             return state
         y = state.spot[1]
-        hazards, found, veins = dict(state.hazards), dict(state.found), state.veins
+        hazards, discovered, veins = dict(state.hazards), dict(state.found), state.veins
         for ore, vein in VEINS.items():
             if y >= vein.top:
                 continue
             hazards[ore] = hazards.get(ore, 0.0) + area * vein.density
-            while hazards[ore] >= self._sum(ore, number := found.get(ore, 0)):
+            while hazards[ore] >= self._sum(ore, number := discovered.get(ore, 0)):
                 rng = random.Random(stable_seed("vein", self._world.seed, ore, number))
                 left = rng.randint(vein.least, vein.most)
                 veins = (*veins, FoundVein(ore, state.spot, left, state.tick))
-                found[ore] = number + 1
-        return replace(state, hazards=hazards, found=found, veins=veins)
+                discovered[ore] = number + 1
+        return replace(state, hazards=hazards, found=discovered, veins=veins)
 
     def _sum(self, ore: str, number: int) -> float:
         """Return the hazard at which a vein is found: the sum of so many draws and one more."""

@@ -74,9 +74,9 @@ def shortest(
     be had, "" for all. Return None where the world has no way to the targets.
     """
     book = _book(rules, wood)
-    wanted = [targets] if isinstance(targets, Mapping) else [{item: 1} for item in targets]
+    demands = [targets] if isinstance(targets, Mapping) else [{item: 1} for item in targets]
     search = _Search(book, held or {}, burning)
-    for demand in sorted(wanted, key=lambda one: [_preference(item) for item in one]):
+    for demand in sorted(demands, key=lambda one: [_preference(item) for item in one]):
         if all(item in book.reachable or search.has(item, n) for item, n in demand.items()):
             search.run(demand)
     return search.plan()

@@ -40,11 +40,11 @@ def _done(command: Command, gained: int) -> str:
             return f"You walk {command.word}."
         case "craft":
             return f"Made {gained} {command.word}."
-    said = "Killed" if command.verb == "kill" else "Got"
+    verb = "Killed" if command.verb == "kill" else "Got"
     left = command.count - gained
     if left <= 0:
-        return f"{said} {gained} {command.word}."
-    return f"{said} {gained or 'no'} {command.word}, {left} to go."
+        return f"{verb} {gained} {command.word}."
+    return f"{verb} {gained or 'no'} {command.word}, {left} to go."
 
 
 def opening(goal: str, limit: str) -> str:

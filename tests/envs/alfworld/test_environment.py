@@ -309,10 +309,23 @@ def test_without_the_engine_the_remedy_is_its_installation(
         importlib.util, "find_spec", lambda name: None if name == package else find_spec(name)
     )
     monkeypatch.setitem(sys.modules, package, None)
-    env = ALFWorld(ALFWorldOptions(engine="official"))
-    with pytest.raises(LdmError, match="not installed") as caught:
+
+    def play() -> None:
+        env = ALFWorld(ALFWorldOptions(engine="official"))
         env.reset(env.tasks("demo_test")[0])
+
+    with pytest.raises(LdmError, match="not installed") as caught:
+        play()
     assert "ldm-memory[alfworld]" in caught.value.remedy
+
+
+def test_an_engine_that_is_not_installed_is_missed_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(LdmError, match="official engine is not installed: alfworld is missing"):
+        ALFWorld(ALFWorldOptions(engine="official"))
+    ALFWorld(ALFWorldOptions(engine="fast"))
 
 
 def test_playing_imports_no_simulator() -> None:

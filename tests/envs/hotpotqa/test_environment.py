@@ -93,7 +93,7 @@ def test_the_solution_is_told_of_training_tasks_alone(env: HotpotQA) -> None:
     solution = env.solution(task)
     assert f'The answer is "{question.answer}".' in solution
     assert all(title in solution for title in question.titles)
-    with pytest.raises(LdmError, match="it is no training task"):
+    with pytest.raises(LdmError, match="it is not a training task"):
         env.solution(env.tasks("demo_test")[0])
 
 

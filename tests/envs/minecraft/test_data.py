@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ldm import records
@@ -108,12 +110,10 @@ def test_the_check_counts_and_says_what_is_impossible() -> None:
 
 
 def test_there_is_nothing_to_download() -> None:
-    from pathlib import Path
-
-    from ldm.envs.minecraft.data import fetch
-
+    source = Minecraft.metadata.data
+    assert source is not None
     with pytest.raises(LdmError, match="nothing to download"):
-        fetch(Path("anywhere"))
+        source.fetch(Path("anywhere"))
 
 
 def test_every_goal_on_the_card_is_an_action_of_the_grammar() -> None:

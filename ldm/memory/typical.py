@@ -1,0 +1,34 @@
+"""Typical texts: which of its goals says best what a type of goals is about."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from ldm.memory.columns import Rows
+from ldm.memory.index import BatchIndex
+
+
+def typical_goals(batch: BatchIndex, rows: Rows) -> tuple[str, ...]:
+    """Return for each goal type of a batch the goal whose words most of its goals share.
+
+    rows: those of the memory. Of equals the more frequent goal is taken, then the first by name.
+    """
+    columns = rows.columns
+    span = columns.batch_spans()[batch.id]
+    types, goals = columns["goal_type"][span].tolist(), columns["goal"][span].tolist()
+    members: dict[int, Counter[str]] = {}
+    for goal_type, goal in zip(types, goals, strict=True):
+        members.setdefault(goal_type, Counter())[columns.texts[goal]] += 1
+    return tuple(_most_typical(members.get(g, Counter())) for g in range(len(batch.goal_types)))
+
+
+def _most_typical(goals: Counter[str]) -> str:
+    words = {goal: set(re.findall(r"\w+", goal.lower())) for goal in goals}
+    common = Counter(word for members in words.values() for word in members)
+
+    def rank(goal: str) -> tuple[float, int, str]:
+        shared = sum(common[word] for word in words[goal]) / max(1, len(words[goal]))
+        return -shared, -goals[goal], goal
+
+    return min(goals, key=rank, default="")

@@ -1,0 +1,17 @@
+"""Numbers with their nouns, as messages say them."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 goal", "2 goals", "1,200 goals".
+
+    plural: where it is not the noun with an s, or with "ies" for a final consonant and y.
+    """
+    return f"{number:,} {noun if number == 1 else plural or _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return noun[:-1] + "ies"
+    return noun + "s"

@@ -1,0 +1,88 @@
+"""With --json every command prints one JSON object on one line, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from ldm import records
+from ldm.cli.app import app
+from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
+from tests.toy import expert_trajectories
+
+TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1")
+QUERY = ("put the fig in the basket", "You hold the fig.")
+#: A cheap call of each command that has --json, in an order in which they can follow each other.
+#: {run} stands for a finished evaluation, {tuple} and {trajectory} for what the memory holds.
+CALLS: dict[str, tuple[str, ...]] = {
+    "build-memory": ("data",),
+    "import": ("data/train.jsonl", "--out", "out.jsonl"),
+    "memory show": (),
+    "memory log": (),
+    "memory types": (),
+    "memory search": QUERY,
+    "memory verify": ("--texts", "0"),
+    "memory compact": (),
+    "memory migrate": (),
+    "eval": (*TOY, "--limit", "1", "--without-tuple", "{tuple}"),
+    "memory credit": ("{run}", "--trust"),
+    "memory forget": ("--trajectory", "{trajectory}"),
+    "memory merge": (".ldm/memory", "--memory", "merged"),
+    "memory diff": ("0", "0"),
+    "compare": ("{run}", "{run}", "--trust"),
+    "runs list": (),
+    "refine": (*TOY, "--tasks", "1", "--reuse-goals", "--no-practice", "--dry-run"),
+    "agents": ("random",),
+    "envs": ("textcraft",),
+    "validate": ("data/train.jsonl",),
+    "doctor": (),
+    "presets list": (),
+    "presets show": ("adapt-table2",),
+    "data check": ("textcraft",),
+}
+#: Those that need a model server, data or minutes; the tests of each read its object.
+ELSEWHERE = {
+    *("autoplan", "judge", "horizon", "runs merge", "memory prune"),
+    *("llm ask", "llm probe", "llm usage"),
+}
+
+
+def commands(group: Any = None, before: str = "") -> list[str]:
+    """Return the names of all commands that have --json."""
+    group = group or typer.main.get_command(app)
+    names = []
+    for name, command in group.commands.items():
+        full = f"{before}{name}"
+        if hasattr(command, "commands"):
+            names += commands(command, f"{full} ")
+        elif any("--json" in parameter.opts for parameter in command.params):
+            names.append(full)
+    return names
+
+
+def test_every_command_is_asked_here_or_elsewhere() -> None:
+    assert set(commands()) == set(CALLS) | ELSEWHERE
+
+
+@pytest.mark.slow
+def test_each_prints_one_object(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
+    records.write(tmp_path / "data" / "train.jsonl", expert_trajectories())
+    names: dict[str, str] = {}
+    for command, arguments in CALLS.items():
+        outcome = run(*command.split(), *(names.get(word, word) for word in arguments), "--json")
+        lines = outcome.out.splitlines()
+        assert len(lines) == 1, (command, outcome)
+        answer = json.loads(lines[0])
+        assert isinstance(answer, dict), command
+        if command == "eval":
+            names["{run}"] = answer["run"]
+        if command == "memory search":
+            first = answer["recalls"][0]
+            names |= {"{tuple}": first["id"], "{trajectory}": first["tuple"]["trajectory_id"]}

@@ -1,0 +1,211 @@
+"""`ldm runs list | delete | merge`, shards, and what the shell completes, as users meet them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldm import records
+from ldm.runs import open_run
+from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
+from tests.experiments.recorded import files
+from tests.toy import expert_trajectories
+
+TOY = ("eval", "--env", "tests.toy:ToyEnv", "--workers", "1")
+RANDOM = (*TOY, "--agent", "random", "--set", "budget=4")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory; nothing loads a real model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
+    return tmp_path
+
+
+def played(run: Run, *args: object) -> Path:
+    """The directory of an evaluation that is run now."""
+    outcome = run(*args, "--json")
+    assert outcome.code == 0, outcome.err
+    return Path(json.loads(outcome.out)["run"])
+
+
+class TestListing:
+    def test_says_what_each_run_is_and_what_it_came_to(self, run: Run, place: Path) -> None:
+        directory = played(run, *RANDOM, "--limit", "2")
+        (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
+        assert (entry["id"], entry["command"], entry["agent"]) == (
+            directory.name,
+            "eval",
+            "random",
+        )
+        assert (entry["state"], entry["tasks"], entry["recorded"]) == ("finished", 2, 2)
+        rate = json.loads((directory / "summary.json").read_text())["overall"]["success_rate"]
+        assert entry["score"] == rate
+        listing = run("runs", "list").out
+        for word in ("random", "ToyEnv", "finished", f"{100 * rate:.1f} %", directory.name):
+            assert word in listing
+
+    def test_of_stopped_and_running_ones_says_how_far_they_are(self, run: Run, place: Path) -> None:
+        directory = played(run, *RANDOM, "--limit", "3")
+        (directory / "episodes.jsonl").unlink()
+        (directory / "parts").mkdir()
+        (directory / "parts" / "a.jsonl").write_text('{"index":0,"x":1}\n{"index":2}\n{"ind')
+        (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
+        assert (entry["state"], entry["recorded"], entry["tasks"]) == ("stopped", 2, 3)
+        with open_run(str(directory), place).lock():
+            (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
+            assert entry["state"] == "running"
+
+    def test_can_be_narrowed_down(self, run: Run) -> None:
+        random = played(run, *RANDOM, "--limit", "1").name
+        naive = played(run, *TOY, "--agent", "naive", "--limit", "1").name
+
+        def listed(*options: str) -> set[str]:
+            runs = json.loads(run("runs", "list", *options, "--json").out)["runs"]
+            return {one["id"] for one in runs}
+
+        assert listed() == {random, naive}
+        assert listed("--agent", "random") == {random}
+        assert listed("--env", "ToyEnv") == listed("--since", "1d") == {random, naive}
+        assert listed("--state", "stopped") == listed("--since", "2999-01-01") == set()
+        assert listed("--command", "refine") == listed("--env", "alfworld") == set()
+        assert "There are no runs that fit" in run("runs", "list", "--agent", "react").err
+        assert "--since yesterday is not a date" in run("runs", "list", "--since", "yesterday").err
+
+
+class TestDeleting:
+    def test_asks_and_says_what_rests_on_a_run(self, run: Run) -> None:
+        directory = played(run, *RANDOM, "--limit", "1")
+        asked = run("runs", "delete", directory)
+        assert asked.code == 1
+        assert "Add --yes" in asked.err
+        assert "`ldm refine` with --runs runs may then explore its 1 task" in asked.err
+        assert directory.is_dir()
+        done = run("runs", "delete", directory.name, "--yes")
+        assert (done.code, done.out) == (0, f"Deleted {directory}.\n")
+        assert list(directory.parent.iterdir()) == []
+
+    def test_leaves_a_run_that_is_in_use(self, run: Run, place: Path) -> None:
+        one, other = (played(run, *RANDOM, "--limit", "1") for _ in range(2))
+        with open_run(str(other), place).lock():
+            refused = run("runs", "delete", one, other, "--yes")
+        assert refused.code == 1
+        assert f"{other} is in use by another process" in refused.err
+        assert one.is_dir()
+
+    def test_names_companions_and_generations(self, run: Run, place: Path) -> None:
+        records.write(place / "data" / "train.jsonl", expert_trajectories())
+        run("build-memory", "data")
+        outcome = run(*TOY, "--agent", "ldm", "--control", "none", "--limit", "1", "--json")
+        report = json.loads(outcome.out)
+        first, second = Path(report["run"]), Path(report["compared"][0]["run"])
+        asked = run("runs", "delete", second)
+        assert f"{first} names it as its companion" in asked.err
+        assert f"started together with {second.name}" in run("runs", "delete", first).err
+
+    def test_of_what_is_no_run_deletes_nothing(self, run: Run, place: Path) -> None:
+        (place / "precious").mkdir()
+        outcome = run("runs", "delete", "precious", "--yes")
+        assert outcome.code == 1
+        assert (place / "precious").is_dir()
+
+
+class TestShards:
+    def test_merged_are_what_one_machine_would_have_played(self, run: Run, place: Path) -> None:
+        shards = [
+            played(run, *RANDOM, "--shard", f"{i}/3", "--runs", f"machine{i}") for i in (3, 1, 2)
+        ]
+        outcome = run("runs", "merge", *shards, "--runs", "merged", "--json")
+        assert outcome.code == 0, outcome.err
+        (merged,) = json.loads(outcome.out)["runs"]
+        played(run, *RANDOM, "--runs", "whole")
+        assert files(place / "merged", place) == files(place / "whole", place)
+        again = run("eval", "--resume", merged, "--trust", "--json")
+        assert again.code == 0, again.err
+        assert json.loads(again.out)["episodes"] == 12
+
+    def test_of_several_agents_are_merged_each_by_itself(self, run: Run, place: Path) -> None:
+        several = (*TOY, "--agent", "random,naive", "--limit", "4")
+        for number in (1, 2):
+            run(*several, "--shard", f"{number}/2", "--runs", f"machine{number}")
+        firsts = [next(place.glob(f"machine{number}/*random*")) for number in (1, 2)]
+        outcome = run("runs", "merge", *firsts, "--runs", "merged", "--json")
+        assert outcome.code == 0, outcome.err
+        assert len(json.loads(outcome.out)["runs"]) == 2
+        run(*several, "--runs", "whole")
+        assert files(place / "merged", place) == files(place / "whole", place)
+
+    def test_missing_double_and_other_ones_are_named(self, run: Run) -> None:
+        first = played(run, *RANDOM, "--shard", "1/2")
+        again = played(run, *RANDOM, "--shard", "1/2")
+        second = played(run, *RANDOM, "--shard", "2/2", "--set", "env.dialect=other")
+        whole = played(run, *RANDOM)
+        third = played(run, *RANDOM, "--shard", "2/3")
+        for named, message in (
+            ((first,), "lacks the shard 2/2"),
+            ((first, again), "Shard 1/2 comes twice"),
+            ((first, whole), "is not a shard"),
+            ((first, third), "are shards of 2 and 3"),
+            ((first, second), "lacks the shard"),
+        ):
+            refused = run("runs", "merge", *named)
+            assert refused.code == 1, named
+            assert message in refused.err
+
+    def test_unfinished_ones_say_how_to_finish_them(self, run: Run) -> None:
+        shards = [played(run, *RANDOM, "--shard", f"{i}/2") for i in (1, 2)]
+        (shards[1] / "episodes.jsonl").unlink()
+        refused = run("runs", "merge", *shards)
+        assert refused.code == 1
+        assert f"ldm eval --resume {shards[1]}" in refused.err
+
+    def test_that_are_none_are_refused(self, run: Run, place: Path) -> None:
+        for shard in ("0/2", "3/2", "2", "a/b"):
+            assert "is not i/n" in run(*RANDOM, "--shard", shard).err
+        assert "cannot be divided" in run(*RANDOM, "--limit", "2", "--shard", "1/3").err
+        assert not (place / "runs").exists()
+
+
+class TestCompletion:
+    def completed(self, words: str) -> list[str]:
+        """What the shell offers after these words, and what was imported for it."""
+        program = "import atexit, sys, ldm.cli.app as a\n"
+        program += "atexit.register(lambda: print('heavy', {'torch', 'chromadb'} & {*sys.modules}))"
+        program += "\nsys.argv = ['ldm']; a.main()"
+        environment = {
+            **os.environ,
+            "_LDM_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        *names, heavy = done.stdout.splitlines()
+        assert heavy == "heavy set()"
+        return names
+
+    @pytest.mark.parametrize(
+        ("words", "names"),
+        [
+            ("ldm eval --env tex", ["textcraft"]),
+            ("ldm eval --agent random,nai", ["random,naive"]),
+            ("ldm eval --env alfworld --split demo_t", ["demo_test", "demo_train"]),
+            ("ldm eval --env alfworld --kinds hea", ["heat"]),
+            ("ldm eval --env nowhere --split demo_t", [""]),
+        ],
+    )
+    def test_knows_values(self, words: str, names: list[str]) -> None:
+        assert self.completed(words) == names
+
+    def test_knows_runs(self, run: Run) -> None:
+        directory = played(run, *RANDOM, "--limit", "1")
+        assert self.completed("ldm runs tree runs/Toy") == [str(directory)]
