@@ -507,7 +507,7 @@ def test_places_that_are_no_memory_are_refused(place: Path, tmp_path: Path) -> N
         GrowingMemory.open("http://localhost:1", "desk", embedder=BagOfWords(), create=True)
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "a.txt").write_text("Dear …")
-    with pytest.raises(MemoryStoreError, match="is not empty and holds no memory"):
+    with pytest.raises(MemoryStoreError, match="holds other files and no memory"):
         opened(tmp_path / "letters")
     opened(place).add(episode(1))
     with pytest.raises(MemoryStoreError, match="with the embedder 'bag-of-words', not with 'oth"):
