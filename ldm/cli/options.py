@@ -103,6 +103,14 @@ Concurrency = Annotated[
     int | None,
     typer.Option(min=1, help=f"Model requests in flight at most; default {CONCURRENCY}."),
 ]
+TableFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        help="Write a row an episode to this .csv or .parquet file, too.",
+    ),
+]
 EstimateFirst = Annotated[
     bool, typer.Option("--estimate", help="Say what it will cost, from a small part of it; stop.")
 ]

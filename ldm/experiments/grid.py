@@ -23,16 +23,20 @@ class Grid:
 
     agents: () for the spec's own. generations: further ones of the memory, None for the newest.
     control: "random" or "none", tuples of which each agent with such an option is evaluated, too.
-    sweep: "NAME=A,B,C", an agent option and its values.
+    sweep: "NAME=A,B,C", an agent option and its values. repeats: how often every task is played,
+    each time with the next seed.
     """
 
     agents: tuple[str, ...] = ()
     generations: tuple[int | None, ...] = ()
     control: Literal["random", "none"] | None = None
     sweep: str | None = None
+    repeats: int = 1
 
     def __post_init__(self) -> None:
         normalise(self)
+        if self.repeats < 1:
+            raise LdmError(f"{self.repeats} repeats are none.", "Use at least 1.")
 
     def specs(self, spec: EvaluationSpec, runtime: Runtime) -> list[EvaluationSpec]:
         """Return all evaluations: each agent's, followed by those it is compared with.
@@ -44,9 +48,13 @@ class Grid:
     def multiplied(self, specs: Sequence[EvaluationSpec]) -> list[EvaluationSpec]:
         """Return the specs with their generations and controls, for each value of the sweep.
 
-        Raises LdmError as `specs`.
+        Repeats of one follow each other. Raises LdmError as `specs`.
         """
-        return _swept(self._compared(specs), self.sweep)
+        return [
+            replace(spec, seed=spec.seed + number, repeat=number + 1)
+            for spec in _swept(self._compared(specs), self.sweep)
+            for number in range(self.repeats)
+        ]
 
     def _compared(self, specs: Sequence[EvaluationSpec]) -> list[EvaluationSpec]:
         """Return each spec followed by its other generations and its control.
@@ -94,6 +102,21 @@ def say_limits(
     names = [option for option, value in limits.items() if value is not None]
     if names and len(calling) > 1:
         runtime.message(f"{', '.join(names)}: the limit holds for each of {len(calling)} runs.")
+
+
+def repeated(specs: Sequence[EvaluationSpec]) -> list[list[int]]:
+    """Return the places of specs that are repeats of the same, in order of the first of each."""
+    groups: dict[EvaluationSpec, list[list[int]]] = {}
+    for place, spec in enumerate(specs):
+        first = replace(spec, seed=spec.seed - spec.repeat + 1, repeat=1)
+        known = groups.setdefault(first, [])
+        for group in known:
+            if all(specs[other].repeat != spec.repeat for other in group):
+                group.append(place)
+                break
+        else:
+            known.append([place])
+    return sorted((group for known in groups.values() for group in known), key=min)
 
 
 def label(spec: EvaluationSpec) -> str:

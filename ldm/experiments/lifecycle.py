@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -31,11 +31,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Checked(Generic[S]):
-    """A spec with nothing left open, and what follows from it: its tasks and its protocol."""
+    """A spec with nothing left open, and what follows from it: its tasks and its protocol.
+
+    facts: what run.json holds further, for reports.
+    """
 
     spec: S
     tasks: tuple[Task, ...]
     protocol: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def start(
     spec = checked.spec
     called = spec.roles(models)
     names = {"embedder": spec.embedder} if spec.embedder else {}
-    values: dict[str, Any] = {"plan": records.plain(spec), **arguments}
+    values: dict[str, Any] = {"plan": records.plain(spec), **arguments, **checked.facts}
     digests: dict[str, str] = {}
     if called:
         names |= models.of(called)

@@ -63,6 +63,10 @@ def resume_as_named(
         raise LdmError(
             "--sweep cannot be added to a recorded run.", "Leave it out, or start a new run."
         )
+    if grid.repeats > 1:
+        raise LdmError(
+            "--repeat cannot be added to a recorded run.", "Leave it out, or start a new run."
+        )
     named.load()
     run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
     values = dict(named.changes(spec.env))

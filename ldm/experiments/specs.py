@@ -33,6 +33,7 @@ class EvaluationSpec:
     memory_digest: of what the memory held, so that a resumed run does not mix two memories.
     seed: of everything that is drawn, the bootstrap of success rates included.
     without_tuples, without_trajectories: ids of those of the memory that are never recalled.
+    repeat: which of several evaluations of the same, with seeds that follow each other, from 1.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -55,6 +56,7 @@ class EvaluationSpec:
     seed: int = 0
     without_tuples: tuple[str, ...] = ()
     without_trajectories: tuple[str, ...] = ()
+    repeat: int = 1
 
     def __post_init__(self) -> None:
         normalise(self)
