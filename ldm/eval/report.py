@@ -62,9 +62,10 @@ class Report:
     def __str__(self) -> str:
         """Return what came of it in one line."""
         overall = self.summary.overall
+        unit = "episodes" if self.is_repeated else "tasks"
         return (
             f"{self.label} on {self.env}, {self.split}: {percent(overall.success_rate)} of "
-            f"{overall.episodes} {'episodes' if self.is_repeated else 'tasks'} solved (95 % interval {span(overall.interval)}), "
+            f"{overall.episodes} {unit} solved (95 % interval {span(overall.interval)}), "
             f"{number(overall.mean_steps)} steps a task"
         )
 

@@ -83,7 +83,7 @@ class Difference:
     An episode that ended in an error is a failure. Of a task that was played repeatedly its mean is
     compared. only_first, only_second: tasks that one of them solved and the other did not, or that
     it solved more often. p_value: of McNemar's exact test, that such tasks fall to either with the
-    same chance; of repeated tasks that of the permutation test, see `sign_flips`. interval: the 95 %
+    same chance; of repeated tasks that of the permutation test, `sign_flips`. interval: the 95 %
     bootstrap interval; None where it has no width, since all tasks show the same difference.
     repeated: whether a task was played more than once.
     corrected_p: the p-value corrected for all comparisons made beside it, see `holm`; None alone.
@@ -243,7 +243,7 @@ def difference(
 
 
 def by_task(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a row a task of `frame`, in order: its mean success and score, how often it was played.
+    """Return a row a task of `frame`, in order: its mean success and score, how often it came.
 
     What was played once stays as it is.
     """

@@ -54,7 +54,7 @@ def alike(checked: Sequence[Checked[EvaluationSpec]], runtime: Runtime) -> list[
         spec = one.spec
         if spec.agent not in seeing and ACTIONS in option_names(spec):
             options = sorted_settings({**dict(spec.agent_options), ACTIONS: "true"})
-            one = replace(one, spec=replace(spec, agent_options=options))  # noqa: PLW2901
+            one = replace(one, spec=replace(spec, agent_options=options))
             changed[short(spec.agent)] = None
         result.append(one)
     if changed:
