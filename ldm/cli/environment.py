@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm.cli import output
+from ldm.cli import live, output
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
 
@@ -19,11 +19,19 @@ URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
 def runtime(
-    runs: Path = DEFAULT_RUNS, workers: int | None = None, *, trust: bool = False
+    runs: Path = DEFAULT_RUNS,
+    workers: int | None = None,
+    *,
+    trust: bool = False,
+    quiet: bool = False,
 ) -> Runtime:
-    """Return the runtime of a command: variables, and progress on standard error."""
+    """Return the runtime of a command: variables, and progress on standard error.
+
+    quiet: without progress and messages; results and errors remain.
+    """
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
+    silent = Runtime()
     return Runtime(
         runs=runs,
         workers=workers,
@@ -32,9 +40,10 @@ def runtime(
         cache=cache,
         embeddings=cache / EMBEDDINGS if cached else None,
         trust=trust,
-        message=output.say,
-        progress=output.progress,
-        stages=output.stages,
+        message=silent.message if quiet else output.say,
+        progress=silent.progress if quiet else output.progress,
+        stages=silent.stages if quiet else output.stages,
+        episodes=None if quiet else live.episodes,
     )
 
 

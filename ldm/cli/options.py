@@ -82,6 +82,7 @@ RunsAt = Annotated[Path, typer.Option("--runs", help="Folder in which runs are r
 Trust = Annotated[
     bool, typer.Option("--trust", help="Import modules that recorded runs name. Runs their code.")
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print results and errors only, no progress.")]
 Resume = Annotated[str | None, typer.Option(help="Go on with this run (directory or id).")]
 Data = Annotated[Path | None, typer.Option(help="The environment's data.")]
 LlmName = Annotated[
@@ -215,10 +216,11 @@ class Recorded:
     runs: RunsAt = DEFAULT_RUNS
     resume: Resume = None
     trust: Trust = False
+    quiet: Quiet = False
 
     def runtime(self, workers: int | None = None) -> Runtime:
         """Return the runtime of the command."""
-        return runtime(self.runs, workers, trust=self.trust)
+        return runtime(self.runs, workers, trust=self.trust, quiet=self.quiet)
 
 
 PricesAt = Annotated[

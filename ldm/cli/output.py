@@ -10,12 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ldm.cli.heartbeat import Heartbeat
 from ldm.secrecy import redacted, redacted_json
 from ldm.untrusted import printable, printable_json
 
 if TYPE_CHECKING:
+    from rich.console import Console, Group
     from rich.progress import TaskID
 
 #: Wide enough for every table where the output is no terminal: nothing is cut off in a file.
@@ -25,7 +28,7 @@ LEAST = 16
 #: What a table adds to its columns, and between two of them.
 BETWEEN_EDGES, BETWEEN_COLUMNS = 2, 3
 #: Seconds between two lines of progress where the output is no terminal.
-BETWEEN = 30.0
+BETWEEN = 10.0
 
 
 class Advance(Protocol):
@@ -34,14 +37,14 @@ class Advance(Protocol):
     def __call__(self, note: str = "") -> None: ...
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Return what may be printed of a text: no secret, and nothing that a terminal acts on."""
     return printable(redacted(text))
 
 
 def say(line: str, *, error: bool = True) -> None:
     """Print a line; to standard error unless `error` is False."""
-    print(_shown(line), file=sys.stderr if error else sys.stdout, flush=True)
+    print(shown(line), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def say_all(lines: Iterable[str], *, error: bool = False) -> None:
@@ -63,22 +66,22 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[_shown("" if value is None else str(value)) for value in row] for row in rows]
+    cells = [[shown("" if value is None else str(value)) for value in row] for row in rows]
     worded = [any(row[i][:1].isalpha() for row in cells) for i in range(len(columns))]
-    console = _console(error=error)
-    heading = Text(_shown(title))
-    for block in _blocks([list(map(_shown, columns)), *cells], worded, console.width):
+    terminal = console(error=error)
+    heading = Text(shown(title))
+    for block in _blocks([list(map(shown, columns)), *cells], worded, terminal.width):
         table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for i in block:
             table.add_column(
-                Text(_shown(columns[i])),
+                Text(shown(columns[i])),
                 justify="left" if worded[i] else "right",
                 overflow="fold",
                 no_wrap=not worded[i] or max((len(row[i]) for row in cells), default=0) <= LEAST,
             )
         for row in cells:
             table.add_row(*(Text(row[i]) for i in block))
-        console.print(table)
+        terminal.print(table)
         heading = Text("")
 
 
@@ -110,18 +113,18 @@ class _Lines:
     """Says how far the work is where no bar can be shown: in a line every BETWEEN seconds."""
 
     def __init__(self) -> None:
-        self._last = time.monotonic()
+        self._latest = ""
+        self.heart = Heartbeat(lambda _: self._latest, say, BETWEEN)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        if time.monotonic() - self._last >= BETWEEN:
-            self._last = time.monotonic()
-            say(f"{stage}: {done} of {total}")
+        self._latest = f"{stage}: {done} of {total}"
+        self.heart.beat(time.monotonic())
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
     """Show a progress bar on standard error; where that is no terminal, a line now and then."""
-    if not sys.stderr.isatty():
+    if not on_terminal():
         line, done = _Lines(), 0
 
         def advanced(note: str = "") -> None:
@@ -129,7 +132,8 @@ def progress(label: str, total: int) -> Iterator[Advance]:
             done += 1
             line(label, done, total)
 
-        yield advanced
+        with line.heart.beating():
+            yield advanced
         return
     from rich.progress import (
         BarColumn,
@@ -148,16 +152,61 @@ def progress(label: str, total: int) -> Iterator[Advance]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=_console(error=True)) as bar:
-        task = bar.add_task(_shown(label), total=total, note="")
+    with Progress(*columns, console=console(error=True)) as bar:
+        task = bar.add_task(shown(label), total=total, note="")
 
         def advance(note: str = "") -> None:
-            bar.update(task, advance=1, note=_shown(note))
+            bar.update(task, advance=1, note=shown(note))
 
         yield advance
 
 
-def _console(*, error: bool) -> Any:
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a live display shows: a bar between a label and the pace, and figures below it."""
+
+    label: str
+    done: int
+    total: int
+    pace: str
+    figures: str
+
+
+def on_terminal() -> bool:
+    """Return whether standard error is a terminal, on which something can be shown and changed."""
+    return sys.stderr.isatty()
+
+
+@contextmanager
+def live(view: Callable[[], View], terminal: Console | None = None) -> Iterator[None]:
+    """Show what `view` returns, again and again, on standard error. terminal: in its place."""
+    from rich.live import Live
+
+    with Live(
+        get_renderable=lambda: _drawn(view()),
+        console=terminal or console(error=True),
+        refresh_per_second=4,
+    ):
+        yield
+
+
+def _drawn(view: View) -> Group:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    bar = Table.grid(padding=(0, 1), expand=True)
+    bar.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
+    bar.add_column(ratio=2)
+    bar.add_column(no_wrap=True, justify="right")
+    drawn = ProgressBar(total=max(1, view.total), completed=view.done)
+    bar.add_row(Text(shown(view.label)), drawn, Text(shown(view.pace)))
+    return Group(bar, Text(shown(view.figures), overflow="ellipsis", no_wrap=True))
+
+
+def console(*, error: bool) -> Console:
+    """Return what writes to a terminal, or as wide as a file may be."""
     from rich.console import Console
 
     stream = sys.stderr if error else sys.stdout
@@ -168,18 +217,20 @@ def _console(*, error: bool) -> Any:
 @contextmanager
 def stages() -> Iterator[Callable[[str, int, int], None]]:
     """Show progress bars on standard error, one a stage; yields what takes (stage, done, total)."""
-    if not sys.stderr.isatty():
-        yield _Lines()
+    if not on_terminal():
+        lines = _Lines()
+        with lines.heart.beating():
+            yield lines
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=_console(error=True)) as bars:
+    with Progress(*columns, TimeElapsedColumn(), console=console(error=True)) as bars:
         tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(_shown(stage), total=total or None)
+                tasks[stage] = bars.add_task(shown(stage), total=total or None)
             bars.update(tasks[stage], completed=done, total=total or None)
 
         yield report

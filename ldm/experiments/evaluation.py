@@ -37,7 +37,7 @@ from ldm.experiments.lifecycle import (
     start_all,
 )
 from ldm.experiments.reports import report_of
-from ldm.experiments.runtime import Runtime
+from ldm.experiments.runtime import Playing, Runtime
 from ldm.experiments.specs import EvaluationSpec, full_location
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, listed
@@ -214,25 +214,24 @@ class Evaluation(Group[EvaluationSpec]):
         self, member: Recorded[EvaluationSpec], *, retry_errors: bool
     ) -> list[EpisodeResult]:
         from ldm.eval import evaluate as play
+        from ldm.eval import recorded
 
-        successes: list[bool] = []
         spec, runtime = member.spec, self.runtime
-
-        def on_result(result: EpisodeResult) -> None:
-            successes.append(result.success and result.end != "error")
-            advance(f"success {100 * sum(successes) / len(successes):.1f} %")
-
+        workers = member.workers(runtime)
         repeat = f", repeat {spec.repeat}" if len(self._groups) < len(self.members) else ""
         name = f"{short(label(spec))} on {short(spec.env)}{repeat}"
+        before = 0 if retry_errors else recorded(member.run)
         with (
-            runtime.progress(name, len(member.tasks)) as advance,
             shared(member, PlayerBuilder, runtime) as builder,
+            runtime.play(
+                Playing(name, len(member.tasks), workers, before, builder.paid)
+            ) as on_result,
         ):
             return play(
                 member.run,
                 builder,
                 member.tasks,
-                workers=member.workers(runtime),
+                workers=workers,
                 threads=member.calls_models,
                 retry_errors=retry_errors,
                 on_result=on_result,

@@ -32,7 +32,7 @@ from ldm.experiments.plan_scores import (
     evaluate_plans,
     recorded_evaluation,
 )
-from ldm.experiments.runtime import Runtime
+from ldm.experiments.runtime import Playing, Runtime
 from ldm.experiments.specs import PlanSpec
 from ldm.llm.estimate import cost_lines
 from ldm.llm.models import ModelOptions, listed
@@ -246,15 +246,16 @@ def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPl
     from ldm.agents.autoplan.optimiser import optimise
 
     spec, settings = recorded.spec, recorded.spec.settings()
-    successes: list[bool] = []
+    workers = recorded.workers(runtime)
 
     def on_result(experience: Experience) -> None:
-        successes.append(experience.result.success)
-        advance(f"success {sum(successes)} of {len(successes)}")
+        on_episode(experience.result)
 
     with (
         shared(recorded, OptimiserBuilder, runtime) as builder,
-        runtime.progress(_label(spec), settings.attempts) as advance,
+        runtime.play(
+            Playing(_label(spec), settings.attempts, min(workers, settings.batch), 0, builder.paid)
+        ) as on_episode,
     ):
         text, iterations = optimise(
             recorded.run,
@@ -262,7 +263,7 @@ def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPl
             recorded.tasks,
             settings,
             seed=spec.seed,
-            workers=recorded.workers(runtime),
+            workers=workers,
             on_result=on_result,
         )
     return _written(recorded, text, iterations)

@@ -152,6 +152,12 @@ class Models:
         """Return what was paid in this run so far; [] where no model was used."""
         return [] if self._client is None else self._client.accounts()
 
+    def paid(self) -> float | None:
+        """Return the US dollars paid in this run so far; None where a price is not known."""
+        prices = [account.usd for account in self.accounts()]
+        known = [price for price in prices if price is not None]
+        return sum(known) if prices and len(known) == len(prices) else None
+
     def close(self, *, wait: bool = False) -> None:
         """Make no further call. wait: give the answers under way a while to arrive."""
         if self._client is None:
