@@ -20,7 +20,9 @@ from ldm.cli.options import (
     LlmName,
     MemoryDefault,
     PlannerName,
+    PlannerUrl,
     ReasonerName,
+    ReasonerUrl,
     Recorded,
     RunsAt,
     Seed,
@@ -103,7 +105,10 @@ class Variations:
     assign: Assignments = None
     sweep: Annotated[
         str | None,
-        typer.Option(metavar="NAME=A,B,…", help="Evaluate with each value of an agent option."),
+        typer.Option(
+            metavar="NAME=A,B,…",
+            help="Evaluate with each value of an agent option, of env.NAME, or of llm.",
+        ),
     ] = None
     repeat: Annotated[
         int,
@@ -137,6 +142,8 @@ class Execution(Recorded):
     llm: LlmName = None
     planner_llm: PlannerName = None
     reasoner_llm: ReasonerName = None
+    planner_base_url: PlannerUrl = None
+    reasoner_base_url: ReasonerUrl = None
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
     output: TableFile = None
@@ -144,7 +151,11 @@ class Execution(Recorded):
     def models(self) -> ModelOptions:
         """Return which models are called, and within which limits."""
         return self.calls.options(
-            llm=self.llm, planner_llm=self.planner_llm, reasoner_llm=self.reasoner_llm
+            llm=self.llm,
+            planner_llm=self.planner_llm,
+            reasoner_llm=self.reasoner_llm,
+            planner_base_url=self.planner_base_url,
+            reasoner_base_url=self.reasoner_base_url,
         )
 
 

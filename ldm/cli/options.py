@@ -92,6 +92,22 @@ PlannerName = Annotated[
     str | None,
     typer.Option("--planner-llm", envvar="LDM_PLANNER_LLM", help="Model for planning; else --llm."),
 ]
+PlannerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--planner-base-url",
+        metavar="URL",
+        help="The planner's server, if another; its key is in LDM_PLANNER_API_KEY.",
+    ),
+]
+ReasonerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--reasoner-base-url",
+        metavar="URL",
+        help="The reasoner's server, if another; its key is in LDM_REASONER_API_KEY.",
+    ),
+]
 ReasonerName = Annotated[
     str | None,
     typer.Option(

@@ -38,7 +38,7 @@ from ldm.experiments.lifecycle import (
 )
 from ldm.experiments.reports import report_of
 from ldm.experiments.runtime import Playing, Runtime
-from ldm.experiments.specs import EvaluationSpec, full_location
+from ldm.experiments.specs import EvaluationSpec, full_location, own_models
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, listed
 from ldm.options import sorted_settings
@@ -351,7 +351,7 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     written where something does not fit. Raises LdmError as `evaluate`.
     """
     specs = [with_digests(spec) for spec in specs]
-    for spec in {spec.agent: spec for spec in specs}.values():
+    for spec in {(spec.agent, spec.models): spec for spec in specs}.values():
         check_models(spec, models, runtime)
     return started(alike([check(spec, runtime) for spec in specs], runtime), models, runtime)
 
@@ -473,7 +473,7 @@ def preset_record(run: Run) -> PresetRecord:
 
 def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are used."""
-    needs = agent_of(spec).needs
+    needs, models = agent_of(spec).needs, own_models(spec, models)
     called = spec.roles(models)
     if not called:
         if "reasoner" in needs:
@@ -485,4 +485,5 @@ def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -
         raise no_model(spec)
     if not models.replay:
         names = listed(models.of(called))
-        runtime.message(f"Models at {runtime.connection().shown}: {names}.")
+        places = "".join(f"; the {role} is at {url}" for role, url in models.elsewhere().items())
+        runtime.message(f"Models at {runtime.connection().shown}: {names}{places}.")

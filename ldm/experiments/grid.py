@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Literal
 from ldm.errors import LdmError
 from ldm.experiments.builders import agent_of, option_names
 from ldm.experiments.specs import EvaluationSpec, PlanSpec
-from ldm.options import Settings, normalise, sorted_settings
+from ldm.options import ENV_PREFIX, Settings, normalise, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.eval import Report
     from ldm.experiments.runtime import Runtime
     from ldm.llm.models import ModelOptions
+
+
+#: Options of models that can be swept.
+MODELS = ("llm", "planner_llm", "reasoner_llm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class Grid:
 
     agents: () for the spec's own. generations: further ones of the memory, None for the newest.
     control: "random" or "none", tuples of which each agent with such an option is evaluated, too.
-    sweep: "NAME=A,B,C", an agent option and its values. repeats: how often every task is played,
+    sweep: "NAME=A,B,C", an agent option and its values; "env.NAME=…" of the environment, "llm=…" or
+    "planner_llm=…" of the models. repeats: how often every task is played,
     each time with the next seed.
     """
 
@@ -81,6 +86,12 @@ class Grid:
 def with_option(spec: EvaluationSpec, name: str, value: str) -> EvaluationSpec:
     """Return the spec with one more agent option."""
     return replace(spec, agent_options=sorted_settings({**dict(spec.agent_options), name: value}))
+
+
+def with_env_option(spec: EvaluationSpec, name: str, value: str) -> EvaluationSpec:
+    """Return the spec with one more option of the environment, "env.NAME"."""
+    options = {**dict(spec.env_options), name.removeprefix(ENV_PREFIX): value}
+    return replace(spec, env_options=sorted_settings(options))
 
 
 def fitting(options: Settings, spec: EvaluationSpec) -> Settings:
@@ -162,8 +173,8 @@ def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
         names = [" ".join(filter(None, pair)) for pair in zip(names, hidden, strict=True)]
     result = []
     for spec, name in zip(specs, names, strict=True):
-        alike = [dict(s.agent_options) for s, n in zip(specs, names, strict=True) if n == name]
-        options = dict(spec.agent_options)
+        alike = [_options(s) for s, n in zip(specs, names, strict=True) if n == name]
+        options = _options(spec)
         differing = [
             f"{option}={options.get(option, 'default')}"
             for option in sorted({option for others in alike for option in others})
@@ -171,6 +182,12 @@ def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
         ]
         result.append(" ".join([name, *differing]))
     return result
+
+
+def _options(spec: EvaluationSpec) -> dict[str, str]:
+    """Return what may differ between evaluations of an agent, by the names that sweeps have."""
+    named = {ENV_PREFIX + name: value for name, value in spec.env_options}
+    return {**dict(spec.agent_options), **named, **dict(spec.models)}
 
 
 def _per_agent(
@@ -217,6 +234,10 @@ def _swept(specs: Sequence[EvaluationSpec], sweep: str | None) -> list[Evaluatio
     if sweep is None:
         return list(specs)
     name, values = sweep_values(sweep)
+    if name.startswith(ENV_PREFIX):
+        return [with_env_option(spec, name, value) for spec in specs for value in values]
+    if (option := name.replace("-", "_")) in MODELS:
+        return [replace(spec, models=((option, value),)) for spec in specs for value in values]
     if not any(name in option_names(spec) for spec in specs):
         agents = ", ".join(dict.fromkeys(spec.agent for spec in specs))
         raise LdmError(f"{agents} has no option {name!r} to sweep.", "See: ldm agents.")

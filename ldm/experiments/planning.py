@@ -214,7 +214,8 @@ def prepare(
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
     if not models.replay:
-        runtime.message(f"Models at {runtime.connection().shown}: {listed(called)}.")
+        places = "".join(f"; the {role} is at {url}" for role, url in models.elsewhere().items())
+        runtime.message(f"Models at {runtime.connection().shown}: {listed(called)}{places}.")
     say_limits(specs, models, runtime)
     more = [revision(load_agent(AutoPlanAgent.name)) for _ in checked]
     if evaluation is not None:
