@@ -173,8 +173,8 @@ def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
         names = [" ".join(filter(None, pair)) for pair in zip(names, hidden, strict=True)]
     result = []
     for spec, name in zip(specs, names, strict=True):
-        alike = [_options(s) for s, n in zip(specs, names, strict=True) if n == name]
-        options = _options(spec)
+        alike = [options_of(s) for s, n in zip(specs, names, strict=True) if n == name]
+        options = options_of(spec)
         differing = [
             f"{option}={options.get(option, 'default')}"
             for option in sorted({option for others in alike for option in others})
@@ -184,7 +184,7 @@ def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
     return result
 
 
-def _options(spec: EvaluationSpec) -> dict[str, str]:
+def options_of(spec: EvaluationSpec) -> dict[str, str]:
     """Return what may differ between evaluations of an agent, by the names that sweeps have."""
     named = {ENV_PREFIX + name: value for name, value in spec.env_options}
     return {**dict(spec.agent_options), **named, **dict(spec.models)}

@@ -82,7 +82,7 @@ class ModelOptions:
         "@planner_llm" stands for the model that another option names, with its server. Raises
         LdmError where it names none.
         """
-        values = dict(changes)
+        values: dict[str, Any] = dict(changes)
         for name, value in changes.items():
             if not value.startswith("@"):
                 continue
@@ -254,16 +254,14 @@ def make_client(
     if not options.replay:
         server = connect()
         server = replace(server, timeout=options.timeout or server.timeout)
-    elsewhere = {
-        role: Server(
-            Service(server.at(role, url), connections=concurrency),
-            capabilities.CapabilityStore(
-                None if directory is None else directory / f"{role}-{capabilities.FILE}",
-                server.at(role, url).shown,
-            ),
-        )
-        for role, url in (options.elsewhere().items() if server else ())
-    }
+    elsewhere = {}
+    for role, url in options.elsewhere().items():
+        if server is None:
+            break
+        other = server.at(role, url)
+        file = None if directory is None else directory / f"{role}-{capabilities.FILE}"
+        store = capabilities.CapabilityStore(file, other.shown)
+        elsewhere[role] = Server(Service(other, connections=concurrency), store)
     own = known = None
     if directory is not None:
         own, known = directory / recording.FILE, directory / capabilities.FILE

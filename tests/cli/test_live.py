@@ -88,9 +88,9 @@ def terminal(file: io.StringIO) -> Console:
 def test_a_terminal_sees_the_display(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    file = io.StringIO()
     monkeypatch.setattr(output, "on_terminal", lambda: True)
     monkeypatch.setattr(output, "console", lambda *, error: terminal(file))
-    file = io.StringIO()
     with live.episodes(replace(PAID, total=2)) as on_episode:
         on_episode(episode(0))
         on_episode(episode(1))
