@@ -26,7 +26,7 @@ class MemoryFacts:
     def __str__(self) -> str:
         """Return it in a few words, for a table."""
         explored = f" + {self.explored} explored" if self.explored else ""
-        return f"{self.episodes} episodes{explored}, gen. {self.generation}"
+        return f"gen. {self.generation}, {self.episodes} episodes{explored}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Conditions:
         """Return a cell for each column of a table; a dash where there is nothing."""
         return {
             "actions": "listed" if self.actions else "not listed",
-            "demonstrations": "–" if self.demonstrations is None else str(self.demonstrations),
+            "demos": "–" if self.demonstrations is None else str(self.demonstrations),
             "memory": "–" if self.memory is None else str(self.memory),
             "model": self.model or "–",
         }

@@ -196,7 +196,7 @@ def lines(report: Report) -> list[str]:
         else f"{number(overall.trials)} trials a task: compare it with agents that had as many"
     )
     reward = "sees rewards" if report.sees_reward else "does not see rewards"
-    sentences = [f"{report.label}: {attempts}; it {reward}.", f"It had {report.conditions}."]
+    sentences = [f"{report.label}: {attempts}; it {reward}.", _had(report)]
     if report.is_repeated:
         sentences.append(_repeats_in_words(report))
     if overall.success_rate in (0.0, 1.0):
@@ -226,6 +226,17 @@ def lines(report: Report) -> list[str]:
         )
     sentences.append(f"Files: {', '.join(map(str, report.directories or [report.directory]))}")
     return sentences
+
+
+def _had(report: Report) -> str:
+    """Return what the agent had, and what of models it used, in words."""
+    overall = report.summary.overall
+    used = (
+        f": {number(overall.calls)} calls and {overall.tokens:,.0f} tokens a task"
+        if overall.calls and overall.tokens is not None
+        else ""
+    )
+    return f"It had {report.conditions}{used}."
 
 
 def _repeats_in_words(report: Report) -> str:

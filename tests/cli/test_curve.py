@@ -88,9 +88,9 @@ def test_over_generations_of_a_refined_memory(run: Run) -> None:
 
 
 def test_over_depth_as_adapt_figure_4(run: Run, server: FakeServer) -> None:
-    depths = ("--agent", "adapt", "--sweep", "d_max=1,2,3", "--set", "executor_steps=4")
-    first = played(run, "eval", *TOY, *depths, "--llm", "washer", "--limit", "2")
-    assert [at for at, _ in points(run, first)["adapt"]] == [1, 2, 3]
+    quick = ("--split", "demo_test", "--limit", "2", "--set", "executor_steps=3")
+    preset = ("--preset", "adapt-figure4-alfworld", *quick, "--llm", "washer")
+    assert [at for at, _ in points(run, played(run, "eval", *preset))["adapt"]] == [1, 2, 3]
 
 
 def test_over_iterations_as_autoplan_figure_3(run: Run, server: FakeServer) -> None:

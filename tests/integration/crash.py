@@ -122,7 +122,7 @@ def evaluation(*options: str, count: int = 1) -> Command:
         """The runs of one command, the first of which names the others; [] until all are there."""
         companions = {
             path.parent: json.loads(path.read_text())["arguments"]["companion"]
-            for path in place.glob("*/run.json")
+            for path in place.glob("[!.]*/run.json")  # not one that is still being written
         }
         for first in companions.keys() - {place / name for name in companions.values()}:
             chain = [first]
