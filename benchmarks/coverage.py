@@ -132,8 +132,8 @@ def main() -> None:
             remark = "" if LEAST <= share <= MOST else "below" if share < LEAST else "above"
             print(f"| {setting.name} | {100 * share:.1f} % | {remark} |", flush=True)
     print("\n| test of two agents alike | below 0.05 |\n|---|---|")
-    for name, share in false_alarms(arguments.runs, arguments.seed):
-        print(f"| {name} | {100 * share:.1f} % |")
+    for name, alarms in false_alarms(arguments.runs, arguments.seed):
+        print(f"| {name} | {100 * alarms:.1f} % |")
 
 
 if __name__ == "__main__":
