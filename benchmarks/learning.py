@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from curve import Point, svg
 
 from ldm import records
 from ldm.agents import Resources
@@ -42,6 +41,7 @@ from ldm.embed import load_embedder
 from ldm.envs import load_env
 from ldm.episode import Environment, run_episode
 from ldm.eval import Difference, bootstrap, difference, results, summarize
+from ldm.eval.drawing import svg
 from ldm.experiments import read_trajectories
 from ldm.explore import ExploredGoal, read_explored_goals
 from ldm.memory import Memory
@@ -90,6 +90,8 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "rollouts": (("--explorer", "rollouts"), ()),
 }
 LDM = (sys.executable, "-c", "from ldm.cli.app import main; main()")
+#: A success rate and the ends of its interval.
+Point = tuple[float, float, float]
 COLUMNS = ("start", "without", "memory", "ground", "explored", "gain", "s", "success", "score")
 
 
@@ -362,7 +364,12 @@ def main() -> None:
     print(*recurring, sep="\n")
     if arguments.curve:
         title = f"{arguments.subject}: practice on {arguments.goals or subject.goals} goals"
-        drawn = svg(lines, title, f"success on {subject.test}")
+        ticks = {0.0: "before"} | {float(n): f"round {n}" for n in range(1, arguments.rounds + 1)}
+        numbered = {
+            name: [(float(n), *point) for n, point in enumerate(points)]
+            for name, points in lines.items()
+        }
+        drawn = svg(numbered, title, f"success on {subject.test}", ticks)
         arguments.curve.write_text(drawn, encoding="utf-8")
 
 

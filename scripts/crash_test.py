@@ -1,6 +1,7 @@
 """Kill a command at random moments, resume it, and compare with an uninterrupted run.
 
     python scripts/crash_test.py eval --kills 20
+    python scripts/crash_test.py comparison --kills 20
     python scripts/crash_test.py build-memory --kills 20
     python scripts/crash_test.py llm --kills 20
     python scripts/crash_test.py refine --kills 30
@@ -43,6 +44,11 @@ COMMANDS: dict[str, Command] = {
     "eval": evaluation(
         *("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "2"),
         *("--set", "env.tasks=60", "--set", "env.delay=0.004"),
+    ),
+    "comparison": evaluation(
+        *("--env", "tests.toy:ToyEnv", "--agent", "random,tests.integration.agents:Adept"),
+        *("--repeat", "2", "--workers", "2", "--set", "env.delay=0.004"),
+        count=4,
     ),
 }
 

@@ -90,6 +90,7 @@ class CotAgent:
 
     name = "cot"
     sees_reward = False
+    sees_actions: ClassVar[bool] = False  # it answers, and chooses among nothing
     needs: ClassVar[Sequence[str]] = ("llm",)
     paper: ClassVar[str] = "CoT, arXiv 2201.11903, and CoT-SC, as in ReAct, arXiv 2210.03629, §3.2"
     reporting: ClassVar[Reporting] = Reporting(

@@ -18,6 +18,7 @@ from ldm.cli import output
 from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
+from ldm.cli.curve import curve
 from ldm.cli.data import data_app
 from ldm.cli.demo import demo
 from ldm.cli.doctor import doctor
@@ -93,6 +94,7 @@ app.command("autoplan", short_help="Optimise a plan for a kind of task.")(autopl
 app.command("horizon", short_help="Train a predictor of how long goals take.")(horizon)
 app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
+app.command("curve", short_help="Draw success against a number.")(curve)
 app.command("judge", short_help="Let a model judge the answers of a run.")(judge)
 app.add_typer(presets_app, name="presets")
 app.command("report", short_help="Write one page on recorded runs.")(report)

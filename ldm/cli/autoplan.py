@@ -16,6 +16,7 @@ from ldm.cli.options import (
     EstimateFirst,
     LlmName,
     PlannerName,
+    PlannerUrl,
     Recorded,
     Seed,
     as_given,
@@ -132,6 +133,7 @@ class Execution(Recorded):
     workers: Annotated[int | None, typer.Option(min=1, help="Attempts in parallel.")] = None
     llm: LlmName = None
     planner_llm: PlannerName = None
+    planner_base_url: PlannerUrl = None
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
 
@@ -156,7 +158,11 @@ def autoplan(subject: Subject, repetition: Repetition, execution: Execution) -> 
       ldm autoplan --resume runs/autoplan-alfworld-heat-20261121-101530-ab12
     """
     runtime = execution.runtime(execution.workers)
-    models = execution.calls.options(llm=execution.llm, planner_llm=execution.planner_llm)
+    models = execution.calls.options(
+        llm=execution.llm,
+        planner_llm=execution.planner_llm,
+        planner_base_url=execution.planner_base_url,
+    )
     if execution.resume is not None:
         optimisation = _resumed(execution.resume, subject, repetition, models, runtime)
     else:

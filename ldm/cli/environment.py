@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm.cli import output
+from ldm.cli import live, output
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Folder of the cache for vectors of texts.
 EMBEDDINGS = "embeddings"
+#: Roles whose models may be at a server of their own, with a key of its own.
+ROLES = ("planner", "reasoner")
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
@@ -28,11 +30,16 @@ def runtime(
 ) -> Runtime:
     """Return the runtime of a command: variables, and progress on standard error.
 
-    quiet: show neither progress nor messages.
+    quiet: show neither progress nor messages; results and errors remain.
     """
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
-    speaking = Runtime(message=output.say, progress=output.progress, stages=output.stages)
+    speaking = Runtime(
+        message=output.say,
+        progress=output.progress,
+        stages=output.stages,
+        episodes=live.episodes,
+    )
     return replace(
         Runtime() if quiet else speaking,
         runs=runs,
@@ -77,19 +84,26 @@ def connection() -> Connection:
     """
     from ldm.llm.service import Connection
 
-    url, key = os.environ.get(URL, "").strip(), os.environ.get(KEY, "").strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise LdmError(
-            f"{KEY} holds a character that no key has: a blank, a line break or a letter that is "
-            "not ASCII.",
-            "Set it again; it may have been pasted with something around it.",
-        )
+    url, key = os.environ.get(URL, "").strip(), _key(KEY)
     if not url and not key:
         raise LdmError(
             f"No model service is configured: neither {URL} nor {KEY} is set.",
             f"Set {KEY} for OpenAI, or {URL} for any other server, e.g. http://127.0.0.1:11434/v1.",
         )
-    server = Connection(url, key)
+    keys = {role: _key(f"LDM_{role.upper()}_API_KEY") for role in ROLES}
+    server = Connection(url, key, keys=keys)
     if url and not server.display_url.startswith(("http://", "https://")):
         raise LdmError(f"{URL} is not a URL.", "It looks like http://127.0.0.1:11434/v1.")
     return server
+
+
+def _key(variable: str) -> str:
+    """Return the key that a variable holds. Raises LdmError where it cannot be sent."""
+    key = os.environ.get(variable, "").strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise LdmError(
+            f"{variable} holds a character that no key has: a blank, a line break or a letter that "
+            "is not ASCII.",
+            "Set it again; it may have been pasted with something around it.",
+        )
+    return key

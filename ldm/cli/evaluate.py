@@ -21,10 +21,13 @@ from ldm.cli.options import (
     LlmName,
     MemoryDefault,
     PlannerName,
+    PlannerUrl,
     ReasonerName,
+    ReasonerUrl,
     Recorded,
     RunsAt,
     Seed,
+    TableFile,
     Trust,
     distinct,
     expanded,
@@ -32,7 +35,7 @@ from ldm.cli.options import (
     listed_names,
     option_settings,
 )
-from ldm.cli.results import show_reports, show_side_by_side
+from ldm.cli.results import check_output, show_reports, show_side_by_side, write_output
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, full_location
@@ -117,8 +120,15 @@ class Variations:
     assign: Assignments = None
     sweep: Annotated[
         str | None,
-        typer.Option(metavar="NAME=A,B,…", help="Evaluate with each value of an agent option."),
+        typer.Option(
+            metavar="NAME=A,B,…",
+            help="Evaluate with each value of an agent option, of env.NAME, or of llm.",
+        ),
     ] = None
+    repeat: Annotated[
+        int,
+        typer.Option(min=1, metavar="R", help="Play every task R times, each with the next seed."),
+    ] = 1
     plans: Annotated[Path | None, typer.Option(help="Folder of plans made by `ldm autoplan`.")] = (
         None
     )
@@ -149,13 +159,20 @@ class Execution(Recorded):
     llm: LlmName = None
     planner_llm: PlannerName = None
     reasoner_llm: ReasonerName = None
+    planner_base_url: PlannerUrl = None
+    reasoner_base_url: ReasonerUrl = None
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
+    output: TableFile = None
 
     def models(self) -> ModelOptions:
         """Return which models are called, and within which limits."""
         return self.calls.options(
-            llm=self.llm, planner_llm=self.planner_llm, reasoner_llm=self.reasoner_llm
+            llm=self.llm,
+            planner_llm=self.planner_llm,
+            reasoner_llm=self.reasoner_llm,
+            planner_base_url=self.planner_base_url,
+            reasoner_base_url=self.reasoner_base_url,
         )
 
 
@@ -232,6 +249,7 @@ class Request:
             tuple(self.generations()[1:]),
             self.subject.control,
             self.variations.sweep,
+            self.variations.repeat,
         )
 
     def _named(self) -> list[str]:
@@ -262,18 +280,21 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
       ldm eval --env textcraft --agent adapt --sweep d_max=1,2,3,4 --llm MODEL
       ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
       ldm eval --env alfworld --agent react --llm MODEL --shard 1/3
+      ldm eval --env alfworld --agent react --llm MODEL --repeat 3 --output results.csv
       ldm eval --preset adapt-table2 --llm MODEL --estimate
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
     """
     if execution.retry_errors and execution.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
+    check_output(execution.output)
     evaluations = _evaluations(Request(subject, variations), execution)
     if execution.estimate:
         output.say_all(line for one in evaluations for line in one.estimate())
         return
     finished = [one.play(retry_errors=execution.retry_errors) for one in evaluations]
     show_reports(finished, [one.presets for one in evaluations], execution.as_json)
+    write_output([report for group in finished for report in group], execution.output)
     refined = (line for one in evaluations for line in one.refined_lines())
     output.say_all(refined, error=execution.as_json)
 
@@ -307,6 +328,7 @@ def compare(
     ],
     runs: RunsAt = DEFAULT_RUNS,
     trust: Trust = False,
+    output_file: TableFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare finished runs side by side, with the paired difference of the first to the others.
@@ -314,13 +336,16 @@ def compare(
     Runs whose protocols differ are refused, and the difference is named.
 
     \b
-    Example:
+    Examples:
       ldm compare runs/RUN runs/OTHER
+      ldm compare runs/RUN runs/OTHER --output results.parquet
     """
     from ldm.eval import as_json as as_object
     from ldm.experiments.evaluation import compare as compared
 
+    check_output(output_file)
     reports = compared(names, folder=runs, trust=trust).reports
     show_side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})
+    write_output(reports, output_file)

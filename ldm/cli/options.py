@@ -104,6 +104,22 @@ PlannerName = Annotated[
         "--planner-llm", envvar="LDM_PLANNER_LLM", help="Model for planning; default: --llm."
     ),
 ]
+PlannerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--planner-base-url",
+        metavar="URL",
+        help="The planner's server, if another; its key is in LDM_PLANNER_API_KEY.",
+    ),
+]
+ReasonerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--reasoner-base-url",
+        metavar="URL",
+        help="The reasoner's server, if another; its key is in LDM_REASONER_API_KEY.",
+    ),
+]
 ReasonerName = Annotated[
     str | None,
     typer.Option(
@@ -115,6 +131,14 @@ ReasonerName = Annotated[
 Concurrency = Annotated[
     int | None,
     typer.Option(min=1, help=f"Maximum concurrent model requests; default {CONCURRENCY}."),
+]
+TableFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        help="Write a row an episode to this .csv or .parquet file, too.",
+    ),
 ]
 EstimateFirst = Annotated[
     bool, typer.Option("--estimate", help="Estimate the cost from a small sample, then stop.")
@@ -222,10 +246,11 @@ class Recorded:
     runs: RunsAt = DEFAULT_RUNS
     resume: Resume = None
     trust: Trust = False
+    quiet: Quiet = False
 
     def runtime(self, workers: int | None = None) -> Runtime:
         """Return the runtime of the command."""
-        return runtime(self.runs, workers, trust=self.trust)
+        return runtime(self.runs, workers, trust=self.trust, quiet=self.quiet)
 
 
 PricesAt = Annotated[Path | None, typer.Option("--prices", help="File with further model prices.")]

@@ -7,16 +7,18 @@ an observation or a reply holds for a terminal to act on is made visible (`ldm.u
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ldm.cli.heartbeat import Heartbeat
 from ldm.secrecy import redacted, redacted_json
 from ldm.untrusted import printable, printable_json
 
 if TYPE_CHECKING:
+    from rich.console import Console, Group
     from rich.progress import TaskID
 
 #: Wide enough for every table where the output is no terminal: nothing is cut off in a file.
@@ -35,14 +37,14 @@ class Advance(Protocol):
     def __call__(self, note: str = "") -> None: ...
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Return what may be printed of a text: no secret, and nothing that a terminal acts on."""
     return printable(redacted(text))
 
 
 def say(line: str, *, error: bool = True) -> None:
     """Print a line; to standard error unless `error` is False."""
-    print(_shown(line), file=sys.stderr if error else sys.stdout, flush=True)
+    print(shown(line), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def say_all(lines: Iterable[str], *, error: bool = False) -> None:
@@ -72,23 +74,23 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[_shown("" if value is None else str(value)) for value in row] for row in rows]
+    cells = [[shown("" if value is None else str(value)) for value in row] for row in rows]
     worded = [any(row[i][:1].isalpha() for row in cells) for i in range(len(columns))]
     divisible = [is_worded and columns[i] not in whole for i, is_worded in enumerate(worded)]
-    console = _console(error=error)
-    heading = Text(_shown(title))
-    for block in _blocks([list(map(_shown, columns)), *cells], divisible, console.width):
+    terminal = console(error=error)
+    heading = Text(shown(title))
+    for block in _blocks([list(map(shown, columns)), *cells], divisible, terminal.width):
         table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for i in block:
             table.add_column(
-                Text(_shown(columns[i])),
+                Text(shown(columns[i])),
                 justify="left" if worded[i] else "right",
                 overflow="fold",
                 no_wrap=not divisible[i] or max((len(row[i]) for row in cells), default=0) <= LEAST,
             )
         for row in cells:
             table.add_row(*(Text(row[i]) for i in block))
-        console.print(table)
+        terminal.print(table)
         heading = Text("")
 
 
@@ -119,42 +121,36 @@ def _least(rows: Sequence[Sequence[str]], i: int, divisible: Sequence[bool]) -> 
 class _Lines:
     """Says how far the work is where no bar can be shown: in a line every BETWEEN seconds.
 
+
     It is said by a thread of its own, and so also while a single step takes long.
     """
 
-    def __init__(self, label: str = "working") -> None:
-        self._state = label
+    def __init__(self) -> None:
+        self._state = ""
         self._started = time.monotonic()
-        self._over = threading.Event()
+        self.heart = Heartbeat(self._line, say, BETWEEN)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         self._state = f"{stage}: {done} of {total}" if total else stage
+        self.heart.beat(time.monotonic())
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._report, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-
-    def _report(self) -> None:
-        while not self._over.wait(BETWEEN):
-            say(f"{self._state} ({time.monotonic() - self._started:.0f} s)")
+    def _line(self, now: float) -> str:
+        return f"{self._state or 'working'} ({now - self._started:.0f} s)"
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
     """Show a progress bar on standard error; where that is no terminal, a line now and then."""
-    if not sys.stderr.isatty():
-        with _Lines() as line:
-            done = 0
+    if not on_terminal():
+        line, done = _Lines(), 0
+        line(label, done, total)
+
+        def advanced(note: str = "") -> None:
+            nonlocal done
+            done += 1
             line(label, done, total)
 
-            def advanced(note: str = "") -> None:
-                nonlocal done
-                done += 1
-                line(label, done, total)
-
+        with line.heart.beating():
             yield advanced
         return
     from rich.progress import (
@@ -174,16 +170,61 @@ def progress(label: str, total: int) -> Iterator[Advance]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=_console(error=True)) as bar:
-        task = bar.add_task(_shown(label), total=total, note="")
+    with Progress(*columns, console=console(error=True)) as bar:
+        task = bar.add_task(shown(label), total=total, note="")
 
         def advance(note: str = "") -> None:
-            bar.update(task, advance=1, note=_shown(note))
+            bar.update(task, advance=1, note=shown(note))
 
         yield advance
 
 
-def _console(*, error: bool) -> Any:
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a live display shows: a bar between a label and the pace, and figures below it."""
+
+    label: str
+    done: int
+    total: int
+    pace: str
+    figures: str
+
+
+def on_terminal() -> bool:
+    """Return whether standard error is a terminal, on which something can be shown and changed."""
+    return sys.stderr.isatty()
+
+
+@contextmanager
+def live(view: Callable[[], View], terminal: Console | None = None) -> Iterator[None]:
+    """Show what `view` returns, again and again, on standard error. terminal: in its place."""
+    from rich.live import Live
+
+    with Live(
+        get_renderable=lambda: _drawn(view()),
+        console=terminal or console(error=True),
+        refresh_per_second=4,
+    ):
+        yield
+
+
+def _drawn(view: View) -> Group:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    bar = Table.grid(padding=(0, 1), expand=True)
+    bar.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
+    bar.add_column(ratio=2)
+    bar.add_column(no_wrap=True, justify="right")
+    drawn = ProgressBar(total=max(1, view.total), completed=view.done)
+    bar.add_row(Text(shown(view.label)), drawn, Text(shown(view.pace)))
+    return Group(bar, Text(shown(view.figures), overflow="ellipsis", no_wrap=True))
+
+
+def console(*, error: bool) -> Console:
+    """Return what writes to a terminal, or as wide as a file may be."""
     from rich.console import Console
 
     stream = sys.stderr if error else sys.stdout
@@ -200,19 +241,20 @@ def stages(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     if quiet:
         yield lambda *_: None
         return
-    if not sys.stderr.isatty():
-        with _Lines() as lines:
+    if not on_terminal():
+        lines = _Lines()
+        with lines.heart.beating():
             yield lines
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=_console(error=True)) as bars:
+    with Progress(*columns, TimeElapsedColumn(), console=console(error=True)) as bars:
         tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(_shown(stage), total=total or None)
+                tasks[stage] = bars.add_task(shown(stage), total=total or None)
             bars.update(tasks[stage], completed=done, total=total or None)
 
         yield report

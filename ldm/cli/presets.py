@@ -117,6 +117,8 @@ def _options(options: dict[str, Any]) -> str:
 def _row_options(row: dict[str, Any]) -> str:
     generation = row["generation"]
     options = row["agent_options"] | ({} if generation is None else {"generation": generation})
+    options = options | {f"env.{name}": value for name, value in row["env_options"].items()}
+    options = options | row["models"]
     return _options(options) or "–"
 
 

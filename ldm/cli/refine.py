@@ -19,6 +19,7 @@ from ldm.cli.options import (
     MemoryDefault,
     PresetName,
     ReasonerName,
+    ReasonerUrl,
     Recorded,
     Seed,
     expanded,
@@ -208,6 +209,7 @@ class Execution(Recorded):
     ] = False
     llm: LlmName = None
     reasoner_llm: ReasonerName = None
+    reasoner_base_url: ReasonerUrl = None
     calls: Calls = field(default_factory=Calls)
 
 
@@ -234,7 +236,11 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     from ldm.experiments.stages import RefinementPreset
 
     runtime = execution.runtime(execution.workers)
-    models = execution.calls.options(llm=execution.llm, reasoner_llm=execution.reasoner_llm)
+    models = execution.calls.options(
+        llm=execution.llm,
+        reasoner_llm=execution.reasoner_llm,
+        reasoner_base_url=execution.reasoner_base_url,
+    )
     policy_options, env_options = option_settings(base.assign, base.data, base.decisions)
     if execution.resume is not None:
         refuse_with_resume(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.cli import output
@@ -55,3 +56,19 @@ def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
     columns, table, remark = comparison(reports)
     output.print_table("Side by side", columns, table, error=error)
     output.say_all([*filter(None, [remark]), *gains(reports)], error=error)
+
+
+def check_output(path: Path | None) -> None:
+    """Raise LdmError, before anything is played, where no table can be written to a file."""
+    from ldm.eval.tables import check_table
+
+    if path is not None:
+        check_table(path)
+
+
+def write_output(reports: Sequence[Report], path: Path | None) -> None:
+    """Write a row an episode to a file, where one is named, and say so."""
+    from ldm.eval.tables import write_table
+
+    if path is not None:
+        output.say(f"{write_table(reports, path)} episodes: {path}")

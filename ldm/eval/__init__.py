@@ -2,7 +2,7 @@
 
 from ldm.eval.plan import check_card, check_examples, check_leakage, select
 from ldm.eval.report import RefinedRecalls, Report, as_json, refined_recalls
-from ldm.eval.runner import agent_of, evaluate, finished, protocol, results, sample
+from ldm.eval.runner import agent_of, evaluate, finished, protocol, recorded, results, sample
 from ldm.eval.statistics import (
     Difference,
     Group,
@@ -30,6 +30,7 @@ __all__ = [
     "finished",
     "mcnemar",
     "protocol",
+    "recorded",
     "refined_recalls",
     "results",
     "sample",

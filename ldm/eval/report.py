@@ -12,6 +12,8 @@ from typing import Any
 from ldm import records
 from ldm.agents.reporting import Findings, Measure, Reporting, reporting_on
 from ldm.errors import LdmError
+from ldm.eval.conditions import Conditions
+from ldm.eval.repeats import Spread, pass_at, spread
 from ldm.eval.runner import TRAJECTORIES
 from ldm.eval.statistics import (
     Difference,
@@ -19,9 +21,11 @@ from ldm.eval.statistics import (
     Interval,
     Summary,
     bootstrap,
+    by_task,
     difference,
     frame,
     holm,
+    summarize,
 )
 from ldm.memory import inspect
 from ldm.reasoner import TYPES_BY_FALLBACK
@@ -37,8 +41,10 @@ NAMED = 5
 class Report:
     """A finished run and what it came to.
 
-    label: tells runs apart that stand side by side, e.g. "ldm control=random". reporting: what the
-    agent's class tells; without it, what the registered agent of that name does.
+    label: tells runs apart that stand side by side, e.g. "ldm control=random". results: of all
+    repeats, one after the other. reporting: what the agent's class tells; without it, what the
+    registered agent of that name does. conditions: what the agent had. directories: of all repeats.
+    seed: of intervals.
     """
 
     env: str
@@ -49,15 +55,31 @@ class Report:
     summary: Summary
     results: tuple[EpisodeResult, ...]
     reporting: Reporting | None = None
+    conditions: Conditions = Conditions()  # noqa: RUF009 - frozen
+    directories: tuple[Path, ...] = ()
+    seed: int = 0
 
     def __str__(self) -> str:
         """Return what came of it in one line."""
         overall = self.summary.overall
+        unit = "episodes" if self.is_repeated else "tasks"
         return (
             f"{self.label} on {self.env}, {self.split}: {percent(overall.success_rate)} of "
-            f"{overall.episodes} tasks solved (95 % interval {span(overall.interval)}), "
+            f"{overall.episodes} {unit} solved (95 % interval {span(overall.interval)}), "
             f"{number(overall.mean_steps)} steps/task"
         )
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether every task was played more than once."""
+        return len(self.directories) > 1
+
+    @property
+    def repeats(self) -> list[tuple[EpisodeResult, ...]]:
+        """The results of each repeat."""
+        count = max(1, len(self.directories))
+        size = len(self.results) // count
+        return [self.results[size * place : size * (place + 1)] for place in range(count)]
 
     @property
     def measures(self) -> list[Measure]:
@@ -100,11 +122,25 @@ def as_json(report: Report) -> dict[str, Any]:
         "tokens": overall.tokens,
         "seconds": overall.seconds,
         "sees_reward": report.sees_reward,
+        "had": report.conditions.as_json(),
         "errors": overall.errors,
         "run": str(report.directory),
+        **({"repeats": _repeats_as_json(report)} if report.is_repeated else {}),
         **overall.measures,
         **report.findings().values,
     }
+
+
+def _repeats_as_json(report: Report) -> dict[str, Any]:
+    return {
+        "runs": list(map(str, report.directories)),
+        "success_rate": asdict(_spread(report)),
+        "pass_at": [asdict(one) for one in pass_at(report.repeats, seed=report.seed)],
+    }
+
+
+def _spread(report: Report) -> Spread:
+    return spread([summarize(results).overall.success_rate or 0.0 for results in report.repeats])
 
 
 def rows(report: Report) -> list[tuple[str, ...]]:
@@ -135,11 +171,12 @@ def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], s
                 "calls": number(overall.calls),
                 "tokens": "–" if overall.tokens is None else f"{overall.tokens:.0f}",
                 "rewards": "seen" if report.sees_reward else "hidden",
+                **report.conditions.cells(),
             }
         )
     equal = {
         name: rows_by_agent[0][name]
-        for name in ("trials", "calls", "tokens", "rewards")
+        for name in ("trials", "calls", "tokens", "rewards", *reports[0].conditions.cells())
         if len({row[name] for row in rows_by_agent}) == 1
     }
     columns = [name for name in rows_by_agent[0] if name not in equal]
@@ -159,7 +196,9 @@ def lines(report: Report) -> list[str]:
         else f"{number(overall.trials)} attempts per task: compare with agents that had as many"
     )
     reward = "shown to" if report.sees_reward else "hidden from"
-    sentences = [f"{report.label}: {attempts}; reward {reward} the agent."]
+    sentences = [f"{report.label}: {attempts}; reward {reward} the agent.", _had(report)]
+    if report.is_repeated:
+        sentences.append(_repeats_in_words(report))
     if overall.success_rate in (0.0, 1.0):
         which = "failed" if overall.success_rate == 0 else "succeeded"
         sentences.append(f"All {which}: exact (Clopper–Pearson) interval.")
@@ -184,8 +223,35 @@ def lines(report: Report) -> list[str]:
             f" {report.directory} --retry-errors` retries them. The first, {first.task.id}:"
             f" {first.error.strip().splitlines()[-1]}"
         )
-    sentences.append(f"Files: {report.directory}")
+    sentences.append(f"Files: {', '.join(map(str, report.directories or [report.directory]))}")
     return sentences
+
+
+def _had(report: Report) -> str:
+    """Return what the agent had, and what of models it used, in words."""
+    overall = report.summary.overall
+    used = (
+        f": {number(overall.calls)} calls and {overall.tokens:,.0f} tokens a task"
+        if overall.calls and overall.tokens is not None
+        else ""
+    )
+    return f"It had {report.conditions}{used}."
+
+
+def _repeats_in_words(report: Report) -> str:
+    """Return what became of the repeats of each task."""
+    figures = _spread(report)
+    rates = ", ".join(percent(rate) for rate in figures.rates)
+    chances = ", ".join(
+        f"pass@{one.k} {percent(one.rate)} ({span(one.interval)})"
+        for one in pass_at(report.repeats, seed=report.seed)
+    )
+    return (
+        f"Each of {len(report.results) // len(report.directories)} tasks was played "
+        f"{len(report.directories)} times: success {rates} (mean {percent(figures.mean)}, standard "
+        f"deviation {100 * (figures.deviation or 0):.1f}); {chances}. Intervals and tests are of "
+        "tasks, whose repeats are taken together."
+    )
 
 
 def _measured(report: Report) -> list[str]:
@@ -239,7 +305,7 @@ def describe_replies(counts: Mapping[str, int]) -> str:
 
 def score_interval(report: Report) -> Interval | None:
     """Return the 95 % interval of the mean score; None where scores say no more than successes."""
-    counted = frame(report.results)
+    counted = by_task(frame(report.results))
     if (counted["score"] == counted["success"]).all():
         return None
     return bootstrap(counted["score"].to_numpy())
@@ -360,11 +426,13 @@ def _gain(first: Report, second: Report, gain: Difference | None) -> str:
     else:
         between = f"[{100 * gain.interval[0]:+.1f}, {100 * gain.interval[1]:+.1f}]"
     corrected = "" if gain.corrected_p is None else f", corrected {_p(gain.corrected_p)}"
+    alone = "more often by the first" if gain.repeated else "by the first alone"
+    test = "exact permutation test over tasks" if gain.repeated else "McNemar's exact test"
     return (
         f"{first.label} − {second.label}: {100 * gain.mean:+.1f} points "
         f"{between} on the same {gain.tasks} tasks; "
-        f"{gain.only_first} were solved by the first alone, {gain.only_second} by the second "
-        f"(McNemar's exact test: p {_p(gain.p_value)}{corrected})."
+        f"{gain.only_first} were solved {alone}, {gain.only_second} by the second "
+        f"({test}: p {_p(gain.p_value)}{corrected})."
     )
 
 

@@ -157,6 +157,11 @@ def finished(run: Run) -> bool:
     return (run.directory / EPISODES).is_file()
 
 
+def recorded(run: Run) -> int:
+    """Return how many episodes of a run are recorded."""
+    return len(results(run)) if finished(run) else len(run.recorded(Played))
+
+
 def agent_of(run: Run) -> str:
     """Return the agent that an evaluation names: registered, or module:Class; "" if it does not."""
     plan = run.manifest.arguments.get("plan")

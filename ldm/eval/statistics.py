@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 LEVEL = 0.95
+#: The quantile of the normal distribution that belongs to it.
+_Z = 1.959963984540054
 RESAMPLES = 10_000
 #: Numbers drawn at a time, so that 10,000 resamples of 7,000 tasks fit into memory.
 _BLOCK = 4_000_000
@@ -27,6 +30,8 @@ Interval = tuple[float, float]
 class Group:
     """Episodes taken together. Those that ended in an error count as failures, with the score 0.
 
+    A task may have been played repeatedly: its episodes are no independent observations, and are
+    taken together first, so that the interval is of tasks.
     success_rate, mean_score: in [0, 1]; None without episodes.
     interval: of the success rate over tasks, see `rate_interval`.
     finished_rate: the success rate of the episodes that ended without an error, None without any.
@@ -75,10 +80,12 @@ class Summary:
 class Difference:
     """Success of the first minus that of the second agent, over `tasks` that both played.
 
-    An episode that ended in an error is a failure. only_first, only_second: tasks that one of them
-    solved and the other did not. p_value: of McNemar's exact test, that such tasks fall to either
-    with the same chance. interval: the 95 %
+    An episode that ended in an error is a failure. Of a task that was played repeatedly its mean is
+    compared. only_first, only_second: tasks that one of them solved and the other did not, or that
+    it solved more often. p_value: of McNemar's exact test, that such tasks fall to either with the
+    same chance; of repeated tasks that of the permutation test, `sign_flips`. interval: the 95 %
     bootstrap interval; None where it has no width, since all tasks show the same difference.
+    repeated: whether a task was played more than once.
     corrected_p: the p-value corrected for all comparisons made beside it, see `holm`; None alone.
     """
 
@@ -89,6 +96,7 @@ class Difference:
     only_second: int
     p_value: float
     corrected_p: float | None = None
+    repeated: bool = False
 
 
 def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
@@ -112,15 +120,35 @@ def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interva
 
 
 def rate_interval(successes: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
-    """Return the 95 % interval of the rate of `successes` (n,), n > 0, each 0 or 1.
+    """Return the 95 % interval of the rate of `successes` (n,), n > 0, a task each, in [0, 1].
 
     The bootstrap's; where all are equal, and it would have no width, the exact one of Clopper and
     Pearson: 0 of 6 gives (0, 0.459).
     """
     if np.ptp(successes):
         return bootstrap(successes, seed=seed)
-    bound = ((1 - LEVEL) / 2) ** (1 / len(successes))
-    return (bound, 1.0) if successes[0] else (0.0, 1 - bound)
+    count, rate, tail = len(successes), float(successes[0]), (1 - LEVEL) / 2
+    if rate in (0.0, 1.0):
+        bound = tail ** (1 / count)
+        return (bound, 1.0) if rate else (0.0, 1 - bound)
+    from scipy.stats import beta
+
+    solved = rate * count
+    return (
+        float(beta.ppf(tail, solved, count - solved + 1)),
+        float(beta.ppf(1 - tail, solved + 1, count - solved)),
+    )
+
+
+def wilson(successes: int, count: int) -> Interval:
+    """Return Wilson's 95 % interval of a rate, which takes no time: for figures while work goes on.
+
+    count: above 0. Source: Wilson, Journal of the American Statistical Association 1927.
+    """
+    rate, square = successes / count, _Z * _Z
+    spread = _Z * math.sqrt(rate * (1 - rate) / count + square / (4 * count * count))
+    centre, scale = rate + square / (2 * count), 1 + square / count
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
 def frame(results: Sequence[EpisodeResult], measures: Sequence[Measure] = ()) -> pl.DataFrame:
@@ -193,19 +221,54 @@ def difference(
 
     Raises LdmError where no task was played by both.
     """
-    pairs = frame(first).join(frame(second), on="task", how="inner", maintain_order="left")
+    sides = [by_task(frame(results)) for results in (first, second)]
+    pairs = sides[0].join(sides[1], on="task", how="inner", maintain_order="left")
     if pairs.is_empty():
         raise LdmError("No task was played in both runs.", "Compare runs on the same tasks.")
     gains = (pairs["success"] - pairs["success_right"]).to_numpy()
     first_only, second_only = int((gains > 0).sum()), int((gains < 0).sum())
+    counts = {int(n) for name in ("repeats", "repeats_right") for n in pairs[name].unique()}
+    repeated = counts != {1}
     return Difference(
         mean=float(gains.mean()),
         interval=bootstrap(gains, seed=seed) if np.ptp(gains) else None,
         tasks=len(gains),
         only_first=first_only,
         only_second=second_only,
-        p_value=mcnemar(first_only, second_only),
+        p_value=sign_flips(gains, math.lcm(*counts))
+        if repeated
+        else mcnemar(first_only, second_only),
+        repeated=repeated,
     )
+
+
+def by_task(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a row a task of `frame`, in order: its mean success and score, how often it came.
+
+    What was played once stays as it is.
+    """
+    import polars as pl
+
+    means = pl.col("success", "score").mean()
+    return table.group_by("task", maintain_order=True).agg(means, pl.len().alias("repeats"))
+
+
+def sign_flips(gains: Sequence[float] | np.ndarray, denominator: int = 1) -> float:
+    """Return the two-sided p-value of the exact permutation test of paired `gains`, one a task.
+
+    Where two agents do not differ, each gain might as well have the other sign. The p-value is the
+    share of all choices of signs whose sum is as far from 0; of gains of -1, 0 and 1 it is that of
+    McNemar's exact test. denominator: gains times this are whole numbers.
+    """
+    sizes = np.rint(np.abs(np.asarray(gains, np.float64)) * denominator).astype(np.int64)
+    observed = abs(int(np.rint(np.sum(gains) * denominator)))
+    total = int(sizes.sum())
+    chances = np.zeros(2 * total + 1)  # of each sum, from -total on
+    chances[total] = 1.0
+    for size in sizes[sizes > 0].tolist():
+        chances = (np.roll(chances, size) + np.roll(chances, -size)) / 2
+    sums = np.abs(np.arange(-total, total + 1))
+    return float(min(1.0, chances[sums >= observed].sum()))
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -233,8 +296,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _group(table: pl.DataFrame, measures: Sequence[Measure], seed: int) -> Group:
     counted = table.filter(~table["failed"])
     means: Mapping[str, Any] = counted.mean().row(0, named=True)
-    overall: Mapping[str, Any] = table.mean().row(0, named=True)
-    interval = None if table.is_empty() else rate_interval(table["success"].to_numpy(), seed=seed)
+    tasks = by_task(table)
+    overall: Mapping[str, Any] = tasks.mean().row(0, named=True)
+    interval = None if tasks.is_empty() else rate_interval(tasks["success"].to_numpy(), seed=seed)
     return Group(
         episodes=len(table),
         errors=len(table) - len(counted),

@@ -6,6 +6,7 @@ command line is a thin layer above.
 
 from __future__ import annotations
 
+from ldm.eval.curves import Curve
 from ldm.eval.judged import JudgedRun
 from ldm.eval.plan_scores import PlanEvaluation, PlanScores
 from ldm.experiments.building import (
@@ -21,6 +22,7 @@ from ldm.experiments.crediting import (
     learn_utilities,
     prune_memory,
 )
+from ldm.experiments.curves import curve
 from ldm.experiments.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_all
 from ldm.experiments.goal_choice import Goals
 from ldm.experiments.grid import Grid
@@ -46,6 +48,7 @@ __all__ = [
     "BuildOptions",
     "Comparison",
     "Credited",
+    "Curve",
     "Evaluation",
     "EvaluationSpec",
     "Goals",
@@ -67,6 +70,7 @@ __all__ = [
     "build_memory",
     "compare",
     "credit_tuples",
+    "curve",
     "evaluate",
     "evaluate_all",
     "evaluate_preset",

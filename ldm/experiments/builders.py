@@ -93,6 +93,10 @@ class Builder(Generic[S, T_co]):
             model, spec.memory if "memory" in needs else None, name, spec.generation
         )
 
+    def paid(self) -> float | None:
+        """Return what was paid for models: they are called by what shares this only."""
+        return None
+
     def prepare(self, built: Any) -> None:
         """Let the environment that was built load what it otherwise would at first use."""
         prepare(built[0] if isinstance(built, tuple) else built.env)
@@ -111,6 +115,8 @@ class Shared(Generic[T_co]):
         self._loaded = False
         self._lock = threading.Lock()
         self.built: list[T_co] = []
+        #: What was paid for models so far, see `Models.paid`.
+        self.paid = models.paid
 
     def __call__(self) -> T_co:
         """Build one more, for one thread.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,9 @@ from ldm.experiments.builders import (
     no_model,
     remembered_class,
 )
+from ldm.experiments.conditions import REMEMBERED, alike, memory_facts
 from ldm.experiments.data import evaluation_split, with_data
-from ldm.experiments.grid import Grid, label, labelled, labels, say_limits, subject
+from ldm.experiments.grid import Grid, label, labelled, labels, repeated, say_limits, subject
 from ldm.experiments.lifecycle import (
     Checked,
     Group,
@@ -37,9 +38,10 @@ from ldm.experiments.lifecycle import (
     short,
     start_all,
 )
-from ldm.experiments.runtime import Runtime
+from ldm.experiments.reports import report_of
+from ldm.experiments.runtime import Playing, Runtime
 from ldm.experiments.sharding import in_shard
-from ldm.experiments.specs import EvaluationSpec, full_location
+from ldm.experiments.specs import EvaluationSpec, full_location, own_models
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, listed
 from ldm.options import sorted_settings
@@ -119,14 +121,17 @@ def compare(
                 f"differ: {'; '.join(differing)}.",
                 "Evaluate both in the same way.",
             )
+    groups = repeated([spec for _, spec in recorded])
     reports = [
-        _report(spec, run, outcome) for (run, spec), outcome in zip(recorded, outcomes, strict=True)
+        report_of([recorded[place] for place in group], [outcomes[place] for place in group])
+        for group in groups
     ]
-    labels = labelled([spec for _, spec in recorded], reports)
+    firsts = [recorded[group[0]] for group in groups]
+    labels = labelled([spec for _, spec in firsts], reports)
     named = [
         replace(report, label=f"{report.label} (formerly)") if of_before else report
         for report, of_before in zip(
-            labels, (method_then(run, agent_of(spec)) for run, spec in recorded), strict=True
+            labels, (method_then(run, agent_of(spec)) for run, spec in firsts), strict=True
         )
     ]
     return Comparison(tuple(named), tuple(gains(named)))
@@ -137,28 +142,41 @@ class Evaluation(Group[EvaluationSpec]):
 
     @property
     def presets(self) -> tuple[PresetRecord, ...]:
-        """What each run remembers of the preset that it is from; () where it is from none.
+        """What the run of each report remembers of its preset; () where they are from none.
 
         Raises RecordError where run.json holds something else.
         """
         return tuple(
             preset_record(member.run)
-            for member in self.members
+            for member in (self.members[group[0]] for group in self._groups)
             if "preset" in member.run.manifest.arguments
         )
 
+    @property
+    def _groups(self) -> list[list[int]]:
+        """The places of members that are repeats of the same: a report each."""
+        return repeated([member.spec for member in self.members])
+
     def play(self, *, retry_errors: bool = False) -> tuple[Report, ...]:
         """Play all tasks that are not recorded yet; the reports, under labels of their own.
+
+        Repeats of the same are one report.
 
         retry_errors: of finished runs, play what ended in an error again.
         An error that stops one says how to go on with all of them. Where nothing has happened in
         any, those that are new are removed.
         """
-        reports = []
+        outcomes = []
         for member in self.members:
             with self.carrying_out(member):
-                reports.append(self._played(member, retry_errors=retry_errors))
-        return labelled([member.spec for member in self.members], reports)
+                outcomes.append(self._played(member, retry_errors=retry_errors))
+        reports, specs = [], []
+        for group in self._groups:
+            members = [self.members[place] for place in group]
+            specs.append(members[0].spec)
+            runs = [(member.run, member.spec) for member in members]
+            reports.append(report_of(runs, [outcomes[place] for place in group]))
+        return labelled(specs, reports)
 
     def estimate(self) -> Iterator[str]:
         """Play a few tasks of each run that calls a model; yield lines on what all will cost.
@@ -169,16 +187,19 @@ class Evaluation(Group[EvaluationSpec]):
             discard(self.members)
             agent = self.members[0].spec.agent
             raise LdmError(f"The agent {agent} calls no model, so it costs nothing.", "")
-        names = labels([member.spec for member in self.members])
-        for member, name in zip(self.members, names, strict=True):
+        groups = self._groups
+        firsts = [self.members[group[0]] for group in groups]
+        names = labels([member.spec for member in firsts])
+        for member, name, group in zip(firsts, names, groups, strict=True):
             if not member.calls_models:
                 yield f"{name} calls no model, so it costs nothing."
                 continue
             with discarding(self.members):
                 usages = self._sampled(member)
-            if len(self.members) > 1:
+            if len(groups) > 1:
                 yield f"{name}:"
-            yield from cost_lines(usages, len(member.tasks), member.models, "tasks")
+            episodes = len(member.tasks) * len(group)
+            yield from cost_lines(usages, episodes, member.models, "tasks")
         yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
     def refined_lines(self) -> list[str]:
@@ -192,31 +213,32 @@ class Evaluation(Group[EvaluationSpec]):
             return []
         return refined_lines(newest.run, spec.memory, newest.tasks[0].env, spec.generation, oldest)
 
-    def _played(self, member: Recorded[EvaluationSpec], *, retry_errors: bool) -> Report:
+    def _played(
+        self, member: Recorded[EvaluationSpec], *, retry_errors: bool
+    ) -> list[EpisodeResult]:
         from ldm.eval import evaluate as play
+        from ldm.eval import recorded
 
-        successes: list[bool] = []
         spec, runtime = member.spec, self.runtime
-
-        def on_result(result: EpisodeResult) -> None:
-            successes.append(result.success and result.end != "error")
-            advance(f"success {100 * sum(successes) / len(successes):.1f} %")
-
-        name = f"{short(label(spec))} on {short(spec.env)}"
+        workers = member.workers(runtime)
+        repeat = f", repeat {spec.repeat}" if len(self._groups) < len(self.members) else ""
+        name = f"{short(label(spec))} on {short(spec.env)}{repeat}"
+        before = 0 if retry_errors else recorded(member.run)
         with (
-            runtime.progress(name, len(member.tasks)) as advance,
             shared(member, PlayerBuilder, runtime) as builder,
+            runtime.play(
+                Playing(name, len(member.tasks), workers, before, builder.paid)
+            ) as on_result,
         ):
-            results = play(
+            return play(
                 member.run,
                 builder,
                 member.tasks,
-                workers=member.workers(runtime),
+                workers=workers,
                 threads=member.calls_models,
                 retry_errors=retry_errors,
                 on_result=on_result,
             )
-        return _report(spec, member.run, results)
 
     def _sampled(self, member: Recorded[EvaluationSpec]) -> list[Usage]:
         """Play a few tasks; return what they cost."""
@@ -336,9 +358,9 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     written where something does not fit. Raises LdmError as `evaluate`.
     """
     specs = [with_digests(spec) for spec in specs]
-    for spec in {spec.agent: spec for spec in specs}.values():
+    for spec in {(spec.agent, spec.models): spec for spec in specs}.values():
         check_models(spec, models, runtime)
-    checked = _distinct(check(spec, runtime) for spec in specs)
+    checked = alike(_distinct(check(spec, runtime) for spec in specs), runtime)
     return started(checked, models, runtime)
 
 
@@ -398,6 +420,7 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
     from ldm.memory import inspect
 
     agent_options(spec)
+    facts: dict[str, Any] = {}
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         check_card(agent_of(spec), agent_options(spec), env.card)
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
@@ -415,12 +438,13 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
                 embedder=generation.embedder,
                 memory_digest=generation.digest,
             )
+            facts = {REMEMBERED: asdict(memory_facts(contents))}
         elif spec.without_tuples or spec.without_trajectories:
             raise LdmError(
                 f"The agent {spec.agent} recalls no tuples, so none can be left out.",
                 "Leave out --without-tuple and --without-trajectory.",
             )
-        return Checked(spec, tasks, protocol(env, spec.split, tasks))
+        return Checked(spec, tasks, protocol(env, spec.split, tasks), facts)
 
 
 def _check_hidden(spec: EvaluationSpec, contents: Contents) -> None:
@@ -460,6 +484,7 @@ def preset_record(run: Run) -> PresetRecord:
 
 def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:
     """Raise LdmError where the agent needs a model that cannot be had; say which are used."""
+    models = own_models(spec, models)
     agent = agent_of(spec)
     needs = agent.needs
     called = spec.roles(models)
@@ -476,22 +501,5 @@ def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -
         raise no_model(spec)
     if not models.replay:
         names = listed(models.of(called))
-        runtime.message(f"Models at {runtime.connection().display_url}: {names}.")
-
-
-def _report(spec: EvaluationSpec, run: Run, results: Sequence[EpisodeResult]) -> Report:
-    """Return what is shown of finished results."""
-    from ldm.agents.reporting import reporting_of
-    from ldm.eval import Report, summarize
-
-    reporting = reporting_of(agent_of(spec))
-    return Report(
-        env=spec.env,
-        split=spec.split,
-        label=label(spec),
-        sees_reward=agent_of(spec).sees_reward,
-        directory=run.directory,
-        summary=summarize(results, seed=spec.seed, reporting=reporting),
-        results=tuple(results),
-        reporting=reporting,
-    )
+        places = "".join(f"; the {role} is at {url}" for role, url in models.elsewhere().items())
+        runtime.message(f"Models at {runtime.connection().display_url}: {names}{places}.")

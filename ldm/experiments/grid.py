@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Literal
 from ldm.errors import LdmError
 from ldm.experiments.builders import agent_needs, option_names
 from ldm.experiments.specs import EvaluationSpec, PlanSpec
-from ldm.options import Settings, normalise, sorted_settings
+from ldm.options import ENV_PREFIX, Settings, normalise, sorted_settings
 
 if TYPE_CHECKING:
     from ldm.eval import Report
     from ldm.experiments.runtime import Runtime
     from ldm.llm.models import ModelOptions
+
+
+#: Options of models that can be swept.
+MODELS = ("llm", "planner_llm", "reasoner_llm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +27,21 @@ class Grid:
 
     agents: () for the spec's own. generations: further ones of the memory, None for the newest.
     control: "random" or "none", tuples of which each agent with such an option is evaluated, too.
-    sweep: "NAME=A,B,C", an agent option and its values.
+    sweep: "NAME=A,B,C", an agent option and its values; "env.NAME=…" of the environment, "llm=…" or
+    "planner_llm=…" of the models. repeats: how often every task is played,
+    each time with the next seed.
     """
 
     agents: tuple[str, ...] = ()
     generations: tuple[int | None, ...] = ()
     control: Literal["random", "none"] | None = None
     sweep: str | None = None
+    repeats: int = 1
 
     def __post_init__(self) -> None:
         normalise(self)
+        if self.repeats < 1:
+            raise LdmError(f"{self.repeats} repeats are none.", "Use at least 1.")
 
     def specs(self, spec: EvaluationSpec, runtime: Runtime) -> list[EvaluationSpec]:
         """Return all evaluations: each agent's, followed by those it is compared with.
@@ -44,9 +53,13 @@ class Grid:
     def multiplied(self, specs: Sequence[EvaluationSpec]) -> list[EvaluationSpec]:
         """Return the specs with their generations and controls, for each value of the sweep.
 
-        Raises LdmError as `specs`.
+        Repeats of one follow each other. Raises LdmError as `specs`.
         """
-        return _swept(self._compared(specs), self.sweep)
+        return [
+            replace(spec, seed=spec.seed + number, repeat=number + 1)
+            for spec in _swept(self._compared(specs), self.sweep)
+            for number in range(self.repeats)
+        ]
 
     def _compared(self, specs: Sequence[EvaluationSpec]) -> list[EvaluationSpec]:
         """Return each spec followed by its other generations and its control.
@@ -75,6 +88,12 @@ def with_option(spec: EvaluationSpec, name: str, value: str) -> EvaluationSpec:
     return replace(spec, agent_options=sorted_settings({**dict(spec.agent_options), name: value}))
 
 
+def with_env_option(spec: EvaluationSpec, name: str, value: str) -> EvaluationSpec:
+    """Return the spec with one more option of the environment, "env.NAME"."""
+    options = {**dict(spec.env_options), name.removeprefix(ENV_PREFIX): value}
+    return replace(spec, env_options=sorted_settings(options))
+
+
 def fitting(options: Settings, spec: EvaluationSpec) -> Settings:
     """Return those of the options that the spec's agent has."""
     known = option_names(spec)
@@ -96,6 +115,21 @@ def say_limits(
         runtime.message(f"{', '.join(names)}: the limit applies to each of {len(calling)} runs.")
 
 
+def repeated(specs: Sequence[EvaluationSpec]) -> list[list[int]]:
+    """Return the places of specs that are repeats of the same, in order of the first of each."""
+    groups: dict[EvaluationSpec, list[list[int]]] = {}
+    for place, spec in enumerate(specs):
+        first = replace(spec, seed=spec.seed - spec.repeat + 1, repeat=1)
+        known = groups.setdefault(first, [])
+        for group in known:
+            if all(specs[other].repeat != spec.repeat for other in group):
+                group.append(place)
+                break
+        else:
+            known.append([place])
+    return sorted((group for known in groups.values() for group in known), key=min)
+
+
 def label(spec: EvaluationSpec) -> str:
     """Return the agent, and whether it is a control, for tables and run ids."""
     control = dict(spec.agent_options).get("control")
@@ -105,7 +139,8 @@ def label(spec: EvaluationSpec) -> str:
 def subject(spec: EvaluationSpec) -> tuple[str, ...]:
     """Return what the id of a run begins with."""
     name = label(spec).rpartition(":")[2]
-    return spec.env.rpartition(":")[2], spec.split, name, spec.shard.replace("/", "of")
+    repeat = f"repeat_{spec.repeat}" if spec.repeat > 1 else ""
+    return spec.env.rpartition(":")[2], spec.split, name, repeat, spec.shard.replace("/", "of")
 
 
 def hidden_words(spec: EvaluationSpec) -> str:
@@ -145,8 +180,8 @@ def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
         names = [" ".join(filter(None, pair)) for pair in zip(names, hidden, strict=True)]
     result = []
     for spec, name in zip(specs, names, strict=True):
-        alike = [dict(s.agent_options) for s, n in zip(specs, names, strict=True) if n == name]
-        options = dict(spec.agent_options)
+        alike = [options_of(s) for s, n in zip(specs, names, strict=True) if n == name]
+        options = options_of(spec)
         differing = [
             f"{option}={options.get(option, 'default')}"
             for option in sorted({option for others in alike for option in others})
@@ -154,6 +189,12 @@ def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
         ]
         result.append(" ".join([name, *differing]))
     return result
+
+
+def options_of(spec: EvaluationSpec) -> dict[str, str]:
+    """Return what may differ between evaluations of an agent, by the names that sweeps have."""
+    named = {ENV_PREFIX + name: value for name, value in spec.env_options}
+    return {**dict(spec.agent_options), **named, **dict(spec.models)}
 
 
 def _per_agent(
@@ -200,6 +241,10 @@ def _swept(specs: Sequence[EvaluationSpec], sweep: str | None) -> list[Evaluatio
     if sweep is None:
         return list(specs)
     name, values = sweep_values(sweep)
+    if name.startswith(ENV_PREFIX):
+        return [with_env_option(spec, name, value) for spec in specs for value in values]
+    if (option := name.replace("-", "_")) in MODELS:
+        return [replace(spec, models=((option, value),)) for spec in specs for value in values]
     if not any(name in option_names(spec) for spec in specs):
         agents = ", ".join(dict.fromkeys(spec.agent for spec in specs))
         raise LdmError(f"{agents} has no option {name!r} to sweep.", "See: ldm agents.")

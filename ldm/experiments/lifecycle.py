@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.experiments.builders import Builder, Shared, build_environment
-from ldm.experiments.specs import S
+from ldm.experiments.specs import S, own_models
 from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
@@ -31,11 +31,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Checked(Generic[S]):
-    """A spec with nothing left open, and what follows from it: its tasks and its protocol."""
+    """A spec with nothing left open, and what follows from it: its tasks and its protocol.
+
+    facts: what run.json holds further, for reports.
+    """
 
     spec: S
     tasks: tuple[Task, ...]
     protocol: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,10 @@ def start(
     from ldm.runs import Manifest, create
 
     spec = checked.spec
+    models = own_models(spec, models)
     called = spec.roles(models)
     names = {"embedder": spec.embedder} if spec.embedder else {}
-    values: dict[str, Any] = {"plan": records.plain(spec), **arguments}
+    values: dict[str, Any] = {"plan": records.plain(spec), **arguments, **checked.facts}
     digests: dict[str, str] = {}
     if called:
         names |= models.of(called)
@@ -151,7 +156,8 @@ def reopen(
     if "models" in run.manifest.arguments:
         values = run.manifest.arguments["models"]
         recorded = ModelOptions.recorded(values, run.directory / MANIFEST)
-        models = recorded.resumed(models, str(run.directory))
+        own = dict.fromkeys(dict(getattr(spec, "models", ())))  # are not what is asked for of all
+        models = recorded.resumed(replace(models, **own), str(run.directory))
     checked = check(spec)
     changes = differences(run.manifest.protocol, checked.protocol)
     if checked.spec.memory_digest != spec.memory_digest:

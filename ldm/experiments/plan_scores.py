@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import LdmError
@@ -16,7 +17,7 @@ from ldm.experiments.builders import build_environment
 from ldm.experiments.data import evaluation_split
 from ldm.experiments.lifecycle import recorded_spec
 from ldm.experiments.runtime import Runtime
-from ldm.experiments.specs import EvaluationSpec, PlanSpec
+from ldm.experiments.specs import EvaluationSpec, PlanSpec, S
 from ldm.llm.models import ModelOptions
 from ldm.options import sorted_settings
 
@@ -111,18 +112,61 @@ def _begin(
 
 def _begun(run: Run, models: ModelOptions, runtime: Runtime) -> evaluations.Evaluation | None:
     """Return the evaluations that were started before; None where there are none."""
-    from ldm import untrusted
-
     path = run.directory / EVALUATED
     if not path.is_file():
         return None
-    content = untrusted.json_file(path)
-    name = str(content.get("run", "")) if isinstance(content, dict) else ""
+    name = _first_run(path)
     directory = run.directory.parent / name
     if not name or not directory.is_dir():  # nothing came of it, and it was removed
         return None
     recorded = recorded_spec(str(directory), EvaluationSpec, runtime.runs, trust=runtime.trust)
     return evaluations.resume(*recorded, models, runtime)
+
+
+def evaluated_plans(
+    name: str, folder: Path, *, trust: bool = False
+) -> Iterator[tuple[str, Run, EvaluationSpec]]:
+    """Yield (setting, run, spec) of the evaluations of optimised plans, by setting and iteration.
+
+    name: the first of the optimisations. The empty plan's evaluation is of every setting.
+    Raises LdmError where the plans were not evaluated.
+    """
+    run, spec = recorded_spec(name, PlanSpec, folder, trust=trust)
+    evaluation, path = recorded_evaluation(run), run.directory / EVALUATED
+    if evaluation is None or not path.is_file():
+        raise LdmError(
+            f"The plans of {run.directory} were not evaluated.",
+            "Optimise with --eval SPLIT --curve, and name the first of its runs.",
+        )
+    optimised = together(run, spec, folder, trust=trust)
+    first = recorded_spec(
+        str(run.directory.parent / _first_run(path)), EvaluationSpec, folder, trust=trust
+    )
+    played = {_plan(one): (member, one) for member, one in together(*first, folder, trust=trust)}
+    for (variant, _, _), planned in _planned(evaluation, [one for _, one in optimised]).items():
+        yield variant, *played[_plan(planned)]
+
+
+def _plan(spec: EvaluationSpec) -> tuple[str, str]:
+    """Return which plan an evaluation is of: the folder of its optimisation, and the iteration."""
+    options = dict(spec.agent_options)
+    return options["plans"], options["iteration"]
+
+
+def together(run: Run, spec: S, folder: Path, *, trust: bool) -> list[tuple[Run, S]]:
+    """Return a recorded experiment and those that were started with it, in their order."""
+    members = [(run, spec)]
+    while companion := members[-1][0].manifest.arguments.get("companion", ""):
+        name = str(members[-1][0].directory.parent / str(companion))
+        members.append(recorded_spec(name, type(spec), folder, trust=trust))
+    return members
+
+
+def _first_run(path: Path) -> str:
+    from ldm import untrusted
+
+    content = untrusted.json_file(path)
+    return str(content.get("run", "")) if isinstance(content, dict) else ""
 
 
 def _planned(

@@ -32,7 +32,7 @@ from ldm.experiments.plan_scores import (
     evaluate_plans,
     recorded_evaluation,
 )
-from ldm.experiments.runtime import Runtime
+from ldm.experiments.runtime import Playing, Runtime
 from ldm.experiments.specs import PlanSpec
 from ldm.llm.estimate import cost_lines
 from ldm.llm.models import ModelOptions, listed
@@ -214,7 +214,9 @@ def prepare(
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
     if not models.replay:
-        runtime.message(f"Models at {runtime.connection().display_url}: {listed(called)}.")
+        places = "".join(f"; the {role} is at {url}" for role, url in models.elsewhere().items())
+        server = runtime.connection().display_url
+        runtime.message(f"Models at {server}: {listed(called)}{places}.")
     say_limits(specs, models, runtime)
     more = [revision(load_agent(AutoPlanAgent.name)) for _ in checked]
     if evaluation is not None:
@@ -246,15 +248,16 @@ def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPl
     from ldm.agents.autoplan.optimiser import optimise
 
     spec, settings = recorded.spec, recorded.spec.settings()
-    successes: list[bool] = []
+    workers = recorded.workers(runtime)
 
     def on_result(experience: Experience) -> None:
-        successes.append(experience.result.success)
-        advance(f"success {sum(successes)} of {len(successes)}")
+        on_episode(experience.result)
 
     with (
         shared(recorded, OptimiserBuilder, runtime) as builder,
-        runtime.progress(_label(spec), settings.attempts) as advance,
+        runtime.play(
+            Playing(_label(spec), settings.attempts, min(workers, settings.batch), 0, builder.paid)
+        ) as on_episode,
     ):
         text, iterations = optimise(
             recorded.run,
@@ -262,7 +265,7 @@ def make_attempts(recorded: Recorded[PlanSpec], runtime: Runtime) -> OptimisedPl
             recorded.tasks,
             settings,
             seed=spec.seed,
-            workers=recorded.workers(runtime),
+            workers=workers,
             on_result=on_result,
         )
     return _written(recorded, text, iterations)

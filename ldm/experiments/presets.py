@@ -32,6 +32,7 @@ MOST_BYTES = 1 << 20
 GUIDE = "docs/usage/evaluating.md#a-papers-table says what stands in a preset."
 
 Value = str | int | float | bool
+ModelRole = Literal["llm", "planner_llm", "reasoner_llm"]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
@@ -61,7 +62,9 @@ class Row:
     """A row of the table: the agent that is to reproduce it, and what was published.
 
     name: what the paper calls it. agent: "" where there is none, so that the row is only shown.
-    generation: of the memory; None is the newest. published, note: see `PublishedRow`.
+    env_options: of this row's environment alone. models: model option → the one whose model takes
+    its place, as in { llm = "planner_llm" }: in this row the planner's model acts, too. generation:
+    of the memory; None is the newest. published, note: see `PublishedRow`.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -69,6 +72,8 @@ class Row:
     name: str
     agent: str = ""
     agent_options: dict[str, Value] = field(default_factory=dict)
+    env_options: dict[str, Value] = field(default_factory=dict)
+    models: dict[ModelRole, ModelRole] = field(default_factory=dict)
     generation: int | Literal["newest"] | None = None
     published: Figures = Figures()  # noqa: RUF009 - frozen
     note: str = ""
@@ -79,6 +84,8 @@ class Row:
             "name": self.name,
             "agent": self.agent or None,
             "agent_options": dict(self.agent_options),
+            "env_options": dict(self.env_options),
+            "models": dict(self.models),
             "generation": self.generation,
             "success_percent": self.published.all,
             "score_percent": self.published.score,
@@ -256,6 +263,9 @@ class Preset:
         for number, row in enumerate(self.content.rows):
             if not row.agent:
                 continue
+            with self._naming(f"rows.{number}.env_options"):
+                env_options = dict(written({**own.env_options, **row.env_options}))
+                override(env.Options, env_options, f"environment {own.env}")
             with self._naming(f"rows.{number}.agent"):
                 options = load_agent(row.agent, recorded=not trust).Options
             lacking -= (known := {one.name for one in fields(options)})

@@ -218,7 +218,12 @@ class _Request:
 
     def of_row(self, common: EvaluationSpec, row: Row) -> EvaluationSpec:
         """Return the evaluation of a row, before agent options are changed."""
-        spec = replace(common, agent=row.agent)
+        models = tuple((option, f"@{other}") for option, other in sorted(row.models.items()))
+        env_options = {**dict(common.env_options), **dict(written(row.env_options))}
+        env_options |= dict(self.replacement.env_options)
+        spec = replace(
+            common, agent=row.agent, models=models, env_options=sorted_settings(env_options)
+        )
         shared = fitting(written(self.preset.content.evaluation.agent_options), spec)
         options = sorted_settings({**dict(shared), **dict(written(row.agent_options))})
         if "memory" not in agent_needs(replace(spec, agent_options=options)):
@@ -252,9 +257,12 @@ class _Request:
         if "split" in self.replaced and "tasks" not in self.replaced and own.tasks:
             yield _instead("tasks", "all", f"{len(own.tasks)} of the split {own.split}")
         for name, value in replacement.env_options:
-            before = dict(written(own.env_options)).get(name, "default")
-            if before.casefold() != value.casefold() and f"{ENV_PREFIX}{name}" not in places:
-                yield _instead(f"{ENV_PREFIX}{name}", value, before)
+            rows = (row.env_options for row in self.preset.content.rows if row.agent)
+            settings = (dict(written({**own.env_options, **one})) for one in rows)
+            values = tuple(sorted({one.get(name, "default") for one in settings}))
+            differing = {one.casefold() for one in values} != {value.casefold()}
+            if differing and f"{ENV_PREFIX}{name}" not in places:
+                yield _instead(f"{ENV_PREFIX}{name}", value, values)
         for name, value in replacement.agent_options:
             values = self._values(name)
             if {one.casefold() for one in values} != {value.casefold()} and name not in places:
@@ -309,7 +317,7 @@ def _checked(
     """Return what is to be played. Raises LdmError that names all that is missing."""
     missing: list[LdmError] = []
     checked: list[Checked[EvaluationSpec]] = []
-    for spec in {spec.agent: spec for spec in planned.specs}.values():
+    for spec in {(spec.agent, spec.models): spec for spec in planned.specs}.values():
         try:
             check_models(spec, models, runtime)
         except LdmError as error:

@@ -61,6 +61,10 @@ def resume_as_named(
     grid = named.grid
     if grid.sweep is not None:
         raise LdmError("--sweep cannot be added to a recorded run.", "Omit it, or start a new run.")
+    if grid.repeats > 1:
+        raise LdmError(
+            "--repeat cannot be added to a recorded run.", "Omit it, or start a new run."
+        )
     named.load()
     run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
     values = dict(named.changes(spec.env))

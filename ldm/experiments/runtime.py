@@ -17,6 +17,7 @@ from ldm.errors import LdmError
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
     from ldm.memory import OnProgress
+    from ldm.types import EpisodeResult
 
 DEFAULT_RUNS = Path("runs")
 
@@ -25,6 +26,25 @@ class Advance(Protocol):
     """Moves a progress display on by one item, with a short note on how it goes."""
 
     def __call__(self, note: str = "") -> None: ...
+
+
+@dataclass(frozen=True)
+class Playing:
+    """Episodes that are about to be played: what can be said of them.
+
+    total: how many. workers: of them at a time. recorded: how many were played before; the results
+    of these come first. usd: what was paid for models so far, None where none is called or its
+    price is not known.
+    """
+
+    label: str
+    total: int
+    workers: int = 1
+    recorded: int = 0
+    usd: Callable[[], float | None] = lambda: None
+
+
+OnEpisode = Callable[["EpisodeResult"], None]
 
 
 @contextmanager
@@ -49,7 +69,9 @@ class Runtime:
     embeddings: the folder in which vectors of texts are kept for later runs; None for nowhere.
     trust: whether to import the modules that a recorded run names, see `ldm.registry.load`.
     message: receives a line for the user, e.g. `print`. progress(label, total) and stages():
-    context managers that show how far the work is. notices: lines that `once` gave already.
+    context managers that show how far the work is. episodes(playing): one that takes the result of
+    each episode that is played; where there is none, `progress` shows how many succeeded. notices:
+    lines that `once` gave already.
     """
 
     runs: Path = DEFAULT_RUNS
@@ -62,6 +84,7 @@ class Runtime:
     message: Callable[[str], None] = lambda line: None
     progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
     stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages
+    episodes: Callable[[Playing], AbstractContextManager[OnEpisode]] | None = None
     notices: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +100,22 @@ class Runtime:
         if line not in self.notices:
             self.notices.add(line)
             self.message(line)
+
+    def play(self, playing: Playing) -> AbstractContextManager[OnEpisode]:
+        """Return what shows episodes while they are played, and takes the result of each."""
+        return (self.episodes or self._counted)(playing)
+
+    @contextmanager
+    def _counted(self, playing: Playing) -> Iterator[OnEpisode]:
+        """Show with `progress` how many episodes succeeded so far."""
+        successes: list[bool] = []
+        with self.progress(playing.label, playing.total) as advance:
+
+            def on_episode(result: EpisodeResult) -> None:
+                successes.append(result.success and result.end != "error")
+                advance(f"success {100 * sum(successes) / len(successes):.1f} %")
+
+            yield on_episode
 
     def connection(self) -> Connection:
         """Return where models are.

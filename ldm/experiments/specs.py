@@ -37,6 +37,8 @@ class EvaluationSpec:
     seed: of everything that is drawn, the bootstrap of success rates included.
     without_tuples, without_trajectories: ids of those of the memory that are never recalled.
     shard: "i/n" plays every n-th of the tasks from the i-th on; "" plays all of them.
+    repeat: which of several evaluations of the same, with seeds that follow each other, from 1.
+    models: changes to the model options of all evaluations, see `ModelOptions.changed`.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -60,6 +62,8 @@ class EvaluationSpec:
     without_tuples: tuple[str, ...] = ()
     without_trajectories: tuple[str, ...] = ()
     shard: Annotated[str, Field(exclude_if=not_)] = ""
+    repeat: int = 1
+    models: Settings = ()
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -67,11 +71,21 @@ class EvaluationSpec:
     def roles(self, models: ModelOptions) -> tuple[str, ...]:
         from ldm.agents import load_agent
 
+        models = own_models(self, models)
         needs = load_agent(self.agent).needs
         called = {"llm": ("llm", "planner"), "reasoner": ("reasoner",)}
         if "llm" in needs or ("reasoner" in needs and models.configured):
             return tuple(role for need in needs for role in called.get(need, ()))
         return ()
+
+
+def own_models(spec: object, models: ModelOptions) -> ModelOptions:
+    """Return the model options of one of several experiments, which may have changes of its own.
+
+    Raises LdmError as `ModelOptions.changed`.
+    """
+    changes = dict(getattr(spec, "models", ()))
+    return models.changed(changes) if changes else models
 
 
 #: How goals are chosen, see `ldm.experiments.goal_choice.Goals`.

@@ -10,10 +10,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldm.errors import (
@@ -74,10 +74,19 @@ class _Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """A server, and what it accepts. service: None answers from the recording only."""
+
+    service: Service | None
+    capabilities: CapabilityStore
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSetup:
     """What a client consists of. service: None answers from the recording only (--replay).
 
     answer_tokens: the bound of a reply whose caller gave none, where the limits need one.
+    elsewhere: role → the server that its model is at, of roles whose is another one.
     """
 
     service: Service | None
@@ -87,10 +96,18 @@ class ClientSetup:
     capabilities: CapabilityStore
     retry: RetryPolicy = RetryPolicy()
     answer_tokens: int = 2048
+    elsewhere: Mapping[str, Server] = field(default_factory=dict)
+
+    def server(self, role: str) -> Server:
+        """Return where the model of a role is."""
+        return self.elsewhere.get(role) or Server(self.service, self.capabilities)
 
 
 class Client:
-    """Calls the models of one server. `model` returns what agents and reasoners work with."""
+    """Calls the models of a run, whose limits hold for all of their servers together.
+
+    `model` returns what agents and reasoners work with.
+    """
 
     def __init__(self, setup: ClientSetup) -> None:
         self._setup = setup
@@ -128,8 +145,9 @@ class Client:
         """
         self.stop(RunStopped("The client is closed."))
         self._setup.meter.wait_until_settled(grace)
-        if self._setup.service is not None:
-            self._setup.service.close()
+        for server in (self._setup.server(""), *self._setup.elsewhere.values()):
+            if server.service is not None:
+                server.service.close()
 
     def stop(self, reason: RunStopped) -> None:
         """Make no further call; those in flight may still be answered and recorded."""
@@ -162,16 +180,17 @@ class Client:
             )
         return call
 
-    def capabilities(self, model: str) -> Capabilities:
-        """Return what the server accepts for `model`; the first call for it probes the server.
+    def capabilities(self, model: str, role: str = "") -> Capabilities:
+        """Return what the server of a role accepts for `model`; the first call for it probes it.
 
         Raises ReplayMiss without a service, and what a call raises.
         """
+        server = self._setup.server(role)
         with self._probing:
-            capabilities = self._setup.capabilities.get(model)
+            capabilities = server.capabilities.get(model)
             if capabilities is None:
-                capabilities = self._probe(model)
-                self._setup.capabilities.put(model, capabilities)
+                capabilities = self._probe(model, server)
+                server.capabilities.put(model, capabilities)
         return capabilities
 
     def _make(self, role: str, request: Request, outcome: Future[Call]) -> Call:
@@ -183,10 +202,11 @@ class Client:
                     f"(role {role}, key {request.key}).",
                     "Replay with the settings of the recorded run, or use a server.",
                 )
-            before = self.capabilities(request.model)
-            call, after = self._send_with_retries(role, request, before)
+            server = self._setup.server(role)
+            before = self.capabilities(request.model, role)
+            call, after = self._send_with_retries(role, request, before, server)
             if after != before:
-                self._setup.capabilities.put(request.model, after)
+                server.capabilities.put(request.model, after)
         except BaseException as error:
             outcome.set_exception(error)
             raise
@@ -198,7 +218,7 @@ class Client:
                 del self._pending[request.key]
 
     def _send_with_retries(
-        self, role: str, request: Request, capabilities: Capabilities
+        self, role: str, request: Request, capabilities: Capabilities, server: Server
     ) -> tuple[Call, Capabilities]:
         """Return the answered and recorded call, and what the server turned out to accept."""
         retry, responses = self._setup.retry, self._responses
@@ -207,7 +227,8 @@ class Client:
             if self._stopping.is_set():
                 raise self._stop_reason()
             try:
-                return self._attempt(role, request, capabilities, progress), capabilities
+                call = self._attempt(role, request, capabilities, progress, server)
+                return call, capabilities
             except Fault as error:
                 fault = error
             # Outside of the handler, so that no chained exception can show a key.
@@ -223,7 +244,12 @@ class Client:
             progress = progress.after(fault)
 
     def _attempt(
-        self, role: str, request: Request, capabilities: Capabilities, progress: _Progress
+        self,
+        role: str,
+        request: Request,
+        capabilities: Capabilities,
+        progress: _Progress,
+        server: Server,
     ) -> Call:
         """Send one request; its response is recorded before it is returned."""
         meter = self._setup.meter
@@ -237,7 +263,7 @@ class Client:
             raise self._stop_reason()
         call = None
         try:
-            reply, failure = self._send(request, capabilities, bound, progress.unusable)
+            reply, failure = self._send(server, request, capabilities, bound, progress.unusable)
             call = Call(
                 key=request.key,
                 role=role,
@@ -260,10 +286,15 @@ class Client:
         return call
 
     def _send(
-        self, request: Request, capabilities: Capabilities, bound: int | None, unusable: int
+        self,
+        server: Server,
+        request: Request,
+        capabilities: Capabilities,
+        bound: int | None,
+        unusable: int,
     ) -> tuple[ServerReply, str]:
         """Return (the reply, "context" where the request is too long). Raises Fault."""
-        service, limiter = self._setup.service, self._setup.limiter
+        service, limiter = server.service, self._setup.limiter
         assert service is not None  # noqa: S101 - `_make` has checked it
         entered = limiter.enter()
         if entered is None:
@@ -317,17 +348,17 @@ class Client:
     def _stop_reason(self) -> RunStopped:
         return self._stopped or RunStopped("The client is closed.")
 
-    def _probe(self, model: str) -> Capabilities:
+    def _probe(self, model: str, server: Server) -> Capabilities:
         """Ask short questions, from the strongest way of asking for JSON to the weakest."""
         capabilities, form = Capabilities(), form_of(Probe)
         for mode in MODES[:-1]:
             if MODES.index(mode) < MODES.index(capabilities.structured):
                 continue  # refused while the mode before was tried
-            request = probe_request(model, mode, self._setup.capabilities.server)
+            request = probe_request(model, mode, server.capabilities.server)
             call = self._setup.recording.find(request.key)
             if call is None:
                 call, capabilities = self._send_with_retries(
-                    PROBE, request, replace(capabilities, structured=mode)
+                    PROBE, request, replace(capabilities, structured=mode), server
                 )
             if form.read(call.text)[0] is not None:
                 return capabilities

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError, RunStopped
+from ldm.secrecy import bare_url
 from ldm.words import counted
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class ModelOptions:
     """Which models are called, and within which limits; run.json holds it.
 
     llm: the model that agents use. planner_llm, reasoner_llm: for planning and for LDM²'s reasoner,
-    where they differ. cache: folder of recorded calls that runs share. replay: answer from this
+    where they differ. llm_base_url, planner_base_url, reasoner_base_url: a role's server, where it
+    is not that of all. cache: folder of recorded calls that runs share. replay: answer from this
     recording or run only. concurrency: requests in flight at most. max_usd, max_tokens, max_calls:
     what the run may cost. prices: a file that adds to the known prices. timeout: in seconds.
     """
@@ -40,6 +42,9 @@ class ModelOptions:
     llm: str | None = None
     planner_llm: str | None = None
     reasoner_llm: str | None = None
+    llm_base_url: str | None = None
+    planner_base_url: str | None = None
+    reasoner_base_url: str | None = None
     cache: str | None = None
     replay: str | None = None
     concurrency: int | None = None
@@ -63,14 +68,53 @@ class ModelOptions:
             value = getattr(changes, field.name)
             if value is None:
                 continue
-            if field.name.endswith("llm") and value != merged[field.name]:
-                option = f"--{field.name.replace('_', '-')}"
+            if field.name.endswith(("llm", "url")) and value != merged[field.name]:
+                option = _option(field.name)
                 raise LdmError(
                     f"{run} was started with {option} {merged[field.name]}, not {value}.",
                     "Omit the option, or start a new run.",
                 )
             merged[field.name] = value
         return ModelOptions(**merged)
+
+    def changed(self, changes: Mapping[str, str]) -> ModelOptions:
+        """Return these options with others for a role: option → value.
+
+        "@planner_llm" stands for the model that another option names, with its server. Raises
+        LdmError where it names none.
+        """
+        values: dict[str, Any] = dict(changes)
+        for name, value in changes.items():
+            if not value.startswith("@"):
+                continue
+            other = value[1:]
+            if not getattr(self, other, None):
+                raise LdmError(
+                    f"{_option(other)} names no model, and one is needed.",
+                    f"Give {_option(other)}.",
+                )
+            values[name] = getattr(self, other)
+            values[_url(name)] = getattr(self, _url(other))
+        return replace(self, **values) if values else self
+
+    def elsewhere(self) -> dict[str, str]:
+        """Return role → URL of the roles that have a server of their own.
+
+        Raises LdmError where one carries a password or a query, which would be recorded.
+        """
+        urls = {
+            "llm": self.llm_base_url,
+            "planner": self.planner_base_url,
+            "reasoner": self.reasoner_base_url,
+        }
+        for role, url in urls.items():
+            if url and (not url.startswith(("http://", "https://")) or bare_url(url) != url):
+                raise LdmError(
+                    f"The address of the server of the {role} is no plain URL.",
+                    "It looks like http://127.0.0.1:11434/v1. Set its key as "
+                    f"LDM_{role.upper()}_API_KEY.",
+                )
+        return {role: url for role, url in urls.items() if url}
 
     @property
     def configured(self) -> bool:
@@ -153,6 +197,12 @@ class Models:
         """Return what was paid in this run so far; [] where no model was used."""
         return [] if self._client is None else self._client.accounts()
 
+    def paid(self) -> float | None:
+        """Return the US dollars paid in this run so far; None where a price is not known."""
+        prices = [account.usd for account in self.accounts()]
+        known = [price for price in prices if price is not None]
+        return sum(known) if prices and len(known) == len(prices) else None
+
     def close(self, *, wait: bool = False) -> None:
         """Make no further call. wait: give the answers under way a while to arrive."""
         if self._client is None:
@@ -194,7 +244,7 @@ def make_client(
 ) -> Client:
     """Return the client that the options describe; directory: as for `Models`."""
     from ldm.llm import capabilities, recording
-    from ldm.llm.client import Client, ClientSetup
+    from ldm.llm.client import Client, ClientSetup, Server
     from ldm.llm.concurrency import ConcurrencyLimiter
     from ldm.llm.meter import CostLimits, Meter
     from ldm.llm.prices import load_prices
@@ -205,6 +255,14 @@ def make_client(
     if not options.replay:
         server = connect()
         server = replace(server, timeout=options.timeout or server.timeout)
+    elsewhere = {}
+    for role, url in options.elsewhere().items():
+        if server is None:
+            break
+        other = server.at(role, url)
+        file = None if directory is None else directory / f"{role}-{capabilities.FILE}"
+        store = capabilities.CapabilityStore(file, other.display_url)
+        elsewhere[role] = Server(Service(other, connections=concurrency), store)
     own = known = None
     if directory is not None:
         own, known = directory / recording.FILE, directory / capabilities.FILE
@@ -222,8 +280,18 @@ def make_client(
             ),
             limiter=ConcurrencyLimiter(concurrency),
             capabilities=capabilities.CapabilityStore(known, server.display_url if server else ""),
+            elsewhere=elsewhere,
         )
     )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _url(name: str) -> str:
+    """Return the option for the server of the role whose model `name` is."""
+    return f"{name.removesuffix('_llm')}_base_url"
 
 
 def listed(roles: Mapping[str, str]) -> str:

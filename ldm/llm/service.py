@@ -41,7 +41,8 @@ FaultKind = Literal["again", "refused", "context", "stop"]
 class Connection:
     """Where the models are. The key is never shown, and removed from what a server says.
 
-    base_url: "" for the package's own default.
+    base_url: "" for the package's own default. keys: role → key of the server that its model is at,
+    where that is another one (`ModelOptions.planner_base_url`).
     timeout: seconds that a whole response may take; one that falls silent midway may take twice as
     long. Reasoning models and slow machines need many.
     """
@@ -49,6 +50,12 @@ class Connection:
     base_url: str = field(default="", repr=False)
     api_key: str = field(default="", repr=False)
     timeout: float = 300.0
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    def at(self, role: str, url: str) -> Connection:
+        """Return where the model of a role is, at a server of its own; our key stays here."""
+        key = self.api_key if url == self.base_url else self.keys.get(role, "")
+        return Connection(url, key, self.timeout)
 
     @property
     def display_url(self) -> str:
@@ -57,7 +64,7 @@ class Connection:
 
     def secrets(self) -> tuple[str, ...]:
         """Return the key, and what the URL carries."""
-        return (self.api_key, *url_secrets(self.base_url))
+        return (self.api_key, *self.keys.values(), *url_secrets(self.base_url))
 
 
 @dataclass(eq=False)

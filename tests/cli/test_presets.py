@@ -78,7 +78,11 @@ def provide(one: Preset, run: Run) -> None:
 def small(one: Preset) -> tuple[str, ...]:
     """Options that make a preset quick: two tasks that ship, and short trials."""
     budget = "executor_steps=3" if set(one.agents) == {"adapt"} else "budget=3"
-    return ("--split", shipped_split(one), "--limit", "2", "--workers", "2", "--set", budget)
+    planner = ("--planner-llm", "planner") if "planner_llm" in one.content.needs else ()
+    return (
+        *("--split", shipped_split(one), "--limit", "2", "--workers", "2", "--set", budget),
+        *planner,
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
-from ldm.eval.repeats import spread, t_test
+from ldm.eval.repeats import pass_at, spread, t_test
+from ldm.types import EpisodeResult
+from tests.eval.test_statistics import result
+
+
+def episodes(*successes: bool) -> tuple[EpisodeResult, ...]:
+    return tuple(result(number, success) for number, success in enumerate(successes))
 
 
 def test_a_spread_has_the_deviation_of_a_sample() -> None:
@@ -43,3 +52,25 @@ def test_one_setting_may_be_the_same_in_all_runs() -> None:
 )
 def test_there_is_none_where_t_is_not_defined(first: list[float], second: list[float]) -> None:
     assert t_test(spread(first), spread(second)) is None
+
+
+class TestPassAtK:
+    def test_of_one_attempt_is_the_success_rate(self) -> None:
+        (figure,) = pass_at([episodes(True, False, True, False)])
+        assert (figure.k, figure.rate) == (1, 0.5)
+
+    def test_is_the_share_of_subsets_with_a_success(self) -> None:
+        rng = np.random.default_rng(3)
+        outcomes = rng.random((4, 9)) < 0.4
+        figures = pass_at([episodes(*map(bool, row)) for row in outcomes])
+        for figure in figures:
+            subsets = list(combinations(range(4), figure.k))
+            shares = [
+                np.mean([outcomes[list(s), task].any() for s in subsets]) for task in range(9)
+            ]
+            assert figure.rate == pytest.approx(np.mean(shares))
+            assert figure.interval[0] <= figure.rate <= figure.interval[1]
+
+    def test_an_error_is_a_failure(self) -> None:
+        broken = tuple(replace(one, end="error") for one in episodes(True, True))
+        assert [figure.rate for figure in pass_at([broken, episodes(False, True)])] == [0.25, 0.5]

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from ldm.errors import LdmError
 from ldm.eval import bootstrap, difference, summarize
 from ldm.eval import statistics as module
-from ldm.eval.statistics import holm, mcnemar, rate_interval
+from ldm.eval.statistics import holm, mcnemar, rate_interval, sign_flips, wilson
 from ldm.types import EpisodeResult, Task, Usage
 
 
@@ -151,6 +151,57 @@ class TestDifferences:
     def test_need_a_common_task(self) -> None:
         with pytest.raises(LdmError, match="No task"):
             difference([result(0, True)], [result(1, True)])
+
+
+class TestRepeatedTasks:
+    """A task that was played repeatedly is one observation, whatever its repeats came to."""
+
+    def test_the_same_outcomes_again_narrow_no_interval(self) -> None:
+        once = [result(number, number % 3 == 0) for number in range(30)]
+        again = summarize([*once, *once, *once]).overall
+        assert again.interval == summarize(once).overall.interval
+        assert again.episodes == 90
+        assert again.success_rate == pytest.approx(1 / 3)
+
+    def test_tasks_that_all_succeed_in_half_of_their_repeats_have_an_exact_interval(self) -> None:
+        halves = [result(n, repeat == 0) for repeat in range(2) for n in range(10)]
+        exact = binomtest(5, 10).proportion_ci(0.95, method="exact")
+        assert summarize(halves).overall.interval == pytest.approx((exact.low, exact.high))
+
+    def test_differences_are_of_their_means(self) -> None:
+        first = [result(n, n < 6 or repeat == 0) for repeat in range(2) for n in range(12)]
+        second = [result(n, False) for n in range(12)]
+        pair = difference(first, second)
+        assert (pair.mean, pair.tasks, pair.repeated) == (0.75, 12, True)
+        assert (pair.only_first, pair.only_second) == (12, 0)
+        assert pair.p_value == 2 / 2**12
+
+    @pytest.mark.parametrize(("first", "second"), [(0, 0), (3, 1), (10, 4), (5, 5), (30, 12)])
+    def test_the_permutation_test_is_mcnemars_without_repeats(
+        self, first: int, second: int
+    ) -> None:
+        gains = [1.0] * first + [-1.0] * second + [0.0] * 5
+        assert sign_flips(gains) == pytest.approx(mcnemar(first, second))
+
+    def test_the_permutation_test_is_scipys(self) -> None:
+        generator = np.random.default_rng(5)
+        for _ in range(20):
+            gains = generator.integers(-3, 4, 9) / 3
+            reference = scipy.stats.permutation_test(
+                (gains,),
+                lambda sample, axis: np.abs(sample.sum(axis)),
+                vectorized=True,
+                permutation_type="samples",
+                n_resamples=np.inf,
+                alternative="greater",
+            )
+            assert sign_flips(gains, 3) == pytest.approx(reference.pvalue)
+
+
+@pytest.mark.parametrize(("solved", "count"), [(0, 5), (3, 4), (70, 140), (140, 140)])
+def test_the_interval_while_work_goes_on_is_wilsons(solved: int, count: int) -> None:
+    reference = binomtest(solved, count).proportion_ci(0.95, method="wilson")
+    assert wilson(solved, count) == pytest.approx((reference.low, reference.high))
 
 
 class TestSeveralComparisons:

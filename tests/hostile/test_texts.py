@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import ldm
 from ldm import prompts, records
@@ -189,6 +191,7 @@ PRINTERS = {
     "cli/output.py": {
         *("print", "sys.stdout", "sys.stderr"),
         *("rich.box", "rich.table.Table", "rich.text.Text", "rich.console.Console"),
+        *("rich.console.Group", "rich.live.Live", "rich.progress_bar.ProgressBar"),
         *(f"rich.progress.{n}" for n in ("BarColumn", "MofNCompleteColumn", "Progress", "TaskID")),
         *(f"rich.progress.{n}Column" for n in ("Text", "TimeElapsed", "TimeRemaining")),
     },
@@ -305,6 +308,17 @@ def test_what_is_wrong_with_data_is_printed_harmlessly(run: Run, place: Path) ->
             assert outcome.code == 1, (env, outcome)
             shown += outcome.out
     assert r"\x1b" in shown
+
+
+def test_the_display_of_episodes_lets_nothing_act_on_the_terminal() -> None:
+    file = io.StringIO()
+    terminal = Console(file=file, force_terminal=True, width=80, color_system=None)
+    view = output.View("ldm on \x1b[2J", 1, 2, "1/2\x07", "\x9b2J and \x1b]0;title")
+    with output.live(lambda: view, terminal):
+        pass
+    for trick in ("\x1b[2J", "\x07", "\x9b", "\x1b]0"):
+        assert trick not in file.getvalue()
+    assert "ldm on \\x1b[2J" in file.getvalue()
 
 
 def test_progress_is_said_where_there_is_no_terminal(

@@ -11,11 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ldm import records
+from ldm.eval import as_json
+from ldm.eval.repeats import pass_at
+from ldm.experiments import compare
 from ldm.llm.calls import Call
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.service import request_body
@@ -108,19 +111,37 @@ def kill_and_resume(
     return attempts
 
 
-def evaluation(*options: str) -> Command:
-    """`ldm eval` with these options, as something to be killed."""
+def evaluation(*options: str, count: int = 1) -> Command:
+    """`ldm eval` with these options, as something to be killed.
+
+    count: how many runs it makes, of several agents or repeats. The outcome is what they recorded,
+    their summaries, and what a report of them says.
+    """
 
     def runs(place: Path) -> list[Path]:
-        return sorted(path.parent for path in place.glob("*/run.json"))
+        """The runs of one command, the first of which names the others; [] until all are there."""
+        companions = {
+            path.parent: json.loads(path.read_text())["arguments"]["companion"]
+            for path in place.glob("[!.]*/run.json")  # not one that is still being written
+        }
+        for first in companions.keys() - {place / name for name in companions.values()}:
+            chain = [first]
+            while name := companions[chain[-1]]:
+                chain.append(place / name)
+            if len(chain) == count:
+                return chain
+        return []
 
     def digest(place: Path) -> str:
-        (run,) = runs(place)
-        episodes = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
-        for episode in episodes:
-            del episode["seconds"]
-        left = sorted(path.name for path in run.iterdir())
-        return stable_hash(episodes, (run / "trajectories.jsonl").read_text(), left)
+        parts: list[object] = []
+        for run in runs(place):
+            lines = (run / "episodes.jsonl").read_text().splitlines()
+            recorded = [*map(json.loads, lines), json.loads((run / "summary.json").read_text())]
+            left = sorted(path.name for path in run.iterdir())
+            parts.append((_timeless(recorded), (run / "trajectories.jsonl").read_text(), left))
+        if count > 1:
+            parts.append(_reported(runs(place)))
+        return stable_hash(*parts)
 
     return Command(
         start=lambda place: [*LDM, "eval", *options, "--runs", str(place)],
@@ -131,6 +152,26 @@ def evaluation(*options: str) -> Command:
         begun=lambda place: bool(runs(place)),
         digest=digest,
     )
+
+
+def _timeless(value: Any) -> Any:
+    """Return JSON values without times."""
+    if isinstance(value, list):
+        return [_timeless(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _timeless(item) for key, item in value.items() if key != "seconds"}
+    return value
+
+
+def _reported(runs: Sequence[Path]) -> object:
+    """What is said of runs: their tables as JSON, differences included, without times and ids."""
+    compared = compare(runs, trust=True)
+    reports = [
+        {k: v for k, v in as_json(report).items() if k not in ("run", "repeats")}
+        for report in compared.reports
+    ]
+    chances = [[asdict(one) for one in pass_at(report.repeats)] for report in compared.reports]
+    return _timeless([reports, chances, list(compared.lines)])
 
 
 def asking(server: FakeServer, *options: str) -> Command:

@@ -36,7 +36,7 @@ KEYS = [
         "calls",
         "tokens",
     ),
-    *("seconds", "sees_reward", "errors", "run"),
+    *("seconds", "sees_reward", "had", "errors", "run"),
 ]
 
 

@@ -13,6 +13,7 @@ TOY = (
     *("--env", "tests.toy:ToyEnv", "--agent", "random", "--set", "budget=20"),
     *("--set", "env.tasks=24", "--set", "env.delay=0.004"),
 )
+ADEPT = "tests.integration.agents:Adept"
 
 
 @pytest.mark.process
@@ -24,6 +25,16 @@ def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
     attempts = kill_and_resume(command, tmp_path, kills=3, seed=workers)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)
+
+
+@pytest.mark.process
+def test_a_killed_comparison_of_repeated_trials_ends_with_the_same_report(tmp_path: Path) -> None:
+    several = ("--repeat", "2", "--workers", "2", "--set", "env.delay=0.002")
+    command = evaluation(
+        *("--env", "tests.toy:ToyEnv", "--agent", f"random,{ADEPT}", *several), count=4
+    )
+    attempts = kill_and_resume(command, tmp_path, kills=1, seed=3)
+    assert all(attempt.same for attempt in attempts), attempts
 
 
 @pytest.mark.process

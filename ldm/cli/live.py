@@ -1,0 +1,147 @@
+"""What is seen of episodes while they are played: a live display, or a line each.
+
+Both go to standard error. The numbers are those of the episodes so far; an interval is Wilson's,
+which takes no time, and may differ a little from that of the table in the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ldm.cli import output
+from ldm.cli.heartbeat import Heartbeat
+from ldm.experiments.runtime import Playing
+from ldm.types import EpisodeResult
+
+OnEpisode = Callable[[EpisodeResult], None]
+
+
+@dataclass
+class Tally:
+    """What episodes came to so far."""
+
+    playing: Playing
+    started: float = field(default_factory=time.monotonic)
+    done: int = 0
+    solved: int = 0
+    errors: int = 0
+    steps: int = 0
+    tokens: int = 0
+
+    def add(self, result: EpisodeResult) -> None:
+        """Count one more episode; one that ended in an error is a failure."""
+        self.done += 1
+        self.errors += result.end == "error"
+        self.solved += result.success and result.end != "error"
+        self.steps += result.env_steps
+        self.tokens += result.usage.prompt_tokens + result.usage.completion_tokens
+
+    @property
+    def running(self) -> int:
+        """How many are played at this moment."""
+        return min(self.playing.workers, self.playing.total - self.done)
+
+    def left(self, now: float) -> float | None:
+        """Return the seconds that the rest will take at the pace so far; None before there is one.
+
+        What was recorded before took no time now.
+        """
+        played = self.done - self.playing.recorded
+        if played <= 0 or self.done >= self.playing.total:
+            return None
+        return (now - self.started) / played * (self.playing.total - self.done)
+
+    def figures(self) -> str:
+        """Return success with its interval, steps, tokens and money in a few words."""
+        if not self.done:
+            return "no episode yet"
+        from ldm.eval.statistics import wilson
+
+        low, high = wilson(self.solved, self.done)
+        words = [
+            f"success {100 * self.solved / self.done:.1f} % ({100 * low:.0f}–{100 * high:.0f})",
+            f"{self.steps / self.done:.1f} steps",
+        ]
+        if self.errors:
+            words.insert(1, f"{self.errors} errors")
+        if self.tokens:
+            words.append(f"{_short(self.tokens)} tokens")
+        usd = self.playing.usd()
+        if usd is not None:
+            words.append(f"{usd:.4f} USD")
+        return ", ".join(words)
+
+    def progress(self, now: float) -> str:
+        """Return how far all of it is."""
+        left = self.left(now)
+        rest = "" if left is None else f", about {duration(left)} left"
+        return f"{self.done} of {self.playing.total} done, {self.running} running{rest}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in a few characters: 45 s, 3 min, 2.5 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _short(count: int) -> str:
+    return str(count) if count < 10_000 else f"{count / 1000:.0f}k"
+
+
+@contextmanager
+def lines(playing: Playing, say: Callable[[str], None]) -> Iterator[OnEpisode]:
+    """Print a line an episode; say: prints it. What was recorded before is one line."""
+    tally = Tally(playing)
+    width = len(str(playing.total))
+    heart = Heartbeat(lambda now: f"{playing.label}: {tally.progress(now)}", say)
+
+    def on_episode(result: EpisodeResult) -> None:
+        tally.add(result)
+        if tally.done < playing.recorded:
+            return
+        if tally.done == playing.recorded:
+            heart.say(f"{playing.label}: {tally.done} recorded before; {tally.figures()}")
+            return
+        heart.say(
+            f"[{tally.done:>{width}}/{playing.total}] {result.task.id} {outcome(result)}, "
+            f"{result.env_steps} steps, {result.seconds:.1f} s | {tally.figures()}"
+        )
+
+    with heart.beating():
+        yield on_episode
+
+
+def outcome(result: EpisodeResult) -> str:
+    """Return what became of an episode in a word or two."""
+    if result.end == "error":
+        return f"error: {result.error.strip().splitlines()[-1][:100] if result.error else ''}"
+    return "solved" if result.success else f"score {result.score:.2f}" if result.score else "failed"
+
+
+def view(tally: Tally, now: float) -> output.View:
+    """Return what a display shows: the bar with the time left, and the figures."""
+    playing, left = tally.playing, tally.left(now)
+    time_left = "" if left is None else f", {duration(left)} left"
+    return output.View(
+        label=playing.label,
+        done=tally.done,
+        total=playing.total,
+        pace=f"{tally.done}/{playing.total}, {duration(now - tally.started)}{time_left}",
+        figures=f"{tally.running} running, {tally.figures()}",
+    )
+
+
+@contextmanager
+def episodes(playing: Playing) -> Iterator[OnEpisode]:
+    """Show episodes on standard error while they are played, as it suits what that is."""
+    if output.on_terminal():
+        tally = Tally(playing)
+        with output.live(lambda: view(tally, time.monotonic())):
+            yield tally.add
+    else:
+        with lines(playing, output.say) as on_episode:
+            yield on_episode

@@ -1,0 +1,124 @@
+"""Tables say what each agent had, and one command shows all agents the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.cli.conftest import Run
+from tests.integration.test_several_agents_cli import TOY, runs, server
+from tests.llm.server import FakeServer
+
+__all__ = ["server"]
+
+RANDOM = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1")
+PAIR = ("--agent", "random,react", "--workers", "1")
+
+
+def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServer) -> None:
+    outcome = run("eval", *TOY, *PAIR)
+    assert outcome.code == 0, outcome.err
+    assert "All agents are shown the possible actions, since random is: react, too" in outcome.err
+    assert "actions listed" in outcome.out.partition("The same for all of them:")[2]
+    assert "take" in server.bodies[-1]["messages"][1]["content"].partition("possible")[2]
+    had = [json.loads((one / "run.json").read_text())["arguments"]["plan"] for one in runs()]
+    assert ["admissible", "true"] in next(p for p in had if p["agent"] == "react")["agent_options"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--set", "admissible=false"), ("listed", "not listed")),  # as was asked for
+        (("--agent", "act,react"), ("same for all of them: rewards hidden, actions not listed",)),
+    ],
+)
+def test_otherwise_each_has_what_it_was_published_with(
+    options: tuple[str, ...], words: tuple[str, ...], run: Run, server: FakeServer
+) -> None:
+    outcome = run("eval", *TOY, *PAIR, *options)
+    assert "All agents are shown" not in outcome.err
+    side_by_side = " ".join(outcome.out.partition("Side by side")[2].split())
+    for word in words:
+        assert word.removeprefix("same for all of them: rewards hidden, ") in side_by_side
+
+
+def test_what_each_had_is_said(run: Run, server: FakeServer) -> None:
+    outcome = run("eval", *TOY, *PAIR, "--set", "shots=0", "--json")
+    random, react = (report := json.loads(outcome.out)), report["compared"][0]
+    assert random["had"] == {
+        "actions_listed": True,
+        "demonstrations": None,
+        "memory": None,
+        "models": {},
+    }
+    assert react["had"]["models"] == {"llm": "fake", "planner": "fake"}
+    assert react["had"]["demonstrations"] == 0
+    assert "up to 0 demonstrations, the model fake: " in outcome.err
+    assert "tokens a task." in outcome.err
+
+
+def test_of_an_error_the_rate_over_all_tasks_comes_first(run: Run, server: FakeServer) -> None:
+    broken = ("--set", "env.broken=test/fetch-0", "--agent", "tests.integration.agents:Adept")
+    outcome = run("eval", *RANDOM, *broken, "--limit", "4", "--json")
+    report = json.loads(outcome.out)
+    assert (report["success_rate"], report["finished_rate"], report["errors"]) == (0.75, 1.0, 1)
+    assert "1 of 4 episodes ended in an error and count as failures" in outcome.err
+    assert "75.0 %" in outcome.err
+
+
+class TestRepeats:
+    def test_are_one_row_clustered_by_task(self, run: Run, server: FakeServer) -> None:
+        report = json.loads(run("eval", *RANDOM, "--repeat", "3", "--json").out)
+        assert report["episodes"] == 36
+        repeats = report["repeats"]
+        assert len(repeats["runs"]) == len(set(repeats["runs"])) == 3
+        mean = repeats["success_rate"]["mean"]
+        assert mean == pytest.approx(report["success_rate"])
+        chances = [one["rate"] for one in repeats["pass_at"]]
+        assert chances[0] == pytest.approx(mean)
+        assert chances == sorted(chances)
+
+    def test_have_the_seeds_that_follow_and_resume_together(
+        self, run: Run, server: FakeServer
+    ) -> None:
+        first = json.loads(run("eval", *RANDOM, "--repeat", "2", "--seed", "5", "--json").out)
+        plans = [json.loads((one / "run.json").read_text())["arguments"]["plan"] for one in runs()]
+        assert sorted((plan["repeat"], plan["seed"]) for plan in plans) == [(1, 5), (2, 6)]
+        (Path(first["repeats"]["runs"][1]) / "episodes.jsonl").unlink()
+        again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)
+        assert {**again, "seconds": 0} == {**first, "seconds": 0}
+
+    def test_of_two_agents_are_compared_over_tasks(self, run: Run, server: FakeServer) -> None:
+        agents = ("--agent", "random,tests.integration.agents:Adept")
+        outcome = run("eval", *RANDOM, *agents, "--repeat", "2")
+        assert "12 tasks; 0 were solved more often by the first" in outcome.out
+        assert "exact permutation test over tasks" in outcome.out
+        assert outcome.out.count("Each of 12 tasks was played 2 times") == 2
+
+    def test_named_one_by_one_are_compared_as_one(self, run: Run, server: FakeServer) -> None:
+        run("eval", *RANDOM, "--repeat", "2")
+        outcome = run("compare", *runs(), "--trust", "--json")
+        (report,) = json.loads(outcome.out)["runs"]
+        assert len(report["repeats"]["runs"]) == 2
+
+
+@pytest.mark.parametrize("name", ["results.parquet", "results.csv"])
+def test_results_are_written_as_a_table(name: str, run: Run, server: FakeServer) -> None:
+    report = json.loads(run("eval", *TOY, *PAIR, "--output", name, "--json").out)
+    table = pl.read_parquet(name) if name.endswith("parquet") else pl.read_csv(name)
+    assert len(table) == 8
+    rates = dict(table.group_by("agent").agg(pl.col("success").mean()).iter_rows())
+    assert rates["random"] == report["success_rate"]
+    assert table.filter(agent="react")["models"].unique().to_list() == ["fake"]
+    again = run("compare", *runs(), "--trust", "--output", f"again-{name}")
+    assert again.code == 0, again.err
+    assert f"8 episodes: again-{name}" in again.err
+
+
+def test_no_table_is_written_in_a_format_that_is_not_known(run: Run, server: FakeServer) -> None:
+    outcome = run("eval", *TOY, *PAIR, "--output", "results.xlsx")
+    assert (outcome.code, Path("runs").exists()) == (1, False)
+    assert "results.xlsx is neither a .parquet nor a .csv file." in outcome.err
