@@ -115,18 +115,20 @@ class Series:
         what = f"{self.episodes} a kind, seed {self.seed}" if self.episodes else "all sessions"
         return f"{what}, without {self.without}" if self.without else what
 
-    def rows(self) -> Iterator[tuple[str, Point]]:
-        """Build, refine and evaluate; yield a line of the table and a point after each round."""
+    @property
+    def draws(self) -> str:
+        """The memories that it starts from, whatever the seed: a line of the curve."""
+        return self.name.replace(f", seed {self.seed}", "")
+
+    def rows(self) -> Iterator[tuple[str, Run]]:
+        """Build, refine and evaluate; yield a line of the table and the run after each round."""
         self._build()
         start = self._evaluated(0)
-        yield self._line("before", start, start, ()), _point(start)
+        yield self._line("before", start, start, ()), start
         for number in range(1, self.arguments.rounds + 1):
             report = self._refined(number)
             run = self._evaluated(number)
-            yield (
-                self._line(f"round {number}", run, start, self._exploration(report)),
-                _point(run),
-            )
+            yield self._line(f"round {number}", run, start, self._exploration(report)), run
 
     def _build(self) -> None:
         if (self.folder / "train.jsonl").exists():
@@ -348,7 +350,7 @@ def main() -> None:
     seeds = arguments.seeds if arguments.subject != "webshop" else [0]
     print(f"| {' | '.join(COLUMNS)} |")
     print("|---" * len(COLUMNS) + "|")
-    lines: dict[str, list[Point]] = {}
+    rounds: dict[tuple[str, int], list[Run]] = {}
     recurring = []
     for without in arguments.without:
         for seed in seeds:
@@ -356,26 +358,25 @@ def main() -> None:
                 name = "-".join(filter(None, (str(episodes), str(seed), without)))
                 folder = arguments.out / name
                 series = Series(subject, episodes, seed, without, folder, arguments)
-                for line, point in series.rows():
+                for number, (line, run) in enumerate(series.rows()):
                     print(line, flush=True)
-                    lines.setdefault(series.name, []).append(point)
+                    rounds.setdefault((series.draws, number), []).append(run)
                 if arguments.recurring:
                     recurring.append(series.recurring())
     print(*recurring, sep="\n")
     if arguments.curve:
         title = f"{arguments.subject}: practice on {arguments.goals or subject.goals} goals"
         ticks = {0.0: "before"} | {float(n): f"round {n}" for n in range(1, arguments.rounds + 1)}
-        numbered = {
-            name: [(float(n), *point) for n, point in enumerate(points)]
-            for name, points in lines.items()
-        }
-        drawn = svg(numbered, title, f"success on {subject.test}", ticks)
+        lines: dict[str, list[tuple[float, float, float, float]]] = {}
+        for (draws, number), runs in rounds.items():
+            lines.setdefault(draws, []).append((float(number), *_point(*runs)))
+        drawn = svg(lines, title, f"success on {subject.test}, mean of the seeds", ticks)
         arguments.curve.write_text(drawn, encoding="utf-8")
 
 
-def _point(run: Run) -> Point:
-    """Return the success rate of a run and its interval."""
-    overall = summarize(results(run)).overall
+def _point(*runs: Run) -> Point:
+    """Return the success rate of runs on the same tasks, and its interval over the tasks."""
+    overall = summarize([one for run in runs for one in results(run)]).overall
     low, high = overall.interval or (0.0, 0.0)
     return overall.success_rate or 0.0, low, high
 
