@@ -63,7 +63,7 @@ class Tally:
         low, high = wilson(self.solved, self.done)
         words = [
             f"success {100 * self.solved / self.done:.1f} % ({100 * low:.0f}–{100 * high:.0f})",
-            f"{self.steps / self.done:.1f} steps",
+            f"{self.steps / self.done:.1f} steps/episode",
         ]
         if self.errors:
             words.insert(1, f"{self.errors} errors")

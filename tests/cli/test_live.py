@@ -47,7 +47,7 @@ def drawn(counted: live.Tally, width: int) -> list[str]:
 class TestTheFigures:
     def test_are_success_with_its_interval_steps_tokens_and_money(self) -> None:
         counted = tally(PAID, episode(0), episode(1, success=False))
-        assert counted.figures() == ("success 50.0 % (9–91), 4.0 steps, 1400 tokens, 0.0125 USD")
+        assert counted.figures() == ("success 50.0 % (9–91), 4.0 steps/episode, 1400 tokens, 0.0125 USD")
 
     def test_count_an_error_as_a_failure(self) -> None:
         counted = tally(PAID, episode(0), episode(1, error="Traceback …\nValueError: no"))
@@ -55,7 +55,7 @@ class TestTheFigures:
 
     def test_leave_out_what_is_not_there(self) -> None:
         counted = tally(Playing("random", 3), result(0, True))
-        assert counted.figures() == "success 100.0 % (21–100), 10.0 steps"
+        assert counted.figures() == "success 100.0 % (21–100), 10.0 steps/episode"
         assert tally(PAID).figures() == "no episode yet"
 
     def test_the_time_left_is_that_of_episodes_played_now(self) -> None:
@@ -78,7 +78,7 @@ def test_the_display_has_two_lines_at_any_width(width: int) -> None:
     assert len(lines) == 2
     assert max(map(len, lines)) <= width
     assert "5/12" in lines[0]
-    assert lines[1].startswith("4 running, success 100.0 % (57–100), 4.0 steps")
+    assert lines[1].startswith("4 running, success 100.0 % (57–100), 4.0 steps/episode")
 
 
 def terminal(file: io.StringIO) -> Console:
