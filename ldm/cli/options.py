@@ -151,7 +151,7 @@ class Decisions:
     prompt_tokens: Annotated[
         int | None,
         typer.Option(
-            min=1000, help="Most tokens of a prompt; less in a shorter context. Default: 6000."
+            min=1000, help="Most tokens of a prompt. Default: as the model's context allows."
         ),
     ] = None
     thought: Annotated[

@@ -171,8 +171,21 @@ class Client:
             capabilities = self._setup.capabilities.get(model)
             if capabilities is None:
                 capabilities = self._probe(model)
+                if self._setup.service is not None:
+                    context = self._setup.service.context(model)
+                    capabilities = replace(capabilities, context=context)
                 self._setup.capabilities.put(model, capabilities)
         return capabilities
+
+    def context(self, model: str) -> int | None:
+        """Return the tokens of the model's context, None where nobody says.
+
+        The same for a whole run: what the server said when it was probed, or, in a replay, what the
+        recorded run knew. Raises what a call raises.
+        """
+        if self._setup.service is None:
+            return self._setup.capabilities.context(model)
+        return self.capabilities(model).context
 
     def _make(self, role: str, request: Request, outcome: Future[Call]) -> Call:
         """Make the call; threads that wait for `outcome` get the same result or error."""
@@ -343,6 +356,10 @@ class Model:
         self.name = name
         self.role = role
         self._client = client
+
+    def context(self) -> int | None:
+        """Return the tokens of the model's context, None where the server does not say."""
+        return self._client.context(self.name)
 
     def complete(
         self,

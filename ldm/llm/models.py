@@ -207,6 +207,10 @@ def make_client(
     own = known = None
     if directory is not None:
         own, known = directory / recording.FILE, directory / capabilities.FILE
+    store = capabilities.CapabilityStore(known, server.shown if server else "")
+    if options.replay:
+        source = Path(options.replay)
+        store.take((source if source.is_dir() else source.parent) / capabilities.FILE)
     return Client(
         ClientSetup(
             service=Service(server, connections=concurrency) if server else None,
@@ -220,7 +224,7 @@ def make_client(
                 load_prices(Path(options.prices) if options.prices else None),
             ),
             limiter=ConcurrencyLimiter(concurrency),
-            capabilities=capabilities.CapabilityStore(known, server.shown if server else ""),
+            capabilities=store,
         )
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from ldm.embed import Embedder
@@ -22,8 +23,9 @@ from ldm.reasoner import (
     State,
     TypeView,
 )
+from ldm.reasoner.budget import OVERHEAD, Budget
 from ldm.reasoner.consulting import Consulting
-from ldm.reasoner.excerpts import characters, finding
+from ldm.reasoner.excerpts import finding
 from ldm.reasoner.forms import (
     WORDS,
     Asked,
@@ -50,7 +52,6 @@ from ldm.reasoner.replies import (
     salvage_field,
 )
 from ldm.reasoner.views import (
-    OVERHEAD,
     ProcessView,
     decision_view,
     distinct,
@@ -67,8 +68,6 @@ Histories = Literal["combined", "paper"]
 
 #: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 PROMPT_RECALLS = 5
-#: Most tokens of a prompt: they fit a context of 8,192 with the reply, and what is estimated here.
-PROMPT_TOKENS = 6_000
 #: Most tokens of replies. Notes should be short, and a model that repeats itself must be stopped.
 NOTES_TOKENS = 200
 THOUGHT_TOKENS = 120
@@ -92,8 +91,8 @@ class PromptedOptions:
     notes: whether decisions assess and summarise as they go.
     recalls: how many recalled tuples a prompt shows.
     concurrency: calls at a time.
-    prompt_tokens: the most that a prompt should have; a half and a quarter of them are tried where
-        the model's context is shorter.
+    prompt_tokens: the most that a prompt should have, 0 for what the model's context has room for;
+        a half and a quarter of them are tried where the context turns out to be shorter.
     thought: whether the model thinks in a sentence or two before it decides.
     histories: "paper" asks for an assessment and a summary before each decision (Eq. 6) and tells
         it nothing that the paper's prompts do not, and forms the tuples of a refinement likewise;
@@ -106,7 +105,7 @@ class PromptedOptions:
     notes: bool = True
     recalls: int = PROMPT_RECALLS
     concurrency: int = 1
-    prompt_tokens: int = PROMPT_TOKENS
+    prompt_tokens: int = 0
     thought: Thought = "none"
     histories: Histories = "combined"
     consulting: Consulting = Consulting()  # noqa: RUF009 - frozen
@@ -136,10 +135,10 @@ class PromptedReasoner:
         voting = self._options.candidates == "vote" or self._options.consulting.when != "always"
         self.recalls = fallback.recalls if voting else self._options.recalls
         self.concurrency = self._options.concurrency
-        tokens = self._options.prompt_tokens
-        self._writer = HistoryWriter(self._prompter, card, fallback, tokens)
-        self._goals = TypeIndexer(self._prompter, embedder, "goals", self.concurrency)
-        self._observations = TypeIndexer(self._prompter, embedder, "observations", self.concurrency)
+        self._budget = Budget(llm, self._options.prompt_tokens)
+        self._writer = HistoryWriter(self._prompter, card, fallback, self._budget)
+        index = partial(TypeIndexer, self._prompter, embedder, self._budget, self.concurrency)
+        self._goals, self._observations = index("goals"), index("observations")
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of replies, malformed ones, and ways of matching answers, so far."""
@@ -188,7 +187,7 @@ class PromptedReasoner:
                 form,
                 NOTES_TOKENS,
                 card=self._card,
-                **past_view(past, observation, self._room(share), goal),
+                **past_view(past, observation, self._budget.room(share), goal),
             ).value
 
         return fit_context_or_none(ask)
@@ -338,7 +337,7 @@ class PromptedReasoner:
             state = replace(state, steps_left=None)
 
         def ask(share: float) -> Any:
-            room = self._room(share)
+            room = self._budget.room(share)
             view = decision_view(card, state, examples, room, notes=options.notes)
             return self._prompter.ask(
                 "act",
@@ -377,10 +376,6 @@ class PromptedReasoner:
         if repeated and listed and not free:
             return possible_action_form(listed, asked), length
         return decision_form(asked, length), length
-
-    def _room(self, share: float) -> int:
-        """Return how many characters a share of a prompt's tokens holds."""
-        return characters(int(self._options.prompt_tokens * share))
 
     def _notes(self, form: Any, state: State) -> Notes:
         """Return the notes of a reply; what it omits stays as in the state.
@@ -439,7 +434,7 @@ class PromptedReasoner:
         def ask(share: float) -> int | None:
             places = range(parting, min(parting + int(STEPS_SHOWN * share), len(best.steps)))
             others = [place for place in places if place < len(ground.steps)]
-            room = (self._room(share) - OVERHEAD) // 2
+            room = (self._budget.room(share) - OVERHEAD) // 2
             number = self._ask_number(
                 "compare",
                 numbers_form(1, places[-1] + 1, first=places[0] + 1),
@@ -457,7 +452,7 @@ class PromptedReasoner:
             return 0
 
         def ask(share: float) -> int | None:
-            room = (self._room(share) - OVERHEAD) // len(processes)
+            room = (self._budget.room(share) - OVERHEAD) // len(processes)
             views = [
                 ProcessView.of(p, _first_and_last(len(p.steps), share), room) for p in processes
             ]

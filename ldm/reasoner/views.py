@@ -12,12 +12,11 @@ from typing import Any
 
 from ldm.prompts import shortened
 from ldm.reasoner import Notes, Process, State
+from ldm.reasoner.budget import OVERHEAD
 from ldm.reasoner.excerpts import Passage, excerpt, fitted, level
 from ldm.reasoner.notes import in_words
 from ldm.types import Card, Past, Recall, StateActionTuple
 
-#: Characters of a prompt beside what is counted: instructions, tags, questions.
-OVERHEAD = 1_500
 #: Characters of an action that are shown, and of the goal of an example.
 ACTION_LENGTH = 300
 EXAMPLE_GOAL = 400

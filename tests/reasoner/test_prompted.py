@@ -882,6 +882,24 @@ class TestBudgets:
         reasoner.choose([bought, other])
         assert all(end in model(reasoner).asked[0][-1].content for end in ends)
 
+    def test_show_items_of_types_whole_where_they_fit(self) -> None:
+        def types(question: str) -> Reply:
+            names = [{"name": "few", "members": [1]}, {"name": "many", "members": [2]}]
+            return {"types": names}
+
+        items = [f"{self.PAGE}\n{end}" for end in ("It fits.", "It is too small.")]
+        for tokens, whole in ((6000, True), (1000, False)):
+            reasoner = prompted(types, prompt_tokens=tokens)
+            reasoner.cluster_observations(items)
+            question = model(reasoner).asked[0][-1].content
+            assert all(" ".join(item.split()) in question for item in items) is whole
+            assert sum(len(m.content) for m in model(reasoner).asked[0]) <= 3 * tokens
+
+    def test_show_an_item_whole_that_is_classified(self) -> None:
+        reasoner = prompted(lambda _: {"item_1": 2})
+        assert reasoner.classify_observation(self.PAGE, VIEWS) == 1
+        assert " ".join(self.PAGE.split()) in model(reasoner).asked[0][-1].content
+
     def test_hold_for_questions_about_the_past(self) -> None:
         reasoner = prompted(lambda _: {"summary": "x"}, formation="paper")
         reasoner.summarize(GOAL, ((self.PAGE, "click[B07D6JNW33]"),), "Blue.")
