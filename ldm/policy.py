@@ -42,9 +42,9 @@ Control = Literal["", "random", "none"]
 class PolicyOptions:
     """How a decision is made.
 
-    k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 5 in a prompt as in the
-    paper's Table 5). history: what of h_τ the decision sees (Eq. 6): assessment and summary
-    ("summary"), past steps beside them ("full") or alone ("actions"), or nothing ("none").
+    k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 20 for a prompt that shows
+    5 as in the paper's Table 5). history: what of h_τ the decision sees (Eq. 6): assessment and
+    summary ("summary"), past steps beside them ("full") or alone ("actions"), or nothing ("none").
     batches: batch memories of the goal's kind that may be searched, 0 for all (Fig. 3). control:
     "random" recalls tuples at random, "none" recalls nothing; both measure the value of memory
     (ours). index: what classifies a state (Eq. 3), the nearest centroid ("embedding", ours) or the

@@ -55,6 +55,7 @@ from ldm.reasoner.views import (
     ProcessView,
     decision_view,
     distinct,
+    own_words,
     past_view,
     sub_goal_views,
 )
@@ -68,6 +69,8 @@ Histories = Literal["combined", "paper"]
 
 #: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 PROMPT_RECALLS = 5
+#: Tuples recalled for each one shown: the examples are those that met the same need.
+POOL = 4
 #: Most tokens of replies. Notes should be short, and a model that repeats itself must be stopped.
 NOTES_TOKENS = 200
 THOUGHT_TOKENS = 120
@@ -89,7 +92,8 @@ class PromptedOptions:
         steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
     candidates: "vote" shows the decision what the offline reasoner would do, best first.
     notes: whether decisions assess and summarise as they go.
-    recalls: how many recalled tuples a prompt shows.
+    recalls: how many recalled tuples a prompt shows. By default more are recalled, and those that
+        met the same need are shown.
     concurrency: calls at a time.
     prompt_tokens: the most that a prompt should have, 0 for what the model's context has room for;
         a half and a quarter of them are tried where the context turns out to be shorter.
@@ -133,7 +137,9 @@ class PromptedReasoner:
         self._prompter = Prompter(llm)
         self.name = f"{llm.name}, {self._options.formation}"
         voting = self._options.candidates == "vote" or self._options.consulting.when != "always"
-        self.recalls = fallback.recalls if voting else self._options.recalls
+        shown = self._options.recalls
+        pool = shown if self._options.histories == "paper" else POOL * shown
+        self.recalls = fallback.recalls if voting else pool
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
         self._writer = HistoryWriter(self._prompter, card, fallback, self._budget)
@@ -327,8 +333,7 @@ class PromptedReasoner:
         paper = options.histories == "paper"
         noting = options.notes and state.steps > 0 and not paper
         asked = Asked(notes=noting, thought=options.thought == "short")
-        voting = [recalls[i] for i in voters(state.observation, recalls)]
-        examples = voting[: options.recalls] if paper else distinct(voting, options.recalls)
+        examples = self._examples(state, recalls)
         form, length = self._form(state, z, len(candidates), asked, repeated)
         tokens = z * (ACTION_TOKENS + length // 4)
         tokens += NOTES_TOKENS * asked.notes + THOUGHT_TOKENS * asked.thought
@@ -348,12 +353,25 @@ class PromptedReasoner:
                 thinking=asked.thought,
                 z=z,
                 candidates=candidates,
-                own_words=_own_words(card, view["admissible"]),
+                own_words=own_words(card, view["admissible"]),
                 repeated=repeated,
                 **view,
             )
 
         return fit_context(ask)
+
+    def _examples(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
+        """Return the recalls that the prompt shows, first of all those that met the same need.
+
+        With suggestions from the vote they are the nearest: the vote has weighed the needs.
+        """
+        options = self._options
+        voting = [recalls[i] for i in voters(state.observation, recalls)]
+        if options.histories == "paper":
+            return voting[: options.recalls]
+        if options.candidates != "vote":
+            voting = self._fallback.by_need(state, voting)
+        return distinct(voting, options.recalls)
 
     def _repeats(self, action: str, state: State) -> bool:
         """Return whether an action was done a moment ago and is not known to be of use again."""
@@ -478,11 +496,3 @@ def _first_and_last(steps: int, share: float) -> list[int]:
 
 def _verb(action: str) -> str:
     return action.partition("[")[0]
-
-
-def _own_words(card: Card, offered: Sequence[str]) -> str:
-    """Say how an action with a free argument is written, where one is offered."""
-    free = [
-        action for action in offered if action == f"{_verb(action)}[{card.free.get(_verb(action))}]"
-    ]
-    return f", but in {' and '.join(free)} words of your own" if free else ""

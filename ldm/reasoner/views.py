@@ -236,3 +236,10 @@ def past_view(past: Past, observation: str, room: int, goal: str) -> dict[str, A
     left = room - OVERHEAD - len(goal) - len(now) - sum(len(action) + 20 for action in actions)
     texts = fitted([Passage(seen, action) for seen, action in past], left, goal)
     return {"goal": goal, "observation": now, "past": list(zip(texts, actions, strict=True))}
+
+
+def own_words(card: Card, offered: Sequence[str]) -> str:
+    """Say how an action with a free argument is written, where one is offered."""
+    forms = {f"{verb}[{argument}]" for verb, argument in card.free.items()}
+    free = [action for action in offered if action in forms]
+    return f", but in {' and '.join(free)} words of your own" if free else ""
