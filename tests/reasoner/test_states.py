@@ -38,6 +38,8 @@ FILES = {
     "textcraft": "train.jsonl.gz",
     "webshop": "demo_train.jsonl.gz",
 }
+#: Tokens that do not hold the whole past.
+SHORT = 2400
 STATES = ("first", "middle", "last")
 EMBEDDER = BagOfWords()
 #: Sub-goals that fit any of the tasks.
@@ -173,6 +175,13 @@ def test_questions_about_a_state_are_these(place: Place, state: str, golden: Gol
         for message in messages
     ]
     golden(GOLDEN / f"{place.card.name}_{state}.txt", lines)
+
+
+def test_a_decision_in_a_short_context_is_this(place: Place, golden: Golden) -> None:
+    """What has no room is told in short: places, and the items of lists."""
+    asked = decisions(place, len(place.states) - 1, prompt_tokens=SHORT)
+    assert sum(len(message.content) for message in asked) <= characters(SHORT)
+    golden(GOLDEN / f"{place.card.name}_short.txt", asked)
 
 
 def test_a_decision_shows_the_whole_past(place: Place) -> None:
