@@ -13,10 +13,10 @@ from typing import Any, Literal
 from ldm.errors import LdmError
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
+from ldm.reasoner.budget import LEAST_TOKENS
 from ldm.reasoner.consulting import CERTAINTY, NEAR, Consult, Consulting
 from ldm.reasoner.prompted import (
     PROMPT_RECALLS,
-    PROMPT_TOKENS,
     Candidates,
     Histories,
     PromptedOptions,
@@ -26,8 +26,6 @@ from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_
 
 #: A single recall cannot agree with others.
 MIN_AGREEING = 2
-#: Tokens below which no prompt says what has to be said.
-LEAST_TOKENS = 1_000
 #: Tuples whose translations are cached.
 TRANSLATIONS = 20_000
 #: Situations whose recalls are cached: a search comes to the same sight of one goal again.
@@ -44,9 +42,9 @@ Control = Literal["", "random", "none"]
 class PolicyOptions:
     """How a decision is made.
 
-    k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 5 in a prompt as in the
-    paper's Table 5). history: what of h_τ the decision sees (Eq. 6): assessment and summary
-    ("summary"), past steps beside them ("full") or alone ("actions"), or nothing ("none").
+    k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 20 for a prompt that shows
+    5 as in the paper's Table 5). history: what of h_τ the decision sees (Eq. 6): assessment and
+    summary ("summary"), past steps beside them ("full") or alone ("actions"), or nothing ("none").
     batches: batch memories of the goal's kind that may be searched, 0 for all (Fig. 3). control:
     "random" recalls tuples at random, "none" recalls nothing; both measure the value of memory
     (ours). index: what classifies a state (Eq. 3), the nearest centroid ("embedding", ours) or the
@@ -57,8 +55,9 @@ class PolicyOptions:
     outcomes: whether what came of recalled tuples counts, in a vote and in prompts (ours).
     share: what came with a refinement gives way to other tuples where it was recalled in more than
     this share of the steps that a process has taken; 1 for no bound (ours).
-    prompt_tokens: the most that a model's prompt should have; what a decision refers to stays
-    (ours). thought: whether a model thinks in a sentence or two before it decides (ours).
+    prompt_tokens: the most that a model's prompt should have, 0 for what its context has room for;
+    what a decision refers to stays (ours).
+    thought: whether a model thinks in a sentence or two before it decides (ours).
     histories: whether a model notes things as it decides (ours), or is asked for an assessment and
     a summary before each decision ("paper", Eq. 6).
     consult: when decisions ask a model: "always", where memory is "unsure", or "never" (ours).
@@ -76,7 +75,7 @@ class PolicyOptions:
     recall: Literal["similarity", "utility"] = "similarity"
     outcomes: bool = True
     share: float = 0.5
-    prompt_tokens: int = PROMPT_TOKENS
+    prompt_tokens: int = 0
     thought: Thought = "none"
     histories: Histories = "combined"
     consult: Consult = "always"
@@ -90,8 +89,10 @@ class PolicyOptions:
             raise ValueError("share is above 0 and at most 1")
         if not (0 <= self.certainty <= 1 and -1 <= self.near <= 1):
             raise ValueError("certainty is in [0, 1] and near in [-1, 1]")
-        if self.prompt_tokens < LEAST_TOKENS:
-            raise ValueError(f"prompt_tokens is {LEAST_TOKENS} or more")
+        if 0 != self.prompt_tokens < LEAST_TOKENS:
+            raise ValueError(
+                f"prompt_tokens is {LEAST_TOKENS} or more, or 0 for what the context has room for"
+            )
 
     def check(self, memory: Memory) -> None:
         """Raise LdmError where the memory lacks what these options need."""

@@ -182,7 +182,7 @@ def probe(
         return
     output.say(f"{name} at {where}", error=False)
     for key, value in capabilities.items():
-        answer = {True: "yes", False: "refused", "": "refused"}.get(value, value)
+        answer = {True: "yes", False: "refused", "": "refused", None: "unknown"}.get(value, value)
         output.say(f"  {key}: {answer}", error=False)
 
 

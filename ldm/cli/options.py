@@ -190,7 +190,7 @@ class Decisions:
     prompt_tokens: Annotated[
         int | None,
         typer.Option(
-            min=1000, help="Maximum tokens per prompt, within the model's context. Default: 6000."
+            min=1000, help="Maximum tokens per prompt. Default: as the model's context allows."
         ),
     ] = None
     thought: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from ldm.types import Usage, stable_seed
 
@@ -79,6 +79,20 @@ class LLM(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsContext(Protocol):
+    """A language model that may know how long its context is."""
+
+    def context(self) -> int | None:
+        """Return the tokens of its context, None where the server does not say."""
+        ...
+
+
+def context_of(llm: LLM) -> int | None:
+    """Return the tokens of a model's context, None where they are unknown."""
+    return llm.context() if isinstance(llm, KnowsContext) else None
+
+
 class ScopedLLM:
     """An LLM within one scope, for one thread: reports what calls cost and varies their samples.
 
@@ -105,6 +119,10 @@ class ScopedLLM:
         self._on_calls = on_calls
         self._calls: dict[tuple[object, ...], int] = {}
 
+    def context(self) -> int | None:
+        """Return the tokens of the model's context, None where they are unknown."""
+        return context_of(self._llm)
+
     def complete(
         self,
         messages: Sequence[Message],
@@ -129,4 +147,14 @@ class ScopedLLM:
         return completion
 
 
-__all__ = ["GREEDY", "LLM", "Completion", "Message", "Role", "Sampling", "ScopedLLM"]
+__all__ = [
+    "GREEDY",
+    "LLM",
+    "Completion",
+    "KnowsContext",
+    "Message",
+    "Role",
+    "Sampling",
+    "ScopedLLM",
+    "context_of",
+]

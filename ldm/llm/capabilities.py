@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -42,6 +42,8 @@ class Capabilities:
     temperature, top_p, stop, seed: whether the server takes the parameter. One that it refuses is
     left out; the client then cuts replies at stop sequences itself.
     max_tokens: under which name the length of a reply is bounded, "" where it cannot be.
+    context: tokens of a request and its reply, None where the server does not say. No request
+    depends on it, so it is no part of `repr`, of which idempotency keys are made.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -53,6 +55,7 @@ class Capabilities:
     stop: bool = True
     seed: bool = True
     max_tokens: Literal["max_tokens", "max_completion_tokens", ""] = "max_tokens"
+    context: int | None = field(default=None, repr=False)
 
     def weaker(self, other: Capabilities) -> Capabilities:
         """Return what both have, where two simultaneous calls found out different things."""
@@ -64,6 +67,7 @@ class Capabilities:
             stop=self.stop and other.stop,
             seed=self.seed and other.seed,
             max_tokens=max(self.max_tokens, other.max_tokens, key=BOUNDS.index),
+            context=min(filter(None, (self.context, other.context)), default=None),
         )
 
     def without(self, complaint: str) -> Capabilities | None:
@@ -89,6 +93,48 @@ class Capabilities:
             if re.search(rf"\b{name}\b", message) and fields[name]:
                 return Capabilities(**{**fields, name: False})
         return None
+
+
+#: Under which names lists of models say how long a context is: as the server has been started
+#: (vLLM, llama.cpp, LM Studio), or as the provider offers it.
+CONTEXT_FIELDS = (
+    "max_model_len",
+    "n_ctx",
+    "loaded_context_length",
+    "context_length",
+    "context_window",
+    "max_context_length",
+)
+#: The context that a model was trained with (llama.cpp): the server's may be shorter.
+TRAINED_CONTEXT = "n_ctx_train"
+#: What is believed of a trained context: this much, as long as nobody says what the server's is.
+MOST_TRAINED = 8_192
+
+
+def context_in(listing: Any, model: str) -> int | None:
+    """Return the context that a server's list of models states for `model`, None where none.
+
+    Where the list has one model, that is the one which answers, whatever its name is.
+    """
+    entries = listing.get("data") if isinstance(listing, dict) else None
+    entries = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+    matching = [entry for entry in entries if entry.get("id") == model] or entries
+    if len(matching) != 1:
+        return None
+    more = matching[0].get("meta")
+    places = (matching[0], more if isinstance(more, dict) else {})
+    for name in CONTEXT_FIELDS:
+        for place in places:
+            if _is_count(place.get(name)):
+                return int(place[name])
+    trained = [
+        int(place[TRAINED_CONTEXT]) for place in places if _is_count(place.get(TRAINED_CONTEXT))
+    ]
+    return min((*trained, MOST_TRAINED)) if trained else None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 # The docstring is part of the schema that is sent, and so of the keys of recorded probes.
@@ -141,10 +187,26 @@ class CapabilityStore:
         """Return what is known of `model`, None where it has not been probed."""
         return self._table.get(self.server, {}).get(model)
 
+    def context(self, model: str) -> int | None:
+        """Return the shortest context that is known of `model` on any server, None where none."""
+        known = (models[model].context for models in self._table.values() if model in models)
+        return min(filter(None, known), default=None)
+
+    def take(self, path: Path) -> None:
+        """Take over what another run has found out, where `path` exists; a replay needs it."""
+        if not path.exists():
+            return
+        for server, models in CapabilityStore(path)._table.items():
+            for model, capabilities in models.items():
+                self._put(server, model, capabilities)
+
     def put(self, model: str, capabilities: Capabilities) -> None:
         """Store atomically; what was refused before stays refused."""
+        self._put(self.server, model, capabilities)
+
+    def _put(self, server: str, model: str, capabilities: Capabilities) -> None:
         with self._lock:
-            models = self._table.setdefault(self.server, {})
+            models = self._table.setdefault(server, {})
             before = models.get(model)
             models[model] = capabilities if before is None else before.weaker(capabilities)
             if self._path is None:

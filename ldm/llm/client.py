@@ -190,8 +190,22 @@ class Client:
             capabilities = server.capabilities.get(model)
             if capabilities is None:
                 capabilities = self._probe(model, server)
+                if server.service is not None:
+                    context = server.service.context(model)
+                    capabilities = replace(capabilities, context=context)
                 server.capabilities.put(model, capabilities)
         return capabilities
+
+    def context(self, model: str, role: str = "") -> int | None:
+        """Return the tokens of the context of a role's model, None where nobody says.
+
+        The same for a whole run: what the server said when it was probed, or, in a replay, what the
+        recorded run knew. Raises what a call raises.
+        """
+        server = self._setup.server(role)
+        if server.service is None:
+            return server.capabilities.context(model)
+        return self.capabilities(model, role).context
 
     def _make(self, role: str, request: Request, outcome: Future[Call]) -> Call:
         """Make the call; threads that wait for `outcome` get the same result or error."""
@@ -374,6 +388,10 @@ class Model:
         self.name = name
         self.role = role
         self._client = client
+
+    def context(self) -> int | None:
+        """Return the tokens of the model's context, None where the server does not say."""
+        return self._client.context(self.name, self.role)
 
     def complete(
         self,

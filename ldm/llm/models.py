@@ -261,11 +261,18 @@ def make_client(
             break
         other = server.at(role, url)
         file = None if directory is None else directory / f"{role}-{capabilities.FILE}"
-        store = capabilities.CapabilityStore(file, other.display_url)
-        elsewhere[role] = Server(Service(other, connections=concurrency), store)
+        stated = capabilities.CapabilityStore(file, other.display_url)
+        elsewhere[role] = Server(Service(other, connections=concurrency), stated)
     own = known = None
     if directory is not None:
         own, known = directory / recording.FILE, directory / capabilities.FILE
+    store = capabilities.CapabilityStore(known, server.display_url if server else "")
+    if options.replay:
+        source = Path(options.replay)
+        for file in sorted(
+            (source if source.is_dir() else source.parent).glob(f"*{capabilities.FILE}")
+        ):
+            store.take(file)
     return Client(
         ClientSetup(
             service=Service(server, connections=concurrency) if server else None,
@@ -279,7 +286,7 @@ def make_client(
                 load_prices(Path(options.prices) if options.prices else None),
             ),
             limiter=ConcurrencyLimiter(concurrency),
-            capabilities=capabilities.CapabilityStore(known, server.display_url if server else ""),
+            capabilities=store,
             elsewhere=elsewhere,
         )
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ldm import untrusted
 from ldm.llm.calls import Request, ServerReply
-from ldm.llm.capabilities import CONSTRAINTS, Capabilities
+from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
 from ldm.llm.meter import prompt_guess
 from ldm.llm.structured import strict_schema, with_json_instruction
 from ldm.secrecy import bare_url, guard, redacted, url_secrets
@@ -30,6 +30,8 @@ TOO_LONG = re.compile(
 )
 NO_MONEY = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 IDEMPOTENCY = "Idempotency-Key"
+#: Seconds that the list of models may take; it is a courtesy, and not every server has one.
+LISTING_TIMEOUT = 10.0
 #: Characters of a server's message that an error quotes.
 QUOTE_LENGTH = 300
 
@@ -167,6 +169,18 @@ class Service:
             fault = Fault("again", f"an error inside the openai package ({what})")
         # Outside of the handler, so that no chained exception can show the server's message.
         raise fault
+
+    def context(self, model: str) -> int | None:
+        """Return the tokens of the model's context, None where the server's list does not say."""
+        import httpx2
+
+        with suppress(Exception):  # no list, or none that can be read: nothing depends on it
+            response = self._client.get(
+                "/models", cast_to=httpx2.Response, options={"timeout": LISTING_TIMEOUT}
+            )
+            text = untrusted.whole_characters(response.content.decode())
+            return context_in(untrusted.json_value(text, ""), model)
+        return None
 
     def _reply(self, body: bytes, request: Request, capabilities: Capabilities) -> ServerReply:
         content = untrusted.json_value(untrusted.whole_characters(body.decode()), "")

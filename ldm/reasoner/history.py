@@ -16,8 +16,9 @@ from typing import Any
 
 from ldm.prompts import shortened
 from ldm.reasoner import Notes
+from ldm.reasoner.budget import Budget
 from ldm.reasoner.entities import Entity, numbered
-from ldm.reasoner.excerpts import Passage, characters, fitted
+from ldm.reasoner.excerpts import Passage, fitted
 from ldm.reasoner.forms import WORDS, StepForm, SubGoalsForm, field_values, steps_form
 from ldm.reasoner.notes import (
     initial_notes,
@@ -74,13 +75,13 @@ class _Trajectory:
 class HistoryWriter:
     """Writes notes by asking a model. fallback: writes those for which its reply is unusable.
 
-    prompt_tokens: most that a question should have.
+    budget: the most that a question should have.
     """
 
     prompter: Prompter
     card: Card
     fallback: OfflineReasoner
-    prompt_tokens: int
+    budget: Budget
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """Return, for each step (o_τ, a_τ), the notes on the steps before it.
@@ -125,7 +126,7 @@ class HistoryWriter:
 
         def ask(share: float) -> Any:
             earlier = range(max(1, numbers[0] - OVERLAP), numbers[0])
-            room = characters(int(self.prompt_tokens * share)) - OVERHEAD
+            room = self.budget.room(share) - OVERHEAD
             steps = trajectory.excerpt([*earlier, *numbers], room)
             return self.prompter.ask(
                 "recount",

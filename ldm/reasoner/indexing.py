@@ -14,7 +14,9 @@ from typing import Any
 from ldm.embed import Embedder
 from ldm.parallel import map_concurrently
 from ldm.reasoner import TYPES_BY_FALLBACK, Clustering, TypeView
+from ldm.reasoner.budget import OVERHEAD, Budget
 from ldm.reasoner.clusters import cluster, nearest
+from ldm.reasoner.excerpts import Passage, fitted
 from ldm.reasoner.forms import field_values, numbers_form, types_form
 from ldm.reasoner.replies import Prompter, fit_context_or_none
 from ldm.types import stable_seed
@@ -23,8 +25,9 @@ from ldm.types import stable_seed
 SAMPLE = 40
 #: Items classified with one question.
 CHUNK = 16
-#: Characters of an item that the model sees.
-ITEM_LENGTH = 240
+#: Characters that stand beside an item, and of the example that says what a type is about.
+MARKUP = 12
+EXAMPLE = 240
 MOST_TYPES = 12
 #: Characters of the name of a type.
 NAME_LENGTH = 60
@@ -34,12 +37,17 @@ UNASSIGNED = -1
 
 @dataclass(frozen=True, slots=True)
 class TypeIndexer:
-    """Divides texts into types by asking a model. what: the texts' name in prompts ("goals")."""
+    """Divides texts into types by asking a model.
+
+    budget: of a question; items that do not fit it share it evenly. what: the texts' name in
+    prompts ("goals").
+    """
 
     prompter: Prompter
     embedder: Embedder
-    what: str
+    budget: Budget
     concurrency: int
+    what: str
 
     def cluster(self, items: Sequence[str]) -> Clustering:
         """Divide n distinct items into high-level types of about equal size, one type an item.
@@ -86,8 +94,8 @@ class TypeIndexer:
                 40 + 16 * len(items),
                 what=self.what,
                 types=types,
-                items=items,
-                length=int(ITEM_LENGTH * share),
+                length=EXAMPLE,
+                items=self._fitted(items, share, taken=len(types) * (EXAMPLE + NAME_LENGTH)),
             )
             if completion.value is None:
                 return None
@@ -97,6 +105,11 @@ class TypeIndexer:
         if labels is not None:
             return labels
         return [nearest(self.embedder.embed([item])[0], types) for item in items]
+
+    def _fitted(self, items: Sequence[str], share: float, taken: int = 0) -> list[str]:
+        """Return the items, whole where a question has room for them beside what is `taken`."""
+        room = self.budget.room(share) - OVERHEAD - taken - MARKUP * len(items)
+        return fitted([Passage(item) for item in items], room, "")
 
     def _classify_all(self, items: Sequence[str], types: Sequence[TypeView]) -> list[int]:
         chunks = [items[i : i + CHUNK] for i in range(0, len(items), CHUNK)]
@@ -118,10 +131,9 @@ class TypeIndexer:
                 types_form(len(items), most),
                 200 + 8 * len(items),
                 what=self.what,
-                items=items,
+                items=self._fitted(items, share),
                 fewest=2,
                 most=most,
-                length=int(ITEM_LENGTH * share),
             ).value
 
         form = fit_context_or_none(ask)

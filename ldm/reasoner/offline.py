@@ -164,6 +164,19 @@ class OfflineReasoner:
         """Return the places of the recalls that `action` follows, see `Answer.followed`."""
         return self._followed(self._poll(state, recalls), state, recalls, action)
 
+    def by_need(self, state: State, recalls: Sequence[Recall]) -> list[Recall]:
+        """Return the recalls that met the same need first, those that cast no ballot last.
+
+        What a vote counts says how like the need was: by what had been done with the things of the
+        goal, by what of them was at hand or chosen, and by what was still open. Whether it is a
+        vote for or against does not matter.
+        """
+        weights = dict.fromkeys(range(len(recalls)), 0.0)
+        ballots = self._poll(state, recalls).ballots
+        for place, ballot in zip(self._casting(state, recalls), ballots, strict=bool(ballots)):
+            weights[place] = round(abs(ballot.weight), 9)
+        return [recalls[place] for place in sorted(weights, key=lambda at: -weights[at])]
+
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Return the `z` alternatives with most votes, with their shares of those votes."""
         poll = self._poll(state, recalls)
@@ -229,12 +242,17 @@ class OfflineReasoner:
         followers = poll.followers(action)
         if followers is None:
             return tuple(i for i, recall in enumerate(recalls) if recall.tuple.action == action)
+        places = self._casting(state, recalls)
+        return tuple(places[place] for place in followers)
+
+    def _casting(self, state: State, recalls: Sequence[Recall]) -> Sequence[int]:
+        """Return the places of the recalls that cast a ballot, in the order of the ballots."""
         places = voters(state.observation, recalls)
         voting = [recalls[i] for i in places]
         if _on_pages(voting) and not _quotes(state, voting):
             # A page without labels was not recorded, and casts no ballot.
             places = [i for i in places if self._page(recalls[i]).page.labels]
-        return tuple(places[place] for place in followers)
+        return places
 
     def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
         return nearest(self._embedder.embed([text])[0], types)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from ldm.embed import Embedder
@@ -22,8 +23,9 @@ from ldm.reasoner import (
     State,
     TypeView,
 )
+from ldm.reasoner.budget import OVERHEAD, Budget
 from ldm.reasoner.consulting import Consulting
-from ldm.reasoner.excerpts import characters, finding
+from ldm.reasoner.excerpts import finding
 from ldm.reasoner.forms import (
     WORDS,
     AssessmentForm,
@@ -50,10 +52,10 @@ from ldm.reasoner.replies import (
     salvage_field,
 )
 from ldm.reasoner.views import (
-    OVERHEAD,
     ProcessView,
     decision_view,
     distinct,
+    own_words,
     past_view,
     sub_goal_views,
 )
@@ -67,8 +69,8 @@ Histories = Literal["combined", "paper"]
 
 #: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 PROMPT_RECALLS = 5
-#: Most tokens of a prompt: they fit a context of 8,192 with the reply, and what is estimated here.
-PROMPT_TOKENS = 6_000
+#: Tuples recalled for each one shown: the examples are those that met the same need.
+POOL = 4
 #: Most tokens of replies. Notes should be short, and a model that repeats itself must be stopped.
 NOTES_TOKENS = 200
 THOUGHT_TOKENS = 120
@@ -90,10 +92,11 @@ class PromptedOptions:
         steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
     candidates: "vote" shows the decision what the offline reasoner would do, best first.
     notes: whether decisions assess and summarise as they go.
-    recalls: how many recalled tuples a prompt shows.
+    recalls: how many recalled tuples a prompt shows. By default more are recalled, and those that
+        met the same need are shown.
     concurrency: calls at a time.
-    prompt_tokens: the most that a prompt should have; a half and a quarter of them are tried where
-        the model's context is shorter.
+    prompt_tokens: the most that a prompt should have, 0 for what the model's context has room for;
+        a half and a quarter of them are tried where the context turns out to be shorter.
     thought: whether the model thinks in a sentence or two before it decides.
     histories: "paper" asks for an assessment and a summary before each decision (Eq. 6) and tells
         it nothing that the paper's prompts do not, and forms the tuples of a refinement likewise;
@@ -106,7 +109,7 @@ class PromptedOptions:
     notes: bool = True
     recalls: int = PROMPT_RECALLS
     concurrency: int = 1
-    prompt_tokens: int = PROMPT_TOKENS
+    prompt_tokens: int = 0
     thought: Thought = "none"
     histories: Histories = "combined"
     consulting: Consulting = Consulting()  # noqa: RUF009 - frozen
@@ -134,12 +137,14 @@ class PromptedReasoner:
         self._prompter = Prompter(llm)
         self.name = f"{llm.name}, {self._options.formation}"
         voting = self._options.candidates == "vote" or self._options.consulting.when != "always"
-        self.recalls = fallback.recalls if voting else self._options.recalls
+        shown = self._options.recalls
+        pool = shown if self._options.histories == "paper" else POOL * shown
+        self.recalls = fallback.recalls if voting else pool
         self.concurrency = self._options.concurrency
-        tokens = self._options.prompt_tokens
-        self._writer = HistoryWriter(self._prompter, card, fallback, tokens)
-        self._goals = TypeIndexer(self._prompter, embedder, "goals", self.concurrency)
-        self._observations = TypeIndexer(self._prompter, embedder, "observations", self.concurrency)
+        self._budget = Budget(llm, self._options.prompt_tokens)
+        self._writer = HistoryWriter(self._prompter, card, fallback, self._budget)
+        index = partial(TypeIndexer, self._prompter, embedder, self._budget, self.concurrency)
+        self._goals, self._observations = index("goals"), index("observations")
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of replies, malformed ones, and ways of matching answers, so far."""
@@ -188,7 +193,7 @@ class PromptedReasoner:
                 form,
                 NOTES_TOKENS,
                 card=self._card,
-                **past_view(past, observation, self._room(share), goal),
+                **past_view(past, observation, self._budget.room(share), goal),
             ).value
 
         return fit_context_or_none(ask)
@@ -328,8 +333,7 @@ class PromptedReasoner:
         paper = options.histories == "paper"
         noting = options.notes and state.steps > 0 and not paper
         extras = Extras(notes=noting, thought=options.thought == "short")
-        voting = [recalls[i] for i in voters(state.observation, recalls)]
-        examples = voting[: options.recalls] if paper else distinct(voting, options.recalls)
+        examples = self._examples(state, recalls)
         form, length = self._form(state, z, len(candidates), extras, repeated)
         tokens = z * (ACTION_TOKENS + length // 4)
         tokens += NOTES_TOKENS * extras.notes + THOUGHT_TOKENS * extras.thought
@@ -338,7 +342,7 @@ class PromptedReasoner:
             state = replace(state, steps_left=None)
 
         def ask(share: float) -> Any:
-            room = self._room(share)
+            room = self._budget.room(share)
             view = decision_view(card, state, examples, room, notes=options.notes)
             return self._prompter.ask(
                 "act",
@@ -349,12 +353,25 @@ class PromptedReasoner:
                 thinking=extras.thought,
                 z=z,
                 candidates=candidates,
-                own_words=_own_words(card, view["admissible"]),
+                own_words=own_words(card, view["admissible"]),
                 repeated=repeated,
                 **view,
             )
 
         return fit_context(ask)
+
+    def _examples(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
+        """Return the recalls that the prompt shows, first of all those that met the same need.
+
+        With suggestions from the vote they are the nearest: the vote has weighed the needs.
+        """
+        options = self._options
+        voting = [recalls[i] for i in voters(state.observation, recalls)]
+        if options.histories == "paper":
+            return voting[: options.recalls]
+        if options.candidates != "vote":
+            voting = self._fallback.by_need(state, voting)
+        return distinct(voting, options.recalls)
 
     def _repeats(self, action: str, state: State) -> bool:
         """Return whether an action was done a moment ago and is not known to be of use again."""
@@ -377,10 +394,6 @@ class PromptedReasoner:
         if repeated and listed and not free:
             return possible_action_form(listed, extras), length
         return decision_form(extras, length), length
-
-    def _room(self, share: float) -> int:
-        """Return how many characters a share of a prompt's tokens holds."""
-        return characters(int(self._options.prompt_tokens * share))
 
     def _notes(self, form: Any, state: State) -> Notes:
         """Return the notes of a reply; what it omits stays as in the state.
@@ -439,7 +452,7 @@ class PromptedReasoner:
         def ask(share: float) -> int | None:
             places = range(parting, min(parting + int(STEPS_SHOWN * share), len(best.steps)))
             others = [place for place in places if place < len(ground.steps)]
-            room = (self._room(share) - OVERHEAD) // 2
+            room = (self._budget.room(share) - OVERHEAD) // 2
             number = self._ask_number(
                 "compare",
                 numbers_form(1, places[-1] + 1, first=places[0] + 1),
@@ -457,7 +470,7 @@ class PromptedReasoner:
             return 0
 
         def ask(share: float) -> int | None:
-            room = (self._room(share) - OVERHEAD) // len(processes)
+            room = (self._budget.room(share) - OVERHEAD) // len(processes)
             views = [
                 ProcessView.of(p, _first_and_last(len(p.steps), share), room) for p in processes
             ]
@@ -483,11 +496,3 @@ def _first_and_last(steps: int, share: float) -> list[int]:
 
 def _verb(action: str) -> str:
     return action.partition("[")[0]
-
-
-def _own_words(card: Card, offered: Sequence[str]) -> str:
-    """Say how an action with a free argument is written, where one is offered."""
-    free = [
-        action for action in offered if action == f"{_verb(action)}[{card.free.get(_verb(action))}]"
-    ]
-    return f", but in {' and '.join(free)} words of your own" if free else ""

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ldm.prompts import shortened
 from ldm.reasoner import Notes, Process, State
+from ldm.reasoner.budget import OVERHEAD
+from ldm.reasoner.digest import Digest, digest_of
 from ldm.reasoner.excerpts import Passage, excerpt, fitted, level
 from ldm.reasoner.notes import in_words
 from ldm.types import Card, Past, Recall, StateActionTuple
 
-#: Characters of a prompt beside what is counted: instructions, tags, questions.
-OVERHEAD = 1_500
 #: Characters of an action that are shown, and of the goal of an example.
 ACTION_LENGTH = 300
 EXAMPLE_GOAL = 400
@@ -27,6 +27,9 @@ LEAST_EXAMPLE = 160
 ALIKE = 2
 #: Characters of an observation from which on a repeated one is only named.
 REPEATED = 40
+#: The share of the past's room that what it has brought to light may take, where not all fits.
+DIGEST = 0.75
+NO_DIGEST = Digest()
 #: The most of the budget that each of the opening, the present observation and the actions takes.
 PART = 0.25
 
@@ -68,26 +71,57 @@ def sub_goal_views(notes: Notes) -> list[SubGoalView]:
     return [SubGoalView(*one) for one in zip(notes.sub_goals, checks, proofs, strict=True)]
 
 
-def course_views(course: Past, observation: str, room: int, goal: str) -> list[StepView]:
+def course_views(
+    course: Past, observation: str, room: int, goal: str, digest: Digest = NO_DIGEST
+) -> list[StepView]:
     """Return the steps of a course with what came of them, in `room` characters.
 
     An observation that came before is named by its step. Where there is no room, observations are
     cut, what the next action refers to last; then the oldest steps go.
+
+    digest: what is shown of the course beside it; then no observation is cut: those of the latest
+    steps are shown that are not in it, as far as they have room.
     """
     seen = [*(text for text, _ in course), observation]
     steps = [
-        StepView(number, shortened(action, ACTION_LENGTH), _named(seen, number))
+        StepView(
+            number,
+            shortened(action, ACTION_LENGTH),
+            "" if number in digest.steps else _named(seen, number),
+        )
         for number, (_, action) in enumerate(course, 1)
     ]
     costs = [len(step.action) + 8 for step in steps]
     while steps and sum(costs) > room:
         steps, costs = steps[1:], costs[1:]
+    if digest:
+        return _latest(steps, seen, room - sum(costs))
     following = [*(action for _, action in course), ""]
     passages = [Passage(step.seen, following[step.number]) for step in steps]
     texts = fitted(passages, room - sum(costs), goal)
     return [
         StepView(step.number, step.action, text) for step, text in zip(steps, texts, strict=True)
     ]
+
+
+def _latest(steps: Sequence[StepView], seen: Sequence[str], room: int) -> list[StepView]:
+    """Return the steps, the last ones with all that was seen after them, as far as `room` holds it.
+
+    What was seen again later is named by that step. A step that is to show nothing shows nothing.
+    """
+    views: list[StepView] = []
+    later: dict[str, int] = {}
+    for step in reversed(steps):
+        text = seen[step.number] if step.seen else ""
+        if text in later and len(text) >= REPEATED:
+            text = f"the same as after step {later[text]}"
+        room -= len(text)
+        if room < 0:
+            text = ""
+        elif text:
+            later.setdefault(text, step.number)
+        views.append(replace(step, seen=text))
+    return views[::-1]
 
 
 def _named(seen: Sequence[str], number: int) -> str:
@@ -179,6 +213,10 @@ def decision_view(
     past = sum(len(seen) + len(action) + 10 for seen, action in course)
     examples = sum(len(r.tuple.observation) + len(r.tuple.goal) + 200 for r in recalls)
     most = level([past, examples], left)
+    taken, digest = min(past, most), NO_DIGEST
+    if past > most:
+        digest = digest_of(state.goal, course, state.observation, int(taken * DIGEST))
+    done = course_views(course, state.observation, taken - len(digest), state.goal, digest)
     return {
         "goal": goal,
         "opening": opening,
@@ -187,8 +225,9 @@ def decision_view(
         "so_far": so_far,
         "noted": state.notes.steps if state.notes.held or state.notes.proofs else state.steps,
         "steps": state.steps,
-        "done": course_views(course, state.observation, min(past, most), state.goal),
-        "recalls": example_views(recalls, left - min(past, most), notes=notes),
+        "done": done,
+        "digest": digest,
+        "recalls": example_views(recalls, left - taken, notes=notes),
         "admissible": offered,
         "omitted": omitted,
         "steps_left": state.steps_left,
@@ -237,3 +276,10 @@ def past_view(past: Past, observation: str, room: int, goal: str) -> dict[str, A
     left = room - OVERHEAD - len(goal) - len(now) - sum(len(action) + 20 for action in actions)
     texts = fitted([Passage(seen, action) for seen, action in past], left, goal)
     return {"goal": goal, "observation": now, "past": list(zip(texts, actions, strict=True))}
+
+
+def own_words(card: Card, offered: Sequence[str]) -> str:
+    """Say how an action with a free argument is written, where one is offered."""
+    forms = {f"{verb}[{argument}]" for verb, argument in card.free.items()}
+    free = [action for action in offered if action in forms]
+    return f", but in {' and '.join(free)} words of your own" if free else ""

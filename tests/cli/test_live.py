@@ -47,7 +47,9 @@ def drawn(counted: live.Tally, width: int) -> list[str]:
 class TestTheFigures:
     def test_are_success_with_its_interval_steps_tokens_and_money(self) -> None:
         counted = tally(PAID, episode(0), episode(1, success=False))
-        assert counted.figures() == ("success 50.0 % (9–91), 4.0 steps/episode, 1400 tokens, 0.0125 USD")
+        assert counted.figures() == (
+            "success 50.0 % (9–91), 4.0 steps/episode, 1400 tokens, 0.0125 USD"
+        )
 
     def test_count_an_error_as_a_failure(self) -> None:
         counted = tally(PAID, episode(0), episode(1, error="Traceback …\nValueError: no"))

@@ -40,6 +40,7 @@ class Behaviour:
     status: answer everything with it, saying `complaint`.
     answer: the reply's text, given the body. hang: seconds that a hanging request hangs, and that
     one which is answered byte by byte ("dribble") takes.
+    listing: what the list of models says; None: there is no such list.
     idempotent: a request whose Idempotency-Key was answered before gets that answer and is not
     billed; one whose first sending is still being worked at is refused with a 409.
     """
@@ -59,6 +60,7 @@ class Behaviour:
     complaint: str = "it broke"
     status: int = 0
     idempotent: bool = False
+    listing: Any = None
 
 
 class FakeServer:
@@ -179,6 +181,10 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             """Quiet."""
+
+        def do_GET(self) -> None:
+            listing = server.behaviour.listing
+            self.send(404 if listing is None else 200, {} if listing is None else listing)
 
         def do_POST(self) -> None:
             length = int(self.headers.get("content-length", 0))

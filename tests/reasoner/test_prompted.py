@@ -887,6 +887,40 @@ class TestBudgets:
         reasoner.choose([bought, other])
         assert all(end in model(reasoner).asked[0][-1].content for end in ends)
 
+    def test_of_a_long_course_tell_places_and_items_in_short(self) -> None:
+        features = "[back]\nIt is made of wool. " + "It keeps warm. " * 60
+        visit = ((self.PAGE, "click[B07D6JNW33]"), ("[back]\n[more]", "click[more]"))
+        again = ((features, "click[back]"), ("[back]\n[more]", "click[back]"))
+        course = ((STEPS[0][0], "search[shirt]"), *visit, *again, *visit, *again)
+        reasoner = prompted(lambda _: {**NOTED, "action": "x"}, prompt_tokens=2500)
+        reasoner.act(replace(STATE, goal="buy a shirt, number 33", course=course), ())
+        question = model(reasoner).asked[0][-1].content
+        known = question.split("<known>")[1].split("</known>")[0]
+        done = question.split("<done>")[1].split("</done>")[0]
+        assert "[B07D6JNW33] A shirt of many colours, number 33 $33.99 (opened at step 2" in known
+        assert "1. search[shirt]\n" in done
+        assert "7. click[more]: [back] It is made of wool." in done
+        assert "3. click[more]: the same as after step 7" in done
+        assert "[…]" not in done
+
+    def test_show_items_of_types_whole_where_they_fit(self) -> None:
+        def types(question: str) -> Reply:
+            names = [{"name": "few", "members": [1]}, {"name": "many", "members": [2]}]
+            return {"types": names}
+
+        items = [f"{self.PAGE}\n{end}" for end in ("It fits.", "It is too small.")]
+        for tokens, whole in ((6000, True), (1000, False)):
+            reasoner = prompted(types, prompt_tokens=tokens)
+            reasoner.cluster_observations(items)
+            question = model(reasoner).asked[0][-1].content
+            assert all(" ".join(item.split()) in question for item in items) is whole
+            assert sum(len(m.content) for m in model(reasoner).asked[0]) <= 3 * tokens
+
+    def test_show_an_item_whole_that_is_classified(self) -> None:
+        reasoner = prompted(lambda _: {"item_1": 2})
+        assert reasoner.classify_observation(self.PAGE, VIEWS) == 1
+        assert " ".join(self.PAGE.split()) in model(reasoner).asked[0][-1].content
+
     def test_hold_for_questions_about_the_past(self) -> None:
         reasoner = prompted(lambda _: {"summary": "x"}, formation="paper")
         reasoner.summarize(GOAL, ((self.PAGE, "click[B07D6JNW33]"),), "Blue.")

@@ -13,7 +13,7 @@ from ldm.envs.textcraft import TextCraft, TextCraftOptions
 from ldm.envs.textcraft.recipes import Book
 from ldm.envs.textcraft.tasks import OWN_SPLITS, own_games, stored_games
 from ldm.errors import LdmError
-from ldm.policy import PolicyOptions
+from ldm.reasoner.budget import PROMPT_TOKENS
 from ldm.reasoner.excerpts import characters
 from ldm.reasoner.views import PART
 
@@ -60,9 +60,7 @@ def test_no_recipe_of_an_opening_is_cut_out_of_a_prompt(book: Book) -> None:
     openings = [game.opening for split in OWN_SPLITS for game in own_games(split, book)]
     longest = max(map(len, openings))
     assert 2000 < longest <= LoopOptions().observation
-    assert longest <= min(
-        AutoPlanOptions().observation, PART * characters(PolicyOptions().prompt_tokens)
-    )
+    assert longest <= min(AutoPlanOptions().observation, PART * characters(PROMPT_TOKENS))
 
 
 def test_the_stored_list_is_read_in_its_order(env: TextCraft) -> None:
