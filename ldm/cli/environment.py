@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import output
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
+from ldm.experiments.runtime import DEFAULT_RUNS, Backend, Runtime
 
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
@@ -19,14 +19,22 @@ URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
 def runtime(
-    runs: Path = DEFAULT_RUNS, workers: int | None = None, *, trust: bool = False
+    runs: Path = DEFAULT_RUNS,
+    workers: int | None = None,
+    *,
+    trust: bool = False,
+    backend: Backend | None = None,
+    ray_address: str | None = None,
 ) -> Runtime:
     """Return the runtime of a command: variables, and progress on standard error."""
+    address = ray_address or os.environ.get("RAY_ADDRESS", "").strip() or "local"
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
     return Runtime(
         runs=runs,
         workers=workers,
+        backend=backend,
+        ray_address=address,
         server=connection,
         data=data_folder,
         cache=cache,

@@ -208,9 +208,30 @@ class Recorded:
     resume: Resume = None
     trust: Trust = False
 
-    def runtime(self, workers: int | None = None) -> Runtime:
+    def runtime(self, workers: int | None = None, where: Machines | None = None) -> Runtime:
         """Return the runtime of the command."""
-        return runtime(self.runs, workers, trust=self.trust)
+        places = asdict(where) if where else {}
+        return runtime(self.runs, workers, trust=self.trust, **places)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Where tasks are worked on."""
+
+    backend: Annotated[
+        Literal["processes", "threads", "ray"] | None,
+        typer.Option(
+            help="Where tasks are worked on; default: processes, with a model threads. "
+            "ray: a cluster's machines."
+        ),
+    ] = None
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="The Ray cluster; default: $RAY_ADDRESS, or local, which starts one.",
+        ),
+    ] = None
 
 
 PricesAt = Annotated[

@@ -14,6 +14,7 @@ from ldm.agents.reporting import reporting_named
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.eval.statistics import Summary, summarize
+from ldm.parallel import Cluster
 from ldm.runs import Run, run_items, writing
 from ldm.secrecy import redacted_json
 from ldm.types import EpisodeResult, Task, Trajectory
@@ -86,6 +87,7 @@ def evaluate(  # noqa: PLR0913 - passed by name in every call
     *,
     workers: int = 1,
     threads: bool = False,
+    cluster: Cluster | None = None,
     retry_errors: bool = False,
     on_result: Callable[[EpisodeResult], None] = lambda _: None,
 ) -> list[EpisodeResult]:
@@ -93,6 +95,7 @@ def evaluate(  # noqa: PLR0913 - passed by name in every call
 
     Episodes that end in an error are played once more, after all others.
     threads: play in threads of this process, for agents that share its model client.
+    workers, cluster: see `run_items`.
     retry_errors: play those of a finished run again, too.
     on_result: called with every result, recorded ones first; not with those of further attempts.
     Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
@@ -107,7 +110,9 @@ def evaluate(  # noqa: PLR0913 - passed by name in every call
             for result in finished_results:
                 on_result(result)
         else:
-            play = partial(run_items, run, _Play(factory), workers=workers, threads=threads)
+            play = partial(
+                run_items, run, _Play(factory), workers=workers, threads=threads, cluster=cluster
+            )
             played = play(
                 _turns(tasks, 1), Played, on_result=lambda record: on_result(record.result)
             )

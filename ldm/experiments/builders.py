@@ -101,10 +101,11 @@ class Builder(Generic[S, T_co]):
 class Shared(Generic[T_co]):
     """A builder for the threads of this process, which share its models and its knowledge.
 
+    models: None where none is called.
     built: everything that it has built so far.
     """
 
-    def __init__(self, builder: Builder[Any, T_co], models: Models) -> None:
+    def __init__(self, builder: Builder[Any, T_co], models: Models | None) -> None:
         self._builder = builder
         self._models = models
         self._knowledge: Knowledge | None = None

@@ -24,6 +24,7 @@ from ldm.experiments.lifecycle import (
     Checked,
     Group,
     Recorded,
+    check_backend,
     check_method,
     discard,
     discarding,
@@ -210,7 +211,8 @@ class Evaluation(Group[EvaluationSpec]):
                 builder,
                 member.tasks,
                 workers=member.workers(runtime),
-                threads=member.calls_models,
+                threads=member.in_threads(runtime),
+                cluster=runtime.cluster(),
                 retry_errors=retry_errors,
                 on_result=on_result,
             )
@@ -459,6 +461,7 @@ def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -
         return
     if not models.configured:
         raise no_model(spec)
+    check_backend(spec.agent, runtime)
     if not models.replay:
         names = listed(models.of(called))
         runtime.message(f"Models at {runtime.connection().shown}: {names}.")

@@ -61,6 +61,10 @@ class Recorded(Generic[S]):
         """Whether it is new, and holds neither results nor paid calls."""
         return self.new and not self.run.begun and not any(self.run.directory.glob("*.jsonl"))
 
+    def in_threads(self, runtime: Runtime) -> bool:
+        """Whether tasks are worked on in threads of this process."""
+        return self.calls_models or runtime.backend == "threads"
+
     def workers(self, runtime: Runtime) -> int:
         """Return how many tasks to work on at a time."""
         return runtime.workers_for(self.models.in_flight if self.calls_models else None)
@@ -250,16 +254,30 @@ def discard(experiments: Sequence[Recorded[Any]]) -> None:
 def shared(
     experiment: Recorded[S], kind: type[Builder[S, T]], runtime: Runtime
 ) -> Iterator[Builder[S, T] | Shared[T]]:
-    """Yield what builds workers: with models, one that shares them between threads."""
+    """Yield what builds workers: for threads, one that shares models and knowledge between them."""
     builder = kind(experiment.spec, runtime.cache, runtime.embeddings)
     if not experiment.calls_models:
-        yield builder
+        yield Shared(builder, None) if experiment.in_threads(runtime) else builder
         return
     directory, where = experiment.run.directory, " in this run"
     with serving(
         experiment.models, runtime.connection, directory, runtime.message, where
     ) as models:
         yield Shared(builder, models)
+
+
+def check_backend(agent: str, runtime: Runtime) -> None:
+    """Raise LdmError where an agent that calls a model is to be worked on in other processes.
+
+    The client that counts and limits its calls is one, in this process.
+    """
+    if runtime.backend in (None, "threads"):
+        return
+    raise LdmError(
+        f"The agent {agent} calls a model, so it cannot play with --backend {runtime.backend}: its "
+        "calls, and their limits, go through one client in this process.",
+        "Leave --backend out: its tasks are played in threads, --workers of them.",
+    )
 
 
 def short(name: str) -> str:
