@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from queue import Empty, SimpleQueue
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from ldm.errors import WorkerDied
 
@@ -75,6 +75,10 @@ class Cluster(Protocol):
         workers: 0 for as many as there is room for.
         """
         ...
+
+
+#: Where items are processed: by processes or threads of this machine, or on others.
+Backend = Literal["processes", "threads"] | Cluster
 
 
 def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency: int) -> list[V]:

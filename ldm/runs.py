@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ldm import __version__, records, untrusted
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
-from ldm.parallel import Cluster, Record, Worker, WorkerFactory, parallel_map
+from ldm.parallel import Backend, Record, Worker, WorkerFactory, parallel_map
 from ldm.types import stable_hash
 
 SCHEMA_VERSION = 1
@@ -276,15 +276,15 @@ def run_items(  # noqa: PLR0913 - passed by name in every call
     record_type: type[R],
     *,
     workers: int,
-    threads: bool = False,
-    cluster: Cluster | None = None,
+    backend: Backend = "processes",
     wanted: Callable[[int, R | None], bool] = lambda _, record: record is None,
     on_result: Callable[[R], None] = lambda _: None,
 ) -> list[R]:
     """Process the `items` that are not recorded yet; return all records, in the items' order.
 
     A record's index must be its item's place in `items`. Hold `run.lock()` while calling this.
-    workers, threads: see `parallel_map`. cluster: where to work instead; this process records.
+    workers: see `parallel_map`. backend: threads for workers that share the client of a model; what
+    a cluster returns is recorded by this process.
     wanted: whether to process an item, by its index and its record, if
     there is one; by default all without a record. What is not wanted is returned as recorded.
     on_result: called in this process with every record, old ones first.
@@ -303,12 +303,12 @@ def run_items(  # noqa: PLR0913 - passed by name in every call
 
     todo = [items[i] for i in pending]
     with _naming_how_to_resume(run, record_type, len(items)):
-        if cluster is None:
+        if isinstance(backend, str):
             parallel_map(
                 _RecordingFactory(build, run.parts),
                 todo,
                 workers=workers,
-                threads=threads,
+                threads=backend == "threads",
                 on_result=take,
             )
         else:
@@ -318,7 +318,7 @@ def run_items(  # noqa: PLR0913 - passed by name in every call
                 part.append(record)
                 take(record)
 
-            cluster.map(build, todo, workers=workers, on_result=record_and_take)
+            backend.map(build, todo, workers=workers, on_result=record_and_take)
     return [finished[index] for index in sorted(finished)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import output
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS, Backend, Runtime
+from ldm.experiments.runtime import DEFAULT_RUNS, BackendName, Runtime
 
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
@@ -23,7 +23,7 @@ def runtime(
     workers: int | None = None,
     *,
     trust: bool = False,
-    backend: Backend | None = None,
+    backend: BackendName | None = None,
     ray_address: str | None = None,
 ) -> Runtime:
     """Return the runtime of a command: variables, and progress on standard error."""

@@ -15,6 +15,7 @@ from ldm.cli.options import (
     Decisions,
     Kinds,
     LlmName,
+    Machines,
     MemoryDefault,
     PresetName,
     ReasonerName,
@@ -193,6 +194,7 @@ class Execution(Recorded):
     llm: LlmName = None
     reasoner_llm: ReasonerName = None
     calls: Calls = field(default_factory=Calls)
+    where: Machines = field(default_factory=Machines)
 
 
 @expanded
@@ -216,7 +218,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     from ldm.experiments.lifecycle import recorded_spec
     from ldm.experiments.stages import RefinementPreset
 
-    runtime = execution.runtime(execution.workers)
+    runtime = execution.runtime(execution.workers, execution.where)
     models = execution.calls.options(llm=execution.llm, reasoner_llm=execution.reasoner_llm)
     policy_options, env_options = option_settings(base.assign, base.data, base.decisions)
     if execution.resume is not None:

@@ -211,8 +211,7 @@ class Evaluation(Group[EvaluationSpec]):
                 builder,
                 member.tasks,
                 workers=member.workers(runtime),
-                threads=member.in_threads(runtime),
-                cluster=runtime.cluster(),
+                backend=member.backend(runtime),
                 retry_errors=retry_errors,
                 on_result=on_result,
             )
@@ -231,7 +230,7 @@ class Evaluation(Group[EvaluationSpec]):
                 member.tasks,
                 tasks,
                 workers=member.workers(runtime),
-                threads=True,
+                backend="threads",
             )
         return [result.usage for result in results]
 
@@ -461,7 +460,7 @@ def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -
         return
     if not models.configured:
         raise no_model(spec)
-    check_backend(spec.agent, runtime)
+    check_backend(runtime)
     if not models.replay:
         names = listed(models.of(called))
         runtime.message(f"Models at {runtime.connection().shown}: {names}.")

@@ -20,6 +20,7 @@ from ldm.llm.models import ModelOptions, serving
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
     from ldm.experiments.runtime import Runtime
+    from ldm.parallel import Backend
     from ldm.runs import Run
     from ldm.types import Task
 
@@ -61,9 +62,9 @@ class Recorded(Generic[S]):
         """Whether it is new, and holds neither results nor paid calls."""
         return self.new and not self.run.begun and not any(self.run.directory.glob("*.jsonl"))
 
-    def in_threads(self, runtime: Runtime) -> bool:
-        """Whether tasks are worked on in threads of this process."""
-        return self.calls_models or runtime.backend == "threads"
+    def backend(self, runtime: Runtime) -> Backend:
+        """Return where tasks are worked on: with a model in threads, which share its client."""
+        return "threads" if self.calls_models else runtime.backend_for_workers()
 
     def workers(self, runtime: Runtime) -> int:
         """Return how many tasks to work on at a time."""
@@ -257,8 +258,9 @@ def shared(
     """Yield what builds workers: for threads, one that shares models and knowledge between them."""
     builder = kind(experiment.spec, runtime.cache, runtime.embeddings)
     if not experiment.calls_models:
-        yield Shared(builder, None) if experiment.in_threads(runtime) else builder
+        yield Shared(builder, None) if experiment.backend(runtime) == "threads" else builder
         return
+    check_backend(runtime)
     directory, where = experiment.run.directory, " in this run"
     with serving(
         experiment.models, runtime.connection, directory, runtime.message, where
@@ -266,17 +268,17 @@ def shared(
         yield Shared(builder, models)
 
 
-def check_backend(agent: str, runtime: Runtime) -> None:
-    """Raise LdmError where an agent that calls a model is to be worked on in other processes.
+def check_backend(runtime: Runtime) -> None:
+    """Raise LdmError where what calls a model is to be worked on in other processes.
 
     The client that counts and limits its calls is one, in this process.
     """
     if runtime.backend in (None, "threads"):
         return
     raise LdmError(
-        f"The agent {agent} calls a model, so it cannot play with --backend {runtime.backend}: its "
-        "calls, and their limits, go through one client in this process.",
-        "Leave --backend out: its tasks are played in threads, --workers of them.",
+        f"--backend {runtime.backend} is for what calls no model: all calls, and their limits, go "
+        "through one client in this process.",
+        "Leave --backend out: tasks are then worked on in threads, --workers of them.",
     )
 
 

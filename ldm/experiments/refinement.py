@@ -20,6 +20,7 @@ from ldm.experiments.data import training_split, with_data
 from ldm.experiments.lifecycle import (
     Checked,
     Recorded,
+    check_backend,
     checked_again,
     discarding,
     reopen,
@@ -199,7 +200,9 @@ def prepare(
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
     if not models.configured:
         runtime.message("No language model is used: the offline reasoner decides.")
-    elif not models.replay:
+    else:
+        check_backend(runtime)
+    if models.configured and not models.replay:
         where = runtime.connection().shown
         runtime.message(f"{models.roles()['reasoner']} at {where} decides.")
     return start(checked, ("refine", short(spec.env), spec.split), models, runtime)
@@ -268,7 +271,7 @@ def _explored(
             builder,
             tasks,
             workers=recorded.workers(runtime),
-            threads=recorded.calls_models,
+            backend=recorded.backend(runtime),
             on_result=on_result,
         )
 
@@ -289,7 +292,7 @@ def _hardest(
             builder,
             recorded.tasks,
             workers=recorded.workers(runtime),
-            threads=recorded.calls_models,
+            backend=recorded.backend(runtime),
             on_progress=on_progress,
         )
     scores = [(one.score, one.steps) for one in attempts]
@@ -314,7 +317,7 @@ def _judged(
             recorded.spec.gate(),
             FormationOptions(batch_size(recorded.spec.env)),
             workers=recorded.workers(runtime),
-            threads=recorded.calls_models,
+            backend=recorded.backend(runtime),
             on_progress=on_progress,
         )
 

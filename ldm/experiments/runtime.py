@@ -17,10 +17,10 @@ from ldm.errors import LdmError
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
     from ldm.memory import OnProgress
-    from ldm.parallel import Cluster
+    from ldm.parallel import Backend
 
 DEFAULT_RUNS = Path("runs")
-Backend = Literal["processes", "threads", "ray"]
+BackendName = Literal["processes", "threads", "ray"]
 
 
 class Advance(Protocol):
@@ -59,7 +59,7 @@ class Runtime:
 
     runs: Path = DEFAULT_RUNS
     workers: int | None = None
-    backend: Backend | None = None
+    backend: BackendName | None = None
     ray_address: str = "local"
     server: Connection | Callable[[], Connection] | None = None
     data: Callable[[str], str | None] = lambda env: None
@@ -87,10 +87,10 @@ class Runtime:
             )
         return server
 
-    def cluster(self) -> Cluster | None:
-        """Return the machines to work on, None for this one."""
+    def backend_for_workers(self) -> Backend:
+        """Return where workers work that call no model."""
         if self.backend != "ray":
-            return None
+            return self.backend or "processes"
         from ldm.ray_backend import RayCluster
 
         return RayCluster(self.ray_address)
