@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
-from ldm.experiments.builders import Builder, Shared, build_environment
+from ldm.experiments.builders import Builder, Carried, Shared, build_environment
 from ldm.experiments.specs import S
 from ldm.llm.models import ModelOptions, serving
 
@@ -254,11 +254,20 @@ def discard(experiments: Sequence[Recorded[Any]]) -> None:
 @contextmanager
 def shared(
     experiment: Recorded[S], kind: type[Builder[S, T]], runtime: Runtime
-) -> Iterator[Builder[S, T] | Shared[T]]:
-    """Yield what builds workers: for threads, one that shares models and knowledge between them."""
+) -> Iterator[Builder[S, T] | Shared[T] | Carried[T]]:
+    """Yield what builds workers: for threads, one that shares models and knowledge between them.
+
+    For a cluster it takes the memory along.
+    """
     builder = kind(experiment.spec, runtime.cache, runtime.embeddings)
     if not experiment.calls_models:
-        yield Shared(builder, None) if experiment.backend(runtime) == "threads" else builder
+        backend = experiment.backend(runtime)
+        if backend == "processes":
+            yield builder
+        elif backend == "threads":
+            yield Shared(builder, None)
+        else:
+            yield Carried(builder, builder.contents())
         return
     check_backend(runtime)
     directory, where = experiment.run.directory, " in this run"

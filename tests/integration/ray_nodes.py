@@ -104,7 +104,7 @@ def _cluster() -> None:
     for _ in sys.stdin:
         cluster.remove_node(node, allow_graceful=False)
         _say("killed")
-    cluster.shutdown()
+    cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 def _local() -> None:
