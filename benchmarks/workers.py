@@ -2,9 +2,11 @@
 
     python benchmarks/workers.py --memory .ldm/memory --episodes 140
 
-Every way is a command of its own, started anew. What it records has to be the same, times aside:
-episodes.jsonl but for the seconds, trajectories.jsonl byte for byte. Prints the wall time of each,
-and the seconds that its episodes took together; exits with status 1 where records differ.
+Every way is a command of its own, started anew; the last one is a Ray cluster of two nodes on this
+machine, of which one is killed when a third of the tasks are recorded. What they record has to be
+the same, times aside: episodes.jsonl but for the seconds, trajectories.jsonl byte for byte. Prints
+the wall time of each, and the seconds that its episodes took together; exits with status 1 where
+records differ.
 """
 
 from __future__ import annotations
@@ -20,6 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.integration.ray_nodes import Nodes, two_nodes
+
 WAYS = {
     "1 worker": ("--workers", "1"),
     "2 workers": ("--workers", "2"),
@@ -27,6 +33,7 @@ WAYS = {
     "Ray, 1 worker": ("--workers", "1", "--backend", "ray", "--ray-address", "local"),
     "Ray, 2 workers": ("--workers", "2", "--backend", "ray", "--ray-address", "local"),
 }
+KILLED = "Ray, 2 nodes, 1 killed"
 
 
 @dataclass(frozen=True)
@@ -39,17 +46,31 @@ class Outcome:
     trajectories: bytes
 
 
-def played(place: Path, options: Sequence[str]) -> Outcome:
-    """Evaluate below `place`; return what was recorded."""
+def played(place: Path, options: Sequence[str], tasks: int, nodes: Nodes | None = None) -> Outcome:
+    """Evaluate below `place`; return what was recorded. nodes: where, one of them being killed."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "ldm.cli", "eval", *options, "--runs", str(place)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ldm itself
+    process = subprocess.Popen(  # noqa: S603 - ldm itself
+        command, stdout=subprocess.DEVNULL, env=nodes.environment if nodes else None
+    )
+    if nodes:
+        while process.poll() is None and recorded(place) < tasks / 3:
+            time.sleep(0.02)
+        print(f"a node is killed after {recorded(place)} episodes")
+        nodes.kill_one()
+    if process.wait():
+        raise SystemExit(f"{' '.join(command)} failed")
     wall = time.perf_counter() - started
     (run,) = (path.parent for path in place.glob("*/run.json"))
     episodes = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
     playing = sum(episode.pop("seconds") for episode in episodes)
     lines = tuple(json.dumps(episode, sort_keys=True) for episode in episodes)
     return Outcome(wall, playing, lines, (run / "trajectories.jsonl").read_bytes())
+
+
+def recorded(place: Path) -> int:
+    """Return how many episodes are recorded and not merged yet."""
+    return sum(part.read_bytes().count(b"\n") for part in place.glob("*/parts/*.jsonl"))
 
 
 def main() -> int:
@@ -67,14 +88,20 @@ def main() -> int:
     first: Outcome | None = None
     same = True
     with tempfile.TemporaryDirectory() as folder:
-        for number, (way, more) in enumerate(WAYS.items()):
+        for number, (way, more) in enumerate([*WAYS.items(), (KILLED, ())]):
             load = os.getloadavg()[0]
-            outcome = played(Path(folder) / str(number), [*options, *more])
+            place = Path(folder) / str(number)
+            if way == KILLED:
+                with two_nodes(Path.home()) as nodes:
+                    where = ("--backend", "ray", "--ray-address", nodes.address)
+                    outcome = played(place, [*options, *where], arguments.episodes, nodes)
+            else:
+                outcome = played(place, [*options, *more], arguments.episodes)
             first = first or outcome
             equal = (outcome.episodes, outcome.trajectories) == (first.episodes, first.trajectories)
             same = same and equal
             print(
-                f"{way:15} {len(outcome.episodes):4} episodes {outcome.wall:6.1f} s wall, "
+                f"{way:22} {len(outcome.episodes):4} episodes {outcome.wall:6.1f} s wall, "
                 f"{outcome.playing:6.1f} s playing, load {load:4.1f} before: "
                 f"{'the same' if equal else 'NOT the same'}",
                 flush=True,
