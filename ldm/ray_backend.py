@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, TypeVar
 
 from ldm import __version__
@@ -94,6 +95,7 @@ class RayCluster:
             raise LdmError(
                 "Ray is not installed.", 'Install it: pip install "ldm-memory[ray]".'
             ) from error
+        _keep_off_standard_output()
         if not ray.is_initialized():
             try:
                 ray.init(
@@ -258,6 +260,15 @@ class _Map:
         finally:
             for actor, _ in self._asked.values():
                 self._ray.kill(actor)
+
+
+def _keep_off_standard_output() -> None:
+    """Let Ray print nothing: it has no option for what it says of workers that died.
+
+    That would stand in the results of a command, and what matters of it is in our errors.
+    """
+    worker: Any = import_module("ray._private.worker")
+    worker.print_to_stdstream = lambda *_, **__: None
 
 
 def _last_line(error: Exception) -> str:

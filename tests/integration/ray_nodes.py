@@ -13,10 +13,12 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 
+from ldm.errors import LdmError
 from ldm.types import Task, TimeStep
 from tests.integration.crash import ROOT
 from tests.toy import ToyEnv, ToyOptions
@@ -115,11 +117,19 @@ def _local() -> None:
     RayCluster().map(Squarer(), ITEMS, workers=2, on_result=squares.append)
     values = {square.index: square.value for square in squares}
     makers = {square.made_by for square in squares}
+    listening = _listening([os.getpid(), *_descendants(os.getpid())])
+    errors = []
+    for broken in (Squarer(raise_at=7), Squarer(die_at=6)):
+        try:
+            RayCluster().map(broken, ITEMS, workers=2, on_result=lambda _: None)
+        except LdmError as error:
+            errors.append(f"{type(error).__name__}: {error}")
     outcome = {
+        "errors": errors,
         "values": [values[index] for index in sorted(values)],
         "elsewhere": os.getpid() not in makers,
         "makers": len(makers),
-        "listening": _listening([os.getpid(), *_descendants(os.getpid())]),
+        "listening": listening,
     }
     _say(json.dumps(outcome))
 
@@ -131,21 +141,19 @@ def _say(line: str) -> None:
 
 def _descendants(process: int) -> Iterator[int]:
     for task in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            yield child
-            yield from _descendants(child)
+        with suppress(OSError):  # it has ended meanwhile
+            for child in map(int, task.read_text().split()):
+                yield child
+                yield from _descendants(child)
 
 
 def _listening(processes: Sequence[int]) -> list[str]:
     """Return the addresses, as the kernel writes them, at which these processes listen."""
     sockets = set[str]()
     for process in processes:
-        for link in Path(f"/proc/{process}/fd").iterdir():
-            try:
-                target = os.readlink(link)
-            except OSError:  # closed meanwhile
-                continue
-            sockets |= set(re.findall(r"socket:\[(\d+)\]", target))
+        for path in glob(f"/proc/{process}/fd/*"):
+            with suppress(OSError):  # it is closed meanwhile
+                sockets |= set(re.findall(r"socket:\[(\d+)\]", os.readlink(path)))
     addresses = []
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

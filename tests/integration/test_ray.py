@@ -100,7 +100,7 @@ def test_two_nodes_record_what_this_machine_records_and_a_killed_one_loses_no_ep
     assert sorted(times.values())[-2:] == [1, 2]  # the one that it was at was given out again
 
 
-def test_a_ray_that_the_map_starts_listens_on_loopback_alone_and_leaves_nothing_at_home(
+def test_a_ray_that_the_map_starts_listens_on_loopback_alone_and_brings_back_what_fails(
     tmp_path: Path,
 ) -> None:
     home = tmp_path / "home"
@@ -114,10 +114,13 @@ def test_a_ray_that_the_map_starts_listens_on_loopback_alone_and_leaves_nothing_
         text=True,
     )
     assert result.returncode == 0, result.stderr
-    outcome: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    outcome: dict[str, Any] = json.loads(result.stdout)  # and Ray prints nothing
     assert outcome["values"] == [(index + 10) ** 2 for index in range(12)]
     assert outcome["elsewhere"]
     assert outcome["makers"] == 2
     assert outcome["listening"]
     assert {*outcome["listening"]} <= {*LOOPBACK}
     assert not list(home.rglob("*token*"))
+    raised, died = outcome["errors"]
+    assert raised == "LdmError: Seven is refused. Use eight."
+    assert died.startswith("WorkerDied: 3 workers of the Ray cluster died at the same item")
