@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from queue import Empty, SimpleQueue
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from ldm.errors import WorkerDied
 
@@ -57,6 +57,28 @@ class WorkerFactory(Hashable, Protocol[T_contra, R_co]):
     """Builds a worker with its expensive context, once per process: a frozen, picklable value."""
 
     def __call__(self) -> Worker[T_contra, R_co]: ...
+
+
+class Cluster(Protocol):
+    """Machines on which a parallel map may run: `ldm.ray_backend.RayCluster`."""
+
+    def map(
+        self,
+        build: WorkerFactory[T, R],
+        items: Sequence[T],
+        *,
+        workers: int,
+        on_result: Callable[[R], None],
+    ) -> None:
+        """Do what `parallel_map` does; a worker's process may write nothing that is to last.
+
+        workers: 0 for as many as there is room for.
+        """
+        ...
+
+
+#: Where items are processed: by processes or threads of this machine, or on others.
+Backend = Literal["processes", "threads"] | Cluster
 
 
 def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency: int) -> list[V]:
@@ -226,7 +248,7 @@ def _start_worker(parent: int) -> None:
 
 
 @lru_cache(maxsize=1)
-def _built(build: WorkerFactory[T, R]) -> Worker[T, R]:
+def built_once(build: WorkerFactory[T, R]) -> Worker[T, R]:
     """Return the worker of this process, built when its first item arrives."""
     worker = build()
     if "torch" in sys.modules:
@@ -238,7 +260,7 @@ def _work(build: WorkerFactory[T, R], item: T, directory: str) -> R:
     """Process `item` in `directory`: a process outlives its pool, and its caller's chdir."""
     if os.getcwd() != directory:
         os.chdir(directory)
-    worker: Worker[T, R] = _built(build)
+    worker: Worker[T, R] = built_once(build)
     return worker(item)
 
 

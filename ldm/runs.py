@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ldm import __version__, records, untrusted
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
-from ldm.parallel import Record, Worker, WorkerFactory, parallel_map
+from ldm.parallel import Backend, Record, Worker, WorkerFactory, parallel_map
 from ldm.types import stable_hash
 
 SCHEMA_VERSION = 1
@@ -290,15 +290,17 @@ def run_items(  # noqa: PLR0913 - passed by name in every call
     record_type: type[R],
     *,
     workers: int,
-    threads: bool = False,
+    backend: Backend = "processes",
     is_due: Callable[[int, R | None], bool] = lambda _, record: record is None,
     on_result: Callable[[R], None] = lambda _: None,
 ) -> list[R]:
     """Process the `items` that are not recorded yet; return all records, in the items' order.
 
     A record's index must be its item's place in `items`. Hold `run.lock()` while calling this.
-    threads: see `parallel_map`. is_due: whether to process an item, by its index and its record, if
-    there is one; by default all without a record. What is not due is returned as recorded.
+    workers: see `parallel_map`. backend: threads for workers that share the client of a model; what
+    a cluster returns is recorded by this process. is_due: whether to process an item, by its index
+    and its record, if there is one; by default all without a record. What is not due is returned as
+    recorded.
     on_result: called in this process with every record, old ones first.
     Raises Interrupted (Ctrl-C, SIGTERM), WorkerDied and RunStopped with how to resume.
     """
@@ -313,11 +315,24 @@ def run_items(  # noqa: PLR0913 - passed by name in every call
         finished[record.index] = record
         on_result(record)
 
-    recording = _RecordingFactory(build, run.parts)
+    todo = [items[i] for i in pending]
     with _naming_how_to_resume(run, record_type, len(items)):
-        parallel_map(
-            recording, [items[i] for i in pending], workers=workers, threads=threads, on_result=take
-        )
+        if isinstance(backend, str):
+            parallel_map(
+                _RecordingFactory(build, run.parts),
+                todo,
+                workers=workers,
+                threads=backend == "threads",
+                on_result=take,
+            )
+        else:
+            part = _Part(run.parts)
+
+            def record_and_take(record: R) -> None:
+                part.append(record)
+                take(record)
+
+            backend.map(build, todo, workers=workers, on_result=record_and_take)
     return [finished[index] for index in sorted(finished)]
 
 
@@ -369,19 +384,29 @@ class _RecordingFactory(Generic[T, R]):
 class _RecordingWorker(Generic[T, R]):
     def __init__(self, worker: Worker[T, R], parts: Path) -> None:
         self._worker = worker
-        self._parts = parts
-        self._part = self._new_part()
+        self._part = _Part(parts)
 
     def __call__(self, item: T) -> R:
         record = self._worker(item)
-        part, self._part = self._part, self._new_part()
-        with writing(part), part.open("a", encoding="utf-8", newline="\n") as file:
-            records.append(file, record)
-        self._part = part  # append only to a file whose last line is whole
+        self._part.append(record)
         return record
 
     def close(self) -> None:
         self._worker.close()
 
-    def _new_part(self) -> Path:
+
+class _Part:
+    """The part file of one process, or after a failed write the next one."""
+
+    def __init__(self, parts: Path) -> None:
+        self._parts = parts
+        self._path = self._new_path()
+
+    def append(self, record: Record) -> None:
+        path, self._path = self._path, self._new_path()
+        with writing(path), path.open("a", encoding="utf-8", newline="\n") as file:
+            records.append(file, record)
+        self._path = path  # append only to a file whose last line is whole
+
+    def _new_path(self) -> Path:
         return self._parts / f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"

@@ -198,7 +198,7 @@ def test_doctor_looks_at_what_the_project_depends_on(project: dict[str, object])
     assert isinstance(project["dependencies"], list)
     assert {requirement_name(text) for text in project["dependencies"]} == set(REQUIRED)
     with_extra = {name: extra for name in ENVS if (extra := metadata(name).extra) is not None}
-    assert set(extras) - {"all", "dev", "static"} == set(with_extra)
+    assert set(extras) - {"all", "dev", "otel", "ray", "static"} == set(with_extra)
     for name, extra in with_extra.items():
         assert {requirement_name(text) for text in extras[name]} == set(extra.distributions)
         assert f"[{name}]" in extra.install

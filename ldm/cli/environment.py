@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import live, output
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
+from ldm.experiments.runtime import DEFAULT_RUNS, BackendName, Runtime
 
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
@@ -27,11 +27,14 @@ def runtime(
     *,
     trust: bool = False,
     quiet: bool = False,
+    backend: BackendName | None = None,
+    ray_address: str | None = None,
 ) -> Runtime:
     """Return the runtime of a command: variables, and progress on standard error.
 
     quiet: show neither progress nor messages; results and errors remain.
     """
+    address = ray_address or os.environ.get("RAY_ADDRESS", "").strip() or "local"
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
     speaking = Runtime(
@@ -44,6 +47,8 @@ def runtime(
         Runtime() if quiet else speaking,
         runs=runs,
         workers=workers,
+        backend=backend,
+        ray_address=address,
         server=connection,
         data=data_folder,
         cache=cache,

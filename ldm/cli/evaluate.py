@@ -19,6 +19,7 @@ from ldm.cli.options import (
     EstimateFirst,
     Kinds,
     LlmName,
+    Machines,
     MemoryDefault,
     PlannerName,
     PlannerUrl,
@@ -164,6 +165,7 @@ class Execution(Recorded):
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
     output: TableFile = None
+    where: Machines = field(default_factory=Machines)
 
     def models(self) -> ModelOptions:
         """Return which models are called, and within which limits."""
@@ -306,7 +308,7 @@ def _evaluations(request: Request, execution: Execution) -> list[Evaluation]:
     from ldm.experiments.resuming import resume_as_named
 
     subject, models = request.subject, execution.models()
-    runtime = execution.runtime(subject.workers)
+    runtime = execution.runtime(subject.workers, execution.where)
     if execution.resume is not None:
         named = Named(subject.env, request.fixed_values, request.grid(agent=""))
         return [resume_as_named(execution.resume, named, subject.preset, models, runtime)]

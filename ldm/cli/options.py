@@ -248,9 +248,29 @@ class Recorded:
     trust: Trust = False
     quiet: Quiet = False
 
-    def runtime(self, workers: int | None = None) -> Runtime:
+    def runtime(self, workers: int | None = None, where: Machines | None = None) -> Runtime:
         """Return the runtime of the command."""
-        return runtime(self.runs, workers, trust=self.trust, quiet=self.quiet)
+        places = asdict(where) if where else {}
+        return runtime(self.runs, workers, trust=self.trust, quiet=self.quiet, **places)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Where tasks are worked on."""
+
+    backend: Annotated[
+        Literal["processes", "threads", "ray"] | None,
+        typer.Option(
+            help="Where tasks run: processes, threads (default with a model), or a Ray cluster."
+        ),
+    ] = None
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Ray cluster; default: $RAY_ADDRESS, or local, which starts one.",
+        ),
+    ] = None
 
 
 PricesAt = Annotated[Path | None, typer.Option("--prices", help="File with further model prices.")]

@@ -16,6 +16,7 @@ from ldm.cli.options import (
     Decisions,
     Kinds,
     LlmName,
+    Machines,
     MemoryDefault,
     PresetName,
     ReasonerName,
@@ -211,6 +212,7 @@ class Execution(Recorded):
     reasoner_llm: ReasonerName = None
     reasoner_base_url: ReasonerUrl = None
     calls: Calls = field(default_factory=Calls)
+    where: Machines = field(default_factory=Machines)
 
 
 @expanded
@@ -235,7 +237,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     from ldm.experiments.lifecycle import recorded_spec
     from ldm.experiments.stages import RefinementPreset
 
-    runtime = execution.runtime(execution.workers)
+    runtime = execution.runtime(execution.workers, execution.where)
     models = execution.calls.options(
         llm=execution.llm,
         reasoner_llm=execution.reasoner_llm,

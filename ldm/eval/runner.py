@@ -14,6 +14,7 @@ from ldm.agents.reporting import reporting_named
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.eval.statistics import Summary, summarize
+from ldm.parallel import Backend
 from ldm.runs import Run, run_items, writing
 from ldm.secrecy import redacted_json
 from ldm.types import EpisodeResult, Task, Trajectory
@@ -85,14 +86,14 @@ def evaluate(  # noqa: PLR0913 - passed by name in every call
     tasks: Sequence[Task],
     *,
     workers: int = 1,
-    threads: bool = False,
+    backend: Backend = "processes",
     retry_errors: bool = False,
     on_result: Callable[[EpisodeResult], None] = lambda _: None,
 ) -> list[EpisodeResult]:
     """Return the results of all `tasks` in their order, played now or recorded before.
 
     Episodes that end in an error are played once more, after all others.
-    threads: play in threads of this process, for agents that share its model client.
+    backend: threads of this process for agents that share its model client.
     retry_errors: play those of a finished run again, too.
     on_result: called with every result, recorded ones first; not with those of further attempts.
     Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
@@ -107,7 +108,7 @@ def evaluate(  # noqa: PLR0913 - passed by name in every call
             for result in finished_results:
                 on_result(result)
         else:
-            play = partial(run_items, run, _Play(factory), workers=workers, threads=threads)
+            play = partial(run_items, run, _Play(factory), workers=workers, backend=backend)
             played = play(_turns(tasks, 1), Played, on_result=lambda one: on_result(one.result))
             if any(one.to_repeat for one in played):
                 played = play(_turns(tasks, ATTEMPTS), Played, is_due=_unfinished)
@@ -125,7 +126,7 @@ def sample(
     chosen: Sequence[Task],
     *,
     workers: int = 1,
-    threads: bool = False,
+    backend: Backend = "processes",
 ) -> list[EpisodeResult]:
     """Return the results of `chosen`, and what else is recorded; the run stays unfinished.
 
@@ -139,7 +140,7 @@ def sample(
             _turns(tasks, 1),
             Played,
             workers=workers,
-            threads=threads,
+            backend=backend,
             is_due=lambda index, record: record is None and tasks[index].id in ids,
         )
     return [record.result for record in played]

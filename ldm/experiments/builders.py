@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ldm.explore import ExplorationSetup
     from ldm.llm import LLM
     from ldm.llm.models import Models
-    from ldm.memory import Memory
+    from ldm.memory import Contents, Memory
     from ldm.reasoner import Reasoner
     from ldm.reasoner.offline import OfflineReasoner
     from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
@@ -79,15 +79,18 @@ class Builder(Generic[S, T_co]):
         """Build the environment."""
         return build_environment(self.spec.env, self.spec.env_options, self.cache)
 
-    def load(self, env: str = "") -> Knowledge | None:
+    def load(self, env: str = "", contents: Contents | None = None) -> Knowledge | None:
         """Load what the threads of a process may share; None where nothing is needed.
 
         env: the name that the memory has for the environment, where it is known.
+        contents: what `contents` returned, where the memory need not be read.
         """
         spec, needs = self.spec, self.needs
         if not needs:
             return None
         model = open_embedder(spec.embedder, self.embeddings)
+        if contents is not None:
+            return load_knowledge(model, contents, contents.generation.env, spec.generation)
         name = env or environment_name(spec.env, spec.env_options, self.cache)
         return load_knowledge(
             model, spec.memory if "memory" in needs else None, name, spec.generation
@@ -97,26 +100,58 @@ class Builder(Generic[S, T_co]):
         """Return what was paid for models: they are called by what shares this only."""
         return None
 
+    def contents(self) -> Contents | None:
+        """Read what the memory holds; None where none is needed."""
+        if "memory" not in self.needs:
+            return None
+        from ldm.memory import inspect
+
+        spec = self.spec
+        name = environment_name(spec.env, spec.env_options, self.cache)
+        return inspect(spec.memory, name, spec.generation)
+
     def prepare(self, built: Any) -> None:
         """Let the environment that was built load what it otherwise would at first use."""
         prepare(built[0] if isinstance(built, tuple) else built.env)
 
 
+@dataclass(frozen=True)
+class Carried(Generic[T_co]):
+    """A builder for other machines, which takes along what the memory holds.
+
+    It is pickled once, its arrays apart, so that a machine gets them once for all its processes.
+    """
+
+    builder: Builder[Any, T_co]
+    contents: Contents | None = field(compare=False, repr=False)
+
+    def paid(self) -> float | None:
+        """Return None: no model is called on other machines."""
+        return None
+
+    def __call__(self) -> T_co:
+        """Build it, as `builder` does where the memory is."""
+        return self.builder(None, self.builder.load(contents=self.contents))
+
+
 class Shared(Generic[T_co]):
     """A builder for the threads of this process, which share its models and its knowledge.
 
+    models: None where none is called.
     built: everything that it has built so far.
     """
 
-    def __init__(self, builder: Builder[Any, T_co], models: Models) -> None:
+    def __init__(self, builder: Builder[Any, T_co], models: Models | None) -> None:
         self._builder = builder
         self._models = models
         self._knowledge: Knowledge | None = None
         self._loaded = False
         self._lock = threading.Lock()
         self.built: list[T_co] = []
-        #: What was paid for models so far, see `Models.paid`.
-        self.paid = models.paid
+
+    def paid(self) -> float | None:
+        """Return what was paid for models so far, see `Models.paid`."""
+        return None if self._models is None else self._models.paid()
 
     def __call__(self) -> T_co:
         """Build one more, for one thread.
@@ -167,8 +202,8 @@ class PlayerBuilder(Builder[EvaluationSpec, "tuple[Environment, Agent]"]):
         with _OPENING:
             return _opened_embedder(load_embedder, self.spec.embedder, self.embeddings)
 
-    def load(self, env: str = "") -> Knowledge | None:
-        loaded, spec = super().load(env), self.spec
+    def load(self, env: str = "", contents: Contents | None = None) -> Knowledge | None:
+        loaded, spec = super().load(env, contents), self.spec
         if loaded is None or loaded.memory is None:
             return loaded
         if not (spec.without_tuples or spec.without_trajectories):
@@ -324,13 +359,20 @@ def _opened_embedder(
 
 
 def load_knowledge(
-    embedder: Embedder, memory: str | None, env: str, generation: int | None
+    embedder: Embedder, memory: Contents | str | None, env: str, generation: int | None
 ) -> Knowledge:
-    """Load the offline reasoner, and the memory of `env` at a generation where a place is named."""
+    """Load the offline reasoner, and the memory of `env` at a generation where a place is named.
+
+    memory: a place, or what has been read there.
+    """
     from ldm.memory import Memory
     from ldm.reasoner.offline import OfflineReasoner
 
-    opened = Memory.open(memory, env, embedder=embedder, generation=generation) if memory else None
+    opened: Memory | None = None
+    if isinstance(memory, str):
+        opened = Memory.open(memory, env, embedder=embedder, generation=generation)
+    elif memory is not None:
+        opened = Memory(memory, embedder)
     return Knowledge(embedder, OfflineReasoner(embedder), opened)
 
 

@@ -26,6 +26,7 @@ from ldm.experiments.lifecycle import (
     Checked,
     Group,
     Recorded,
+    check_backend,
     check_method,
     discard,
     discarding,
@@ -235,7 +236,7 @@ class Evaluation(Group[EvaluationSpec]):
                 builder,
                 member.tasks,
                 workers=workers,
-                threads=member.calls_models,
+                backend=member.backend(runtime),
                 retry_errors=retry_errors,
                 on_result=on_result,
             )
@@ -253,7 +254,7 @@ class Evaluation(Group[EvaluationSpec]):
                 member.tasks,
                 tasks,
                 workers=member.workers(runtime),
-                threads=True,
+                backend="threads",
             )
         return [result.usage for result in results]
 
@@ -499,6 +500,7 @@ def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -
         return
     if not models.configured:
         raise no_model(spec)
+    check_backend(runtime)
     if not models.replay:
         names = listed(models.of(called))
         places = "".join(f"; the {role} is at {url}" for role, url in models.elsewhere().items())

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
-from ldm.experiments.builders import Builder, Shared, build_environment
+from ldm.experiments.builders import Builder, Carried, Shared, build_environment
 from ldm.experiments.specs import S, own_models
 from ldm.llm.models import ModelOptions, serving
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
     from ldm.experiments.runtime import Runtime
+    from ldm.parallel import Backend
     from ldm.runs import Run
     from ldm.types import Task
 
@@ -64,6 +65,10 @@ class Recorded(Generic[S]):
     def untouched(self) -> bool:
         """Whether it is new, and holds neither results nor paid calls."""
         return self.new and not self.run.begun and not any(self.run.directory.glob("*.jsonl"))
+
+    def backend(self, runtime: Runtime) -> Backend:
+        """Return where tasks are worked on: with a model in threads, which share its client."""
+        return "threads" if self.calls_models else runtime.backend_for_workers()
 
     def workers(self, runtime: Runtime) -> int:
         """Return how many tasks to work on at a time."""
@@ -255,17 +260,41 @@ def discard(experiments: Sequence[Recorded[Any]]) -> None:
 @contextmanager
 def shared(
     experiment: Recorded[S], kind: type[Builder[S, T]], runtime: Runtime
-) -> Iterator[Builder[S, T] | Shared[T]]:
-    """Yield what builds workers: with models, one that shares them between threads."""
+) -> Iterator[Builder[S, T] | Shared[T] | Carried[T]]:
+    """Yield what builds workers: for threads, one that shares models and knowledge between them.
+
+    For a cluster it takes the memory along.
+    """
     builder = kind(experiment.spec, runtime.cache, runtime.embeddings)
     if not experiment.calls_models:
-        yield builder
+        backend = experiment.backend(runtime)
+        if backend == "processes":
+            yield builder
+        elif backend == "threads":
+            yield Shared(builder, None)
+        else:
+            yield Carried(builder, builder.contents())
         return
+    check_backend(runtime)
     directory, where = experiment.run.directory, " in this run"
     with serving(
         experiment.models, runtime.connection, directory, runtime.message, where
     ) as models:
         yield Shared(builder, models)
+
+
+def check_backend(runtime: Runtime) -> None:
+    """Raise LdmError where what calls a model is to be worked on in other processes.
+
+    The client that counts and limits its calls is one, in this process.
+    """
+    if runtime.backend in (None, "threads"):
+        return
+    raise LdmError(
+        f"--backend {runtime.backend} is for what calls no model: all calls, and their limits, go "
+        "through one client in this process.",
+        "Leave --backend out: tasks are then worked on in threads, --workers of them.",
+    )
 
 
 def short(name: str) -> str:

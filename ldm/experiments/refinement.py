@@ -22,6 +22,7 @@ from ldm.experiments.goal_choice import Goals, choose
 from ldm.experiments.lifecycle import (
     Checked,
     Recorded,
+    check_backend,
     checked_again,
     discarding,
     reopen,
@@ -211,7 +212,9 @@ def prepare(
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
     if not models.configured:
         runtime.once("No LLM configured; using the offline reasoner.")
-    elif not models.replay:
+    else:
+        check_backend(runtime)
+    if models.configured and not models.replay:
         where = runtime.connection().display_url
         runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
     return start(checked, ("refine", short(spec.env), spec.split), models, runtime)
@@ -305,7 +308,7 @@ def _explored(
             builder,
             tasks,
             workers=recorded.workers(runtime),
-            threads=recorded.calls_models,
+            backend=recorded.backend(runtime),
             on_result=on_result,
         )
 
@@ -326,7 +329,7 @@ def _hardest(
             builder,
             recorded.tasks,
             workers=recorded.workers(runtime),
-            threads=recorded.calls_models,
+            backend=recorded.backend(runtime),
             on_progress=on_progress,
         )
     scores = [(one.score, one.steps) for one in attempts]
@@ -351,7 +354,7 @@ def _judged(
             recorded.spec.gate(),
             FormationOptions(batch_size(recorded.spec.env)),
             workers=recorded.workers(runtime),
-            threads=recorded.calls_models,
+            backend=recorded.backend(runtime),
             on_progress=on_progress,
         )
 

@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
     from ldm.memory import OnProgress
+    from ldm.parallel import Backend
     from ldm.types import EpisodeResult
 
 DEFAULT_RUNS = Path("runs")
+BackendName = Literal["processes", "threads", "ray"]
 
 
 class Advance(Protocol):
@@ -63,6 +65,9 @@ class Runtime:
 
     runs: the folder below which runs are recorded. workers: tasks at a time; None takes one a core,
     and with a model as many as requests may be in flight.
+    backend: where tasks are worked on: "processes" or "threads" of this machine, or "ray"; None for
+    processes, and for threads where a model is called. ray_address: of the cluster's head, or
+    "local" for a Ray that is started on this machine.
     server: where models are, or a function that says so when the first model is needed.
     data: environment name → its data folder, None where none is known.
     cache: the folder in which environments keep what they made of their data; None for nowhere.
@@ -76,6 +81,8 @@ class Runtime:
 
     runs: Path = DEFAULT_RUNS
     workers: int | None = None
+    backend: BackendName | None = None
+    ray_address: str = "local"
     server: Connection | Callable[[], Connection] | None = None
     data: Callable[[str], str | None] = lambda env: None
     cache: Path | None = None
@@ -131,13 +138,23 @@ class Runtime:
             )
         return server
 
+    def backend_for_workers(self) -> Backend:
+        """Return where workers work that call no model."""
+        if self.backend != "ray":
+            return self.backend or "processes"
+        from ldm.ray_backend import RayCluster
+
+        return RayCluster(self.ray_address)
+
     def workers_for(self, in_flight: int | None) -> int:
-        """Return how many items to work on at a time.
+        """Return how many items to work on at a time; 0 for as many as a cluster has room for.
 
         in_flight: model requests that may be under way, None where no model is called.
         """
         if self.workers is not None:
             return self.workers
+        if self.backend == "ray":
+            return 0
         return in_flight if in_flight is not None else _cores()
 
 

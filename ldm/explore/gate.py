@@ -31,6 +31,7 @@ from ldm.explore.learnt import Improvement, Learnt, Remembered, improvements, le
 from ldm.explore.refine import ExplorationFactory, ExploredGoal
 from ldm.explore.trials import Played, Stages, Trial
 from ldm.memory import FormationOptions, IndexedTuple
+from ldm.parallel import Backend
 from ldm.reasoner.voting import NEARBY
 from ldm.runs import Run
 from ldm.types import Task, Trajectory
@@ -95,7 +96,7 @@ def judge(  # noqa: PLR0913 - passed by name in every call
     formation: FormationOptions,
     *,
     workers: int = 1,
-    threads: bool = False,
+    backend: Backend = "processes",
     on_progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Verdict:
     """Play the explored goals with and without what was learnt, and say what to add.
@@ -110,7 +111,7 @@ def judge(  # noqa: PLR0913 - passed by name in every call
         rows = {row.tuple.id: row for one in explored for row in one.added}.values()
         reach = max(0.0, options.reach)
         return Verdict(tuple(replace(row, reach=reach) for row in rows))
-    stages = Stages(run, factory, Learnt((), (), ()), workers, threads, on_progress)
+    stages = Stages(run, factory, Learnt((), (), ()), workers, backend, on_progress)
 
     def revise(ways: Sequence[Trajectory]) -> Sequence[Revision]:
         begun = (run.directory / PRACTICE).is_file() and not (run.directory / HINDSIGHT).is_file()

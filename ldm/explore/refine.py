@@ -24,6 +24,7 @@ from ldm.explore.positions import Position, Positions
 from ldm.explore.rollouts import draw
 from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
+from ldm.parallel import Backend
 from ldm.policy import Decision, Memo, Observed, Policy
 from ldm.reasoner import Process, Reasoner
 from ldm.runs import Run, run_items, writing
@@ -294,13 +295,13 @@ def refine(
     tasks: Sequence[Task],
     *,
     workers: int = 1,
-    threads: bool = False,
+    backend: Backend = "processes",
     on_result: Callable[[ExploredGoal], None] = lambda _: None,
 ) -> list[ExploredGoal]:
     """Explore all `tasks` that are not recorded yet; return all results, in the tasks' order.
 
     Nothing is added to the memory here; `ldm.memory.extend` does that.
-    threads: explore in threads of this process, for reasoners that share its model client.
+    backend: threads of this process for reasoners that share its model client.
     on_result: called with every result, recorded ones first.
     Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
     whatever LdmError the factory raises.
@@ -318,7 +319,7 @@ def refine(
                 list(enumerate(tasks)),
                 ExploredGoal,
                 workers=workers,
-                threads=threads,
+                backend=backend,
                 on_result=on_result,
             )
             with writing(path):

@@ -21,6 +21,7 @@ from ldm.explore.learnt import Learnt, Remembered
 from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import ExplorationFactory, ExplorationSetup
 from ldm.memory import Memory
+from ldm.parallel import Backend
 from ldm.policy import Memo, Observed, Policy
 from ldm.runs import Run, run_items, writing
 from ldm.types import Task
@@ -74,7 +75,7 @@ class Stages:
     factory: ExplorationFactory
     learnt: Learnt
     workers: int
-    threads: bool
+    backend: Backend
     on_progress: Callable[[str, int, int], None]
 
     def play(self, name: str, trials: Sequence[Trial]) -> list[Played]:
@@ -110,7 +111,7 @@ class Stages:
                     items,
                     kind,
                     workers=self.workers,
-                    threads=self.threads,
+                    backend=self.backend,
                     on_result=advance,
                 )
                 with writing(path):
@@ -125,11 +126,11 @@ def greedy_attempts(
     tasks: Sequence[Task],
     *,
     workers: int = 1,
-    threads: bool = False,
+    backend: Backend = "processes",
     on_progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> list[Played]:
     """Play each goal greedily with the memory as it is, without its own source, and record it."""
-    stages = Stages(run, factory, Learnt((), (), ()), workers, threads, on_progress)
+    stages = Stages(run, factory, Learnt((), (), ()), workers, backend, on_progress)
     return stages.play(ATTEMPTS, [Trial(n, task, (), 0.0) for n, task in enumerate(tasks)])
 
 

@@ -61,7 +61,7 @@ def explored(place: Path) -> list[ExploredGoal]:
 def stages(tmp_path: Path, place: Path) -> Stages:
     run: Run = create(tmp_path / "runs", ["refine"], Manifest("refine", {}, {}))
     builder = Builder(str(place))
-    return Stages(run, builder, Learnt((), (), ()), 1, False, lambda *_: None)
+    return Stages(run, builder, Learnt((), (), ()), 1, "processes", lambda *_: None)
 
 
 def checked(trajectory: str, score: float, *others: float) -> Checked:

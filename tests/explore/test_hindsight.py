@@ -157,7 +157,7 @@ def test_an_error_of_the_environment_is_recorded(place: Path, task: Task, tmp_pa
     run = create(tmp_path, ["refine"], Manifest("refine", {}, {}))
     way = record(ToyEnv(SHED), task, [*others(task), *plan(task)])
     builder = Builder(str(place), broken=task.id)
-    stages = Stages(run, builder, Learnt((), (), ()), 1, False, lambda *_: None)
+    stages = Stages(run, builder, Learnt((), (), ()), 1, "processes", lambda *_: None)
     (revision,) = stages.revise(HINDSIGHT, [Solved(0, way)])
     assert "the shed has collapsed" in revision.error
     assert revision.shortcuts == ()

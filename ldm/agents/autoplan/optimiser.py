@@ -148,7 +148,7 @@ class _Optimisation:
             self.items,
             Experience,
             workers=self.workers,
-            threads=True,
+            backend="threads",
             on_result=lambda one: self.on_result(one) if one.index >= begun else None,
         )
         batch = tuple(experiences[begun:])
