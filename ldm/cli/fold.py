@@ -13,8 +13,8 @@ def fold(
 ) -> None:
     """Form what was added one by one (in Python: `add`, `record`) into the next generation.
 
-    Commands see generations only. What fills a batch becomes one by itself; the rest waits for
-    more, or for this.
+    Commands see generations only. A full batch becomes one by itself; the rest waits for more
+    additions, or for this command.
 
     \b
     Examples:

@@ -149,7 +149,7 @@ def credit(
     where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
     as_json: AsJson = False,
 ) -> None:
-    """Show what came of each tuple in finished runs: how often it was recalled, and followed.
+    """Show the outcomes of each tuple in finished runs: how often it was recalled, and followed.
 
     Columns: steps and attempts (in) that recalled and that followed it, the mean score of those
     that followed it, and of the same kinds of task without it, what they lost altogether (harm,

@@ -118,7 +118,7 @@ class AutoPlanAgent:
         if options.digest not in (None, plans.digest(Path(options.plans))):
             raise LdmError(
                 f"The plans in {options.plans} have changed since the run began.",
-                "Start a new run, or put the former plans back.",
+                "Start a new run, or restore the earlier plans.",
             )
         _followed(options, env)
         known = plans.in_folder(Path(options.plans), env)

@@ -56,7 +56,7 @@ def check_horizon(options: DepsOptions) -> None:
     if path is not None and before not in (None, file_digest(Path(path))):
         raise LdmError(
             f"The horizon model in {path} has changed since the run began.",
-            "Start a new run, or put the former one back.",
+            "Start a new run, or restore the earlier one.",
         )
 
 
