@@ -13,6 +13,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt, expanded
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.experiments.reporting.reading import ReadRun, RecordedEpisode
@@ -124,14 +125,14 @@ def export(
         if target.endpoint is None:
             raise LdmError("No collector is named for the spans.", "Name it with --endpoint URL.")
         spans = export_spans(run, otlp_exporter(target.endpoint), content=target.content)
-        output.say(f"{spans} spans → {target.endpoint}", error=False)
+        output.say(f"{counted(spans, 'span')} → {target.endpoint}", error=False)
         return
     from ldm.experiments.reporting.exporting import export as write
 
     if target.out is None:
         raise LdmError("No output file is named.", "Name it with --out FILE.")
     count = write(run, target.out, form)
-    output.say(f"{count} episodes → {target.out}", error=False)
+    output.say(f"{counted(count, 'episode')} → {target.out}", error=False)
 
 
 def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], shown: Shown) -> None:

@@ -6,6 +6,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt
 from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 
 def fold(
@@ -45,7 +46,8 @@ def fold(
         return
     for env, one in folded.items():
         output.say(
-            f"{env}: {one['trajectories']} trajectories → generation {one['generation']}.",
+            f"{env}: {counted(one['trajectories'], 'trajectory')} → generation "
+            f"{one['generation']}.",
             error=False,
         )
     if not folded:

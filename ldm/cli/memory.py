@@ -280,7 +280,7 @@ def rollback(
         return
     numbers = ", ".join(str(g.number) for g in gone)
     output.say(
-        f"{name} is at generation {generation} again, without {numbers}. Undo it with "
+        f"{name} is back at generation {generation}; removed: {numbers}. Undo it with "
         "`ldm memory rollback --undo` before you write to the memory again.",
         error=False,
     )

@@ -345,8 +345,8 @@ def refuse_with_resume(**options: object) -> None:
     for name, value in options.items():
         if value is not None and value is not False and value != ():
             raise LdmError(
-                f"--resume goes on with the recorded options, and {name.replace('_', '-')} is "
-                "given.",
+                f"--resume uses the recorded options, so --{name.replace('_', '-')} cannot be "
+                "given with it.",
                 "Omit it, or start a new run.",
             )
 

@@ -115,7 +115,7 @@ def test_results_are_written_as_a_table(name: str, run: Run, server: FakeServer)
     assert table.filter(agent="react")["models"].unique().to_list() == ["fake"]
     again = run("compare", *runs(), "--trust", "--output", f"again-{name}")
     assert again.code == 0, again.err
-    assert f"8 episodes: again-{name}" in again.err
+    assert f"8 episodes → again-{name}" in again.err
 
 
 def test_no_table_is_written_in_a_format_that_is_not_known(run: Run, server: FakeServer) -> None:
