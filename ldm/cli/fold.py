@@ -46,7 +46,7 @@ def fold(
         return
     for env, one in folded.items():
         output.say(
-            f"{env}: {counted(one['trajectories'], 'trajectory')} → generation "
+            f"{env}: {counted(one['trajectories'] or 0, 'trajectory')} → generation "
             f"{one['generation']}.",
             error=False,
         )

@@ -36,6 +36,7 @@ def verify(
     """Check a memory: counts, hashes, vectors, cells, and the snapshot against Chroma.
 
     The exit status is 1 if anything is wrong.
+
     \b
     Examples:
       ldm memory verify
