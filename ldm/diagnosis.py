@@ -216,7 +216,7 @@ def _shipped_trajectories() -> Check:
 
     folder = shipped_trajectories()
     if folder is None:
-        remedy = "Install ldm-memory anew, or give `ldm build-memory` files of your own."
+        remedy = "Reinstall ldm-memory, or give `ldm build-memory` files of your own."
         return Check("Data", "trajectories", "missing", "not shipped with this copy", remedy)
     files = ", ".join(str(p.relative_to(folder)) for p in sorted(folder.glob("*/*.jsonl*")))
     return Check("Data", "trajectories", "ok", f"shipped: {files} in {folder}")
@@ -253,7 +253,7 @@ def _memory(location: str) -> Iterator[Check]:
         yield Check("Memory", location, "problem", error.message, error.remedy)
         return
     except ImportError as error:  # its package is reported above, with the remedy
-        yield Check("Memory", location, "problem", f"cannot be read: {error}", "Install ldm anew.")
+        yield Check("Memory", location, "problem", f"cannot be read: {error}", "Reinstall ldm.")
         return
     for history in histories:
         newest = history[-1]

@@ -88,7 +88,9 @@ def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:
     try:
         return options(**parsed)
     except ValueError as error:
-        raise LdmError(f"The {owner} refuses its options: {error}.", "Change --set.") from error
+        raise LdmError(
+            f"Invalid options for the {owner}: {error}.", "Correct these options."
+        ) from error
 
 
 def _parsed(name: str, text: str, hint: Any, owner: str) -> Any:

@@ -52,17 +52,17 @@ class PolicyOptions:
     candidates: "vote" recalls as many tuples as a vote needs and shows a model what they vote for,
     with k of them (ours); without a model k has no effect then. recall: what ranks tuples, their
     similarity alone or also the utility that the memory has learnt of them (ours).
-    outcomes: whether what came of recalled tuples counts, in a vote and in prompts (ours).
-    share: what came with a refinement gives way to other tuples where it was recalled in more than
+    outcomes: whether the outcomes of recalled tuples count, in a vote and in prompts (ours).
+    share: tuples that a refinement added give way to others once they were recalled in more than
     this share of the steps that a process has taken; 1 for no bound (ours).
-    prompt_tokens: the most that a model's prompt should have, 0 for what its context has room for;
-    what a decision refers to stays (ours).
+    prompt_tokens: maximum tokens of a model's prompt, 0 for what its context has room for; what a
+    decision refers to is cut last (ours).
     thought: whether a model thinks in a sentence or two before it decides (ours).
     histories: whether a model notes things as it decides (ours), or is asked for an assessment and
     a summary before each decision ("paper", Eq. 6).
     consult: when decisions ask a model: "always", where memory is "unsure", or "never" (ours).
-    certainty: the share of the votes from which on memory is sure (ours). near: the similarity of
-    the nearest recall below which it is not (ours).
+    certainty: the minimum share of the votes for memory to count as sure (ours). near: the
+    minimum similarity of the nearest recall for that (ours).
     """
 
     k: int = 0

@@ -186,7 +186,7 @@ def json_file(path: Path, *, most: int = MAX_LENGTH) -> Any:
     """
     value = json_value(file_bytes(path, most=most), str(path), most=most)
     if isinstance(value, Problem):
-        raise LdmError(f"{value}.", "The file is damaged, or is no file of ldm.")
+        raise LdmError(f"{value}.", "The file is damaged, or ldm did not write it.")
     return value
 
 
@@ -342,8 +342,8 @@ class _Bounded(io.RawIOBase):
         if self._read > self._most:
             raise LdmError(
                 f"{self._path} unpacks to more than {self._most // 2**20} MB.",
-                "It was made to fill your memory, or holds nothing but repetitions: unpack it "
-                "yourself if you trust it.",
+                "It may be made to exhaust your memory (a decompression bomb): unpack it yourself "
+                "if you trust it.",
             )
         buffer[: len(content)] = content
         return len(content)

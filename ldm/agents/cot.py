@@ -37,13 +37,14 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 @dataclass(frozen=True, slots=True)
 class CotOptions:
     """thought: reason before answering (arXiv 2201.11903, §2); without it, Standard of ReAct, §3.2.
-    samples: of 1 the reply is greedy; of several, each is drawn at `temperature`, and the answer
-    that most of them give is taken (arXiv 2203.11171, §2; 21 are CoT-SC of ReAct, §3.2).
-    temperature: of several samples (ReAct, §3.2). shots: demonstrations that the prompt shows,
-    those of the task's kind first (ReAct, §3.2: 6 on HotpotQA); 0 is zero-shot (arXiv 2205.11916).
+    samples: with 1 the reply is greedy; with several, each is drawn at `temperature`, and the
+    answer that most of them give is taken (arXiv 2203.11171, §2; 21 are CoT-SC of ReAct, §3.2).
+    temperature: sampling temperature of several samples (ReAct, §3.2). shots: demonstrations that
+    the prompt shows, those of the task's kind first (ReAct, §3.2: 6 on HotpotQA); 0 is zero-shot
+    (arXiv 2205.11916).
     demonstrations: a file of trajectories in place of the shipped ones (ours).
     demonstrations_digest: digest of the file of demonstrations when the run began (ours); set by
-    the command line, so that no run mixes two. reply: tokens of a reply at most (ours).
+    the command line, so that no run mixes two. reply: maximum tokens of a reply (ours).
     """
 
     #: As in `ldm.agents.executor.LoopOptions`.

@@ -37,18 +37,18 @@ class LoopOptions:
 
     budget: steps of a trial, thoughts included; None for the environment's published number (ADaPT,
     App. A; ReAct, §3.2, on HotpotQA), or 60. shots: demonstrations of whole tasks that a prompt
-    shows, two as in LDM², Table 2 (ReAct, §3.2: six on HotpotQA); which ones, `strength` says; with
-    0 none of skills or plans are shown either.
+    shows, two as in LDM², Table 2 (ReAct, §3.2: six on HotpotQA); `strength` says which ones; with
+    0, none of skills or plans are shown either.
     strength: which executor of ADaPT's acts (ADaPT, §6.2 and Fig. 5), one that says when it has
     completed its task or failed: "skills" is shown a demonstration of each atomic skill (Table 1),
     "hybrid" those and whole tasks that are the same whatever the task's kind (§4.1), "task" whole
     tasks of its kind (App. C); None for whole tasks of its kind without that judgement.
-    demonstrations: a file of trajectories in place of the shipped ones (ours);
-    `agents.demonstrations` says what may lie beside it. demonstrations_digest: digest of the file
+    demonstrations: a file of trajectories in place of the shipped ones (ours); for the files that
+    may lie beside it, see `ldm.agents.demonstrations`. demonstrations_digest: digest of the file
     of demonstrations when the run began (ours); set by the command line, so that no run mixes two.
     admissible: show the actions that are possible, where the environment lists them (ours; the
-    papers show none). reply: tokens of a reply at most (ours). observation: characters of an
-    observation that are shown (ours).
+    papers show none). reply: maximum tokens of a reply (ours). observation: maximum characters
+    shown of an observation (ours).
     """
 
     #: Options that name files → the option that records the digest, and what computes it.

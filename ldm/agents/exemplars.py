@@ -22,9 +22,10 @@ from ldm.types import Trajectory
 
 @dataclass(frozen=True, slots=True)
 class ExemplarOptions(LoopOptions):
-    """exemplars: show the memory's whole successful trajectories with the nearest goals, so many of
-    them, in place of the demonstrations of whole tasks; 0 for those (ours). exemplar_tokens: of all
-    exemplars at most, by their length; one that does not fit gives way to the next (ours).
+    """exemplars: how many of the memory's successful trajectories, those with the nearest goals, to
+    show in place of the demonstrations of whole tasks; 0 shows the demonstrations (ours).
+    exemplar_tokens: maximum tokens of all exemplars, estimated by their length; one that does not
+    fit is replaced by the next (ours).
     """
 
     exemplars: int = 0

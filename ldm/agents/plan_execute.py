@@ -22,7 +22,7 @@ DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class PlanExecuteOptions(DividingOptions):
-    """plan: tokens of the plan (ours), which is longer than one of a few sub-tasks."""
+    """plan: maximum tokens of the plan (ours), which is longer than one of a few sub-tasks."""
 
     plan: int = 400
 

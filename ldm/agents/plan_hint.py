@@ -20,7 +20,7 @@ LONGEST = 2000
 
 @dataclass(frozen=True, slots=True)
 class PlanHintOptions(LoopOptions):
-    """plan: tokens of the plan at most."""
+    """plan: maximum tokens of the plan."""
 
     plan: int = 300
 
@@ -31,7 +31,7 @@ class PlanHintOptions(LoopOptions):
 
 
 class PlanHintAgent(LoopAgent):
-    """A planner writes one detailed plan with AND and OR; a single run has it before its eyes."""
+    """A planner writes one detailed plan with AND and OR; a single run is shown it throughout."""
 
     name = "plan_hint"
     paper: ClassVar[str] = "ours, after Plan-and-Execute in ADaPT, arXiv 2311.05772, §4.2"

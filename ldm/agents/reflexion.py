@@ -23,9 +23,9 @@ LONGEST = 800
 @dataclass(frozen=True, slots=True)
 class ReflexionOptions(ExemplarOptions):
     """trials: attempts at a task; None for the environment's published number (LDM², Tables 1 and
-    2; ADaPT, §4.2, on TextCraft; Reflexion, §4.2, on HotpotQA), or 5. lessons: of the latest
-    reflections, how many a prompt shows (Reflexion, §3: one to three). reflection: tokens of a
-    reflection at most (ours).
+    2; ADaPT, §4.2, on TextCraft; Reflexion, §4.2, on HotpotQA), or 5. lessons: how many
+    of the latest reflections a prompt shows (Reflexion, §3: one to three). reflection: maximum
+    tokens of a reflection (ours).
     """
 
     trials: int | None = None

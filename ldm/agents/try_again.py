@@ -17,7 +17,7 @@ TRIALS = 3
 @dataclass(frozen=True, slots=True)
 class TryAgainOptions(ExemplarOptions):
     """trials: attempts at a task; None for the environment's published number, d_max (§4.2), or 3.
-    temperature: of all trials after the first (App. A).
+    temperature: sampling temperature of all trials after the first (App. A).
     """
 
     trials: int | None = None

@@ -109,7 +109,9 @@ class Repetition:
     ] = None
     curve: Annotated[
         bool,
-        typer.Option("--curve", help="With --eval: the plan of every iteration, not the last."),
+        typer.Option(
+            "--curve", help="With --eval: the plan of every iteration, not only the last."
+        ),
     ] = False
     limit: Annotated[
         int | None, typer.Option(help="With --eval: maximum number of tasks, balanced over kinds.")
@@ -140,13 +142,13 @@ class Execution(Recorded):
 
 @expanded
 def autoplan(subject: Subject, repetition: Repetition, execution: Execution) -> None:
-    """Optimise plans for kinds of task (AutoPlan), and save them with how they came about.
+    """Optimise plans for kinds of task (AutoPlan), and save them with how they were made.
 
-    From an empty plan on, each iteration attempts a batch of training tasks, reflects on every
-    attempt and rewrites the plan. `ldm eval --agent autoplan --plans FOLDER` uses it; tasks of the
-    pool may then not be evaluated. --planner-llm reflects and writes, --llm acts. With --eval the
-    plans are evaluated at once, over all repeats; --curve shows success by iteration. --estimate
-    runs the first iterations and prints what all will cost; continue with --resume.
+    Starting from an empty plan, each iteration attempts a batch of training tasks, reflects on
+    every attempt and rewrites the plan. `ldm eval --agent autoplan --plans FOLDER` uses it; tasks
+    of the pool can then not be evaluated. --planner-llm reflects and writes, --llm acts. With
+    --eval the plans are evaluated at once, over all repeats; --curve shows success by iteration.
+    --estimate runs the first iterations and prints what all will cost; continue with --resume.
 
     \b
     Examples:
@@ -180,7 +182,7 @@ def _prepared(
 
     kinds = listed_names(subject.kind or "")
     if not subject.env or not kinds:
-        raise LdmError("A plan is for a kind of task.", "Name --env and --kind.")
+        raise LdmError("No environment or task kind is named.", "Name both: --env and --kind.")
     more, env_options = option_settings(subject.assign, subject.data)
     spec = PlanSpec(
         env=subject.env,

@@ -352,7 +352,7 @@ def _show(built: BuildResult, forming: Forming) -> None:
         authors = sorted({batch.reasoner or "an unknown reasoner" for batch in built.batches})
         output.say(
             f"{built.env}: nothing new; {memory} holds all {built.skipped} trajectories already,"
-            f" formed by {' and '.join(authors)} (--rebuild forms them anew).",
+            f" formed by {' and '.join(authors)} (--rebuild forms them again).",
             error=False,
         )
         return
@@ -368,7 +368,14 @@ def _show(built: BuildResult, forming: Forming) -> None:
         )
         count = len(batch.trajectories), tuples, len(sizes), observations
         rows.append((batch.id, *map(str, count), names))
-    columns = ("batch", "trajectories", "tuples", "goal types", "observation types", "names")
+    columns = (
+        "batch",
+        "trajectories",
+        "tuples",
+        "goal types",
+        "observation types",
+        "goal type names",
+    )
     output.print_table(f"Memory of {built.env}", columns, rows)
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in built.seconds.items())
     output.say(

@@ -20,6 +20,8 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise LdmError(f"{question} Nobody can be asked here.", "Add --yes if you are sure.")
+        raise LdmError(
+            f"{question} There is no terminal to answer in.", "Add --yes if you are sure."
+        )
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)

@@ -28,9 +28,9 @@ class Drawing:
         ),
     ] = ""
     measure: Annotated[
-        Literal["success", "score"], typer.Option(help="Of success, or mean scores.")
+        Literal["success", "score"], typer.Option(help="Success rate, or mean score.")
     ] = "success"
-    title: Annotated[str, typer.Option(help="Of the picture.")] = ""
+    title: Annotated[str, typer.Option(help="Title of the picture.")] = ""
 
 
 @expanded
@@ -40,11 +40,11 @@ def curve(
     recorded: RunsFrom,
     as_json: AsJson = False,
 ) -> None:
-    """Show success against a number in which finished evaluations differ, with 95 % intervals.
+    """Plot success against the number in which finished evaluations differ, with 95 % intervals.
 
     The first run of several that one command started stands for all of them, and one of `ldm
-    autoplan --eval SPLIT --curve` for the evaluations of its plans. Runs that differ in something
-    else are lines of their own; repeats of the same are one point.
+    autoplan --eval SPLIT --curve` for the evaluations of its plans. Runs that differ in anything
+    else become separate lines; repeats become one point.
 
     \b
     Examples:

@@ -13,6 +13,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt, expanded
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.experiments.reporting.reading import ReadRun, RecordedEpisode
@@ -33,9 +34,9 @@ class Shown:
         int | None, typer.Option(min=1, help="Which trial; by default the one that counts.")
     ] = None
     tuples: Annotated[
-        bool, typer.Option("--tuples", help="List recalled tuples: how often, and what came of it.")
+        bool, typer.Option("--tuples", help="List recalled tuples: how often, with what outcome.")
     ] = False
-    full: Annotated[bool, typer.Option("--full", help="Cut nothing.")] = False
+    full: Annotated[bool, typer.Option("--full", help="Print long texts in full.")] = False
     as_json: AsJson = False
     runs: RunsAt = DEFAULT_RUNS
 
@@ -89,7 +90,7 @@ class Target:
         typer.Option(envvar="OTEL_EXPORTER_OTLP_ENDPOINT", help="For spans: the collector's URL."),
     ] = None
     content: Annotated[
-        bool, typer.Option("--content", help="For spans: with what was said and done, too.")
+        bool, typer.Option("--content", help="For spans: include texts of messages and actions.")
     ] = False
     runs: RunsAt = DEFAULT_RUNS
 
@@ -99,7 +100,7 @@ def export(
     name: RunName,
     form: Annotated[
         Literal["inspect", "atif", "openai", "parquet", "otel"],
-        typer.Option("--format", help="Who reads it; otel sends OpenTelemetry spans."),
+        typer.Option("--format", help="Output format; otel sends OpenTelemetry spans."),
     ],
     target: Target = Target(),
 ) -> None:
@@ -122,16 +123,16 @@ def export(
         from ldm.experiments.reporting.telemetry import export_spans, otlp_exporter
 
         if target.endpoint is None:
-            raise LdmError("Spans go to a collector.", "Name it with --endpoint URL.")
+            raise LdmError("No collector is named for the spans.", "Name it with --endpoint URL.")
         spans = export_spans(run, otlp_exporter(target.endpoint), content=target.content)
-        output.say(f"{spans} spans → {target.endpoint}", error=False)
+        output.say(f"{counted(spans, 'span')} → {target.endpoint}", error=False)
         return
     from ldm.experiments.reporting.exporting import export as write
 
     if target.out is None:
-        raise LdmError("The log goes into a file.", "Name it with --out FILE.")
+        raise LdmError("No output file is named.", "Name it with --out FILE.")
     count = write(run, target.out, form)
-    output.say(f"{count} episodes → {target.out}", error=False)
+    output.say(f"{counted(count, 'episode')} → {target.out}", error=False)
 
 
 def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], shown: Shown) -> None:
@@ -194,9 +195,10 @@ def _one_of(episodes: Sequence[RecordedEpisode], name: str) -> RecordedEpisode:
         one for one in episodes if name in one.result.task.id
     ]
     if len(matches) != 1:
-        which = f"{len(matches)} episodes fit" if matches else "No episode fits"
+        which = f"{len(matches)} episodes match" if matches else "No episode matches"
         example = matches[0].result.task.id if matches else ids[0]
         raise LdmError(
-            f"{which} {name!r} in this run.", f"For example {example}; `ldm runs show RUN` lists."
+            f"{which} {name!r} in this run.",
+            f"For example {example}; `ldm runs show RUN` lists all.",
         )
     return matches[0]

@@ -6,6 +6,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt
 from ldm.errors import LdmError
 from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.words import counted
 
 
 def fold(
@@ -13,8 +14,8 @@ def fold(
 ) -> None:
     """Form what was added one by one (in Python: `add`, `record`) into the next generation.
 
-    Commands see generations only. What fills a batch becomes one by itself; the rest waits for
-    more, or for this.
+    Commands see generations only. A full batch becomes one by itself; the rest waits for more
+    additions, or for this command.
 
     \b
     Examples:
@@ -45,7 +46,8 @@ def fold(
         return
     for env, one in folded.items():
         output.say(
-            f"{env}: {one['trajectories']} trajectories → generation {one['generation']}.",
+            f"{env}: {counted(one['trajectories'] or 0, 'trajectory')} → generation "
+            f"{one['generation']}.",
             error=False,
         )
     if not folded:

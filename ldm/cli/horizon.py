@@ -67,7 +67,7 @@ def horizon(training: Training, as_json: AsJson = False) -> None:
         return
     output.say(
         f"{training.out}: {size} bytes, from {trained.rows} rows of {trained.worlds} worlds.\n"
-        f"In worlds that it has not seen its μ is off by {trained.error:.2f}, "
+        f"In worlds that it has not seen, its μ is off by {trained.error:.2f}, "
         f"that of the mean of each item by {trained.baseline:.2f}.",
         error=False,
     )

@@ -15,6 +15,7 @@ from ldm.cli import output
 from ldm.cli.heartbeat import Heartbeat
 from ldm.experiments.runtime import Playing
 from ldm.types import EpisodeResult
+from ldm.words import counted
 
 OnEpisode = Callable[[EpisodeResult], None]
 
@@ -66,7 +67,7 @@ class Tally:
             f"{self.steps / self.done:.1f} steps/episode",
         ]
         if self.errors:
-            words.insert(1, f"{self.errors} errors")
+            words.insert(1, counted(self.errors, "error"))
         if self.tokens:
             words.append(f"{_short(self.tokens)} tokens")
         usd = self.playing.usd()

@@ -149,7 +149,7 @@ def credit(
     where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
     as_json: AsJson = False,
 ) -> None:
-    """Show what came of each tuple in finished runs: how often it was recalled, and followed.
+    """Show the outcomes of each tuple in finished runs: how often it was recalled, and followed.
 
     Columns: steps and attempts (in) that recalled and that followed it, the mean score of those
     that followed it, and of the same kinds of task without it, what they lost altogether (harm,
@@ -280,7 +280,7 @@ def rollback(
         return
     numbers = ", ".join(str(g.number) for g in gone)
     output.say(
-        f"{name} is at generation {generation} again, without {numbers}. Undo it with "
+        f"{name} is back at generation {generation}; removed: {numbers}. Undo it with "
         "`ldm memory rollback --undo` before you write to the memory again.",
         error=False,
     )

@@ -79,9 +79,9 @@ def diff(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Compare two generations of --memory (numbers), or any two memories.
 
-    A memory is a directory, the address of a server or a pack. Of two memories the trajectories and
-    tuples are counted that only one of them recalls, and those that both recall with other content
-    (texts, history, outcome, provenance).
+    A memory is a directory, the address of a server or a pack. For two memories, it counts the
+    trajectories and tuples that only one of them recalls, and those that both recall with different
+    content (texts, history, outcome, provenance).
 
     \b
     Examples:

@@ -109,7 +109,7 @@ PlannerUrl = Annotated[
     typer.Option(
         "--planner-base-url",
         metavar="URL",
-        help="The planner's server, if another; its key is in LDM_PLANNER_API_KEY.",
+        help="The planner's server, if different; its key is in LDM_PLANNER_API_KEY.",
     ),
 ]
 ReasonerUrl = Annotated[
@@ -117,7 +117,7 @@ ReasonerUrl = Annotated[
     typer.Option(
         "--reasoner-base-url",
         metavar="URL",
-        help="The reasoner's server, if another; its key is in LDM_REASONER_API_KEY.",
+        help="The reasoner's server, if different; its key is in LDM_REASONER_API_KEY.",
     ),
 ]
 ReasonerName = Annotated[
@@ -137,7 +137,7 @@ TableFile = Annotated[
     typer.Option(
         "--output",
         metavar="FILE",
-        help="Write a row an episode to this .csv or .parquet file, too.",
+        help="Also write one row per episode to this .csv or .parquet file.",
     ),
 ]
 EstimateFirst = Annotated[
@@ -365,8 +365,8 @@ def refuse_with_resume(**options: object) -> None:
     for name, value in options.items():
         if value is not None and value is not False and value != ():
             raise LdmError(
-                f"--resume goes on with the recorded options, and {name.replace('_', '-')} is "
-                "given.",
+                f"--resume uses the recorded options, so --{name.replace('_', '-')} cannot be "
+                "given with it.",
                 "Omit it, or start a new run.",
             )
 

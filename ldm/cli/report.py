@@ -14,13 +14,13 @@ from ldm.experiments.runtime import DEFAULT_RUNS
 Names = Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")]
 Prompts = Annotated[
     bool,
-    typer.Option("--prompts/--no-prompts", help="Whether it holds what models were asked."),
+    typer.Option("--prompts/--no-prompts", help="Whether to include the prompts of models."),
 ]
 
 
 def report(
     names: Names,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")] = Path("report.html"),
     prompts: Prompts = True,
     runs: RunsAt = DEFAULT_RUNS,
     trust: Trust = False,
@@ -28,7 +28,7 @@ def report(
     """Write one page on recorded runs: tables, charts, and every episode step by step.
 
     It needs no network and no other file. Evaluations, refinements and plan optimisations may be
-    mixed; what is not finished shows what it has.
+    mixed; an unfinished run shows what is recorded so far.
 
     \b
     Examples:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import output
 from ldm.errors import LdmError
+from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.eval import Report
@@ -71,4 +72,4 @@ def write_output(reports: Sequence[Report], path: Path | None) -> None:
     from ldm.eval.tables import write_table
 
     if path is not None:
-        output.say(f"{write_table(reports, path)} episodes: {path}")
+        output.say(f"{counted(write_table(reports, path), 'episode')} → {path}")

@@ -49,7 +49,7 @@ def list_runs(
     runs: RunsAt = DEFAULT_RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """List the recorded runs, oldest first: what was done, how far it is, and what it came to.
+    """List the recorded runs, oldest first, with their state and score.
 
     Score is the success rate of a finished evaluation. A stopped run can be resumed with the
     command that made it: `ldm eval --resume RUN`.
@@ -97,7 +97,7 @@ def list_runs(
 def delete(names: RunNames, runs: RunsAt = DEFAULT_RUNS, yes: Yes = False) -> None:
     """Delete recorded runs, with their results, trajectories and model calls.
 
-    What rests on a run is said first. A run that a process works on is not deleted.
+    What depends on a run is listed first. A run that a process is using is not deleted.
 
     \b
     Examples:

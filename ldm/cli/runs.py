@@ -41,7 +41,7 @@ def tree(
         str, typer.Argument(help="Task id or a part of it; without it, the goals are listed.")
     ] = "",
     observations: Annotated[
-        bool, typer.Option("--observations", help="Show what was seen, too.")
+        bool, typer.Option("--observations", help="Also show the observations.")
     ] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the tree into this file.")] = None,
     runs: RunsAt = DEFAULT_RUNS,
@@ -52,8 +52,8 @@ def tree(
     Nodes are the actions that were tried, as in the tables of `ldm refine`: the opening and pruned
     proposals do not count. With --svg the tree is drawn into a file instead.
 
-    Of an evaluation of an agent that divides tasks: how it divided one, and what came of each part.
-    Of one that searches: the steps that it tried, with their values and visits.
+    For an agent that divides tasks: how it divided a task, and how each part ended. For an agent
+    that searches: the steps that it tried, with their values and visits.
 
     \b
     Examples:
@@ -184,7 +184,7 @@ def _one_of(records: list[Recorded], name: str) -> Recorded:
         one for one in records if name in one.task.id
     ]
     if len(matches) != 1:
-        which, fit = (f"{len(matches)} goals", "fit") if matches else ("no goal", "fits")
+        which, fit = (f"{len(matches)} goals", "match") if matches else ("No goal", "matches")
         raise LdmError(
             f"{which} of this run {fit} {name!r}.",
             f"For example {(matches or records)[0].task.id}; `ldm runs tree RUN` lists them.",

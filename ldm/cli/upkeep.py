@@ -35,7 +35,7 @@ def verify(
 ) -> None:
     """Check a memory: counts, hashes, vectors, cells, and the snapshot against Chroma.
 
-    Ends with status 1 where anything is wrong.
+    The exit status is 1 if anything is wrong.
 
     \b
     Examples:
@@ -74,9 +74,9 @@ def compact(
 ) -> None:
     """Rewrite a memory's directory without the leftovers of deletions.
 
-    It needs as much space again until it is done; if it is interrupted, nothing has changed. With
-    --vectors float16, readers map rounded vectors of half the size; the database and packs keep the
-    exact ones.
+    Until it is done, it needs as much disk space again; if it is interrupted, nothing has changed.
+    With --vectors float16, readers map rounded vectors of half the size; the database and packs
+    keep the exact ones.
 
     \b
     Examples:
@@ -99,7 +99,7 @@ def migrate(
     One of version 0.1 gets a digest that covers every field: runs that recorded the old one can
     then be neither resumed with it nor credited.
 
-    It needs as much space again until it is done; if it is interrupted, nothing has changed.
+    Until it is done, it needs as much disk space again; if it is interrupted, nothing has changed.
 
     \b
     Examples:

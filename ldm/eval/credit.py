@@ -99,8 +99,8 @@ class PruneOptions:
     def __post_init__(self) -> None:
         if self.min_followed < 1 or not 0 <= self.max_score <= 1:
             raise LdmError(
-                "Tuples are pruned that were followed once or more, with a score in [0, 1].",
-                "Change --min-followed or --max-score.",
+                "--min-followed must be 1 or more, and --max-score from 0 to 1.",
+                "Change them; in Python, min_followed and max_score.",
             )
 
     def drops(self, credit: Credit) -> bool:

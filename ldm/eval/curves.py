@@ -108,7 +108,7 @@ def check_curve(path: Path) -> None:
     """Raise LdmError where a file's ending names no format of curves."""
     if path.suffix not in (SVG, CSV, JSON):
         raise LdmError(
-            f"{path} is none of {SVG}, {CSV} and {JSON}.", "Let its name end in one of them."
+            f"{path} does not end in {SVG}, {CSV} or {JSON}.", "Choose a name that does."
         )
 
 

@@ -231,11 +231,11 @@ def _had(report: Report) -> str:
     """Return what the agent had, and what of models it used, in words."""
     overall = report.summary.overall
     used = (
-        f": {number(overall.calls)} calls and {overall.tokens:,.0f} tokens a task"
+        f" ({number(overall.calls)} calls and {overall.tokens:,.0f} tokens per task)"
         if overall.calls and overall.tokens is not None
         else ""
     )
-    return f"It had {report.conditions}{used}."
+    return f"Conditions: {report.conditions}{used}."
 
 
 def _repeats_in_words(report: Report) -> str:

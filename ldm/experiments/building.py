@@ -257,7 +257,7 @@ def _shipped(runtime: Runtime) -> Path:
     if folder is None:
         raise LdmError(
             "This copy of ldm ships no expert episodes.",
-            "Install ldm-memory anew, or name files of your own.",
+            "Reinstall ldm-memory, or name files of your own.",
         )
     runtime.message(f"No input named; using the bundled expert episodes in {folder}.")
     return folder

@@ -59,9 +59,9 @@ def alike(checked: Sequence[Checked[EvaluationSpec]], runtime: Runtime) -> list[
         result.append(one)
     if changed:
         runtime.message(
-            f"All agents are shown the possible actions, since {short(seeing[0])} is: "
-            f"{', '.join(changed)}, too ({ACTIONS}=true). With --set {ACTIONS}=false they are "
-            "not, with --hide-admissible no agent is."
+            f"All agents are shown the possible actions, because {short(seeing[0])} is: this adds "
+            f"{ACTIONS}=true to {', '.join(changed)}. Use --set {ACTIONS}=false to leave them as "
+            "they are, or --hide-admissible to show them to no agent."
         )
     return result
 

@@ -180,8 +180,8 @@ def _attempts(run: Run) -> Iterator[Trajectory]:
         )
     if any(step.followed is None for step in steps):
         raise LdmError(
-            f"{run.directory} does not tell which of the recalled tuples were followed.",
-            "It is of an older version, or of an agent that does not tell: evaluate again.",
+            f"{run.directory} does not record which of the recalled tuples were followed.",
+            "It is of an older version, or of an agent that does not record it: evaluate again.",
         )
     yield from attempts
 

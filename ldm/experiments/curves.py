@@ -134,7 +134,7 @@ def _differing(entries: Sequence[_Entry]) -> str:
             return grown[0]
         found = ", ".join(names) or "nothing"
         raise LdmError(
-            f"What the curve is over cannot be told: the runs differ in {found}.",
+            f"It is unclear what to plot the curve over: the runs differ in {found}.",
             "Name it with --over.",
         )
     return (options or names)[0]

@@ -41,7 +41,7 @@ class Grid:
     def __post_init__(self) -> None:
         normalise(self)
         if self.repeats < 1:
-            raise LdmError(f"{self.repeats} repeats are none.", "Use at least 1.")
+            raise LdmError(f"{self.repeats} repeats leave nothing to run.", "Use at least 1.")
 
     def specs(self, spec: EvaluationSpec, runtime: Runtime) -> list[EvaluationSpec]:
         """Return all evaluations: each agent's, followed by those it is compared with.

@@ -63,5 +63,7 @@ def train_horizon(
     try:
         trained.model.save(out)
     except OSError as error:
-        raise LdmError(f"{out} cannot be written: {error.strerror}.", "Name another.") from error
+        raise LdmError(
+            f"{out} cannot be written: {error.strerror}.", "Name another file with --out."
+        ) from error
     return trained

@@ -138,7 +138,7 @@ def recorded_spec(
     run = open_run(name, runs)
     if run.manifest.command != spec_type.command:
         raise LdmError(
-            f"{run.directory} is no {spec_type.noun}.", f"Resume with `{run.resume_command}`."
+            f"{run.directory} is not {spec_type.noun}.", f"Resume with `{run.resume_command}`."
         )
     text = json.dumps(run.manifest.arguments.get("plan", {}))
     spec = records.loads(text, spec_type, file=str(run.directory / MANIFEST))

@@ -66,7 +66,7 @@ class PlanGrid:
     def __post_init__(self) -> None:
         normalise(self)
         if self.repeats < 1:
-            raise LdmError(f"{self.repeats} repeats are none.", "Use at least 1.")
+            raise LdmError(f"{self.repeats} repeats leave nothing to run.", "Use at least 1.")
 
     def specs(self, spec: PlanSpec, kinds: Callable[[], Sequence[str]]) -> list[PlanSpec]:
         """Return a spec a setting, repeat and kind, in this order. kinds: those of the split.

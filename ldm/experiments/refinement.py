@@ -459,6 +459,6 @@ def _check_newest(memory: str, base: Generation) -> None:
     if newest.number != base.number:
         raise LdmError(
             f"Generation {base.number} is not the newest of {base.env}, so nothing can be added to "
-            f"it: there is {newest.number}.",
+            f"it: the newest is {newest.number}.",
             f"Use --dry-run, or go back with `ldm memory rollback {base.number}`.",
         )

@@ -98,7 +98,7 @@ class Runtime:
         object.__setattr__(self, "runs", Path(self.runs))
         if self.workers is not None and self.workers < 1:
             raise LdmError(
-                f"{self.workers} workers cannot work on anything.",
+                f"{self.workers} workers cannot play any task.",
                 "Use 1 or more, or leave it out.",
             )
 

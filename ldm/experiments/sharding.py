@@ -116,7 +116,7 @@ def _ordered(group: Sequence[Recorded]) -> list[Recorded]:
         number = shard_numbers(spec.shard)[0]
         if number in shards:
             raise LdmError(
-                f"Shard {spec.shard} comes twice: {shards[number][0].directory} and "
+                f"Shard {spec.shard} is named twice: {shards[number][0].directory} and "
                 f"{run.directory}.",
                 "Name one of them.",
             )

@@ -43,7 +43,7 @@ class EvaluationSpec:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     command: ClassVar[str] = "eval"
-    noun: ClassVar[str] = "evaluation"
+    noun: ClassVar[str] = "an evaluation"
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: str
@@ -108,7 +108,7 @@ class RefinementSpec:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     command: ClassVar[str] = "refine"
-    noun: ClassVar[str] = "refinement"
+    noun: ClassVar[str] = "a refinement"
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: str = ""
@@ -165,7 +165,7 @@ class PlanSpec:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     command: ClassVar[str] = "autoplan"
-    noun: ClassVar[str] = "optimisation of a plan"
+    noun: ClassVar[str] = "an optimisation of a plan"
     prompts: ClassVar[tuple[str, ...]] = ("agents/autoplan", "agents/formalise")
     embedder: ClassVar[str | None] = None
     memory: ClassVar[str] = ""

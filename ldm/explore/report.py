@@ -151,7 +151,7 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
     if gain is not None:
         mean, low, high = gain
         lines.append(
-            f"Score of the goals, each without its own episodes: {mean:+.3f} "
+            f"Change in the goals' scores, each without its own episodes: {mean:+.3f} "
             f"({low:+.3f} to {high:+.3f})."
         )
     return lines

@@ -70,7 +70,7 @@ class Addition:
         try:
             content = base64.b64decode(self.vectors, validate=True)
         except binascii.Error as error:
-            raise ValueError("its vectors are no base64") from error
+            raise ValueError("its vectors are not base64") from error
         vectors = np.frombuffer(content[: len(content) // 4 * 4], np.float32)
         if not texts or not len(vectors) or 4 * len(vectors) != len(content):
             raise ValueError("its vectors are damaged")
@@ -191,7 +191,7 @@ class Log(Generic[R]):
                 return parsed
             problem = f"{parsed.field}: {parsed.message}"
         raise MemoryStoreError(
-            f"{self.path}, what was added to the memory of late, is damaged in line {number}:"
+            f"{self.path}, the log of recent additions to the memory, is damaged in line {number}:"
             f" {problem}.",
             "Remove that line; the others stay.",
         )

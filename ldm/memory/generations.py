@@ -211,13 +211,13 @@ def _over_the_same_tuples(location: str, base: Generation, changed: Generation) 
         known = contents.rows.columns.ids
         if not all(name in known for name in (*changed.hidden, *changed.utilities)):
             raise MemoryStoreError(
-                f"The memory of {base.env} at {location} lacks a tuple that is named.",
+                f"The memory of {base.env} at {location} does not hold all of the named tuples.",
                 "Name tuples that it holds.",
             )
         if not changed.recallable:
             raise MemoryStoreError(
                 f"The memory of {base.env} at {location} would be left without any tuple.",
-                "Leave some.",
+                "Keep some.",
             )
         digest = contents.rows.columns.digest(changed, contents.batches)
         generation = replace(changed, number=base.number + 1, digest=digest)

@@ -217,9 +217,10 @@ def _write(location: str, new: Path, on_progress: OnProgress) -> None:
             on_progress("rewrite", done, total)
         complaint = child.stderr.read().strip()
     if child.returncode:
+        reason = (complaint.splitlines() or ["no reason was given"])[-1]
         raise MemoryStoreError(
-            f"The memory at {location} could not be written anew: {complaint.splitlines()[-1:]}.",
-            "It is as it was. Free space if there is little; otherwise copy it and report this.",
+            f"The memory at {location} could not be rewritten: {reason}.",
+            "It is unchanged. Free disk space if it is full; otherwise copy it and report this.",
         )
 
 

@@ -164,7 +164,7 @@ def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path
     assert f"        Step 1: {goal}, really  [k=3, executor the environment ended" in tree
     outcome = run("runs", "tree", directory, "nothing like it")
     assert outcome.code == 1
-    assert "no goal of this run fits" in outcome.err
+    assert "No goal of this run matches" in outcome.err
 
 
 def test_other_evaluations_have_no_tree(run: Run, place: Path) -> None:

@@ -181,8 +181,8 @@ def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: Fake
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--env", "alfworld"), "Name --env and --kind"),
-        (("--kind", "heat"), "Name --env and --kind"),
+        (("--env", "alfworld"), "Name both: --env and --kind"),
+        (("--kind", "heat"), "Name both: --env and --kind"),
         (("--env", "alfworld", "--kind", "bake"), "no kind 'bake'"),
         (("--env", "alfworld", "--kind", "heat", "--split", "demo_test"), "not a training split"),
         (("--env", "alfworld", "--kind", "heat", "--batch", "0"), "batch is 1 or more"),
@@ -211,4 +211,4 @@ def test_a_resumed_run_keeps_its_options(run: Run, place: Path, server: FakeServ
     run(*AUTOPLAN, "--iterations", "1")
     outcome = run("autoplan", "--resume", the_run(place), "--batch", "3")
     assert outcome.code == 1
-    assert "batch is given" in outcome.err
+    assert "--batch cannot be given" in outcome.err

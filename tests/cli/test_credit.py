@@ -187,7 +187,7 @@ class TestCredit:
         path.write_text(re.sub(r',"followed":\[[0-9,]*\]', "", path.read_text()))
         outcome = run("memory", "credit", directory)
         assert outcome.code == 1
-        assert "does not tell which" in outcome.err
+        assert "does not record which" in outcome.err
         assert "evaluate again" in outcome.err
 
     def test_a_memory_that_was_built_anew_is_refused(self, run: Run) -> None:

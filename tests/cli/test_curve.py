@@ -163,7 +163,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (("-o", "curve.gif"), "curve.gif is none of .svg, .csv and .json."),
+            (("-o", "curve.gif"), "curve.gif does not end in .svg, .csv or .json."),
             (("--over", "k"), "has no number 'k'"),
             (("--over", "agent"), "What differs between the runs: budget."),
         ],

@@ -53,7 +53,7 @@ class TestTheFigures:
 
     def test_count_an_error_as_a_failure(self) -> None:
         counted = tally(PAID, episode(0), episode(1, error="Traceback …\nValueError: no"))
-        assert "success 50.0 % (9–91), 1 errors, " in counted.figures()
+        assert "success 50.0 % (9–91), 1 error, " in counted.figures()
 
     def test_leave_out_what_is_not_there(self) -> None:
         counted = tally(Playing("random", 3), result(0, True))

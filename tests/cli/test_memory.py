@@ -276,7 +276,7 @@ class TestLooking:
         assert asked.code == 1
         assert "Add --yes" in asked.err
         assert len(generations(".ldm/memory", "toy")) == 2
-        assert "at generation 0 again, without 1" in run("memory", "rollback", "0", "--yes").out
+        assert "is back at generation 0; removed: 1" in run("memory", "rollback", "0", "--yes").out
         assert run("memory", "verify", "--texts", "0").code == 0
         assert len(generations(".ldm/memory", "toy")) == 1
         assert "at generation 1 again" in run("memory", "rollback", "--undo").out

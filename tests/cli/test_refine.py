@@ -408,8 +408,8 @@ class TestLookingAtIt:
         assert sum(nodes) == refined_again["nodes"] > 0
 
     def test_a_goal_that_fits_nothing_or_several_is_refused(self, run: Run, refined: Path) -> None:
-        assert "no goal" in run("runs", "tree", refined, "nowhere").err
-        assert "goals of this run fit" in run("runs", "tree", refined, "train").err
+        assert "No goal" in run("runs", "tree", refined, "nowhere").err
+        assert "goals of this run match" in run("runs", "tree", refined, "train").err
 
     def test_runs_are_listed(self, run: Run, refined: Path) -> None:
         assert refined.name in run("runs", "list").out
@@ -425,7 +425,7 @@ class TestLookingAtIt:
         assert f"… and {len(added) - 1} more" in difference
         assert "+ put" in difference
         assert "- put" in run("memory", "diff", "1", "0").out
-        assert "at generation 0 again" in run("memory", "rollback", "0", "--yes").out
+        assert "is back at generation 0" in run("memory", "rollback", "0", "--yes").out
         assert "newest already" in run("memory", "rollback", "0", "--yes").out
         assert run("memory", "diff", "0", "1").code == 1
 
@@ -449,4 +449,4 @@ class TestLookingAtIt:
         assert "McNemar" in run("eval", "--resume", newest).out
 
     def test_a_generation_must_be_a_number(self, run: Run) -> None:
-        assert "'last' is no generation" in run(*EVAL, "--generation", "last").err
+        assert "'last' is not a generation" in run(*EVAL, "--generation", "last").err

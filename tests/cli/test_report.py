@@ -121,7 +121,7 @@ class TestShow:
 
     @pytest.mark.parametrize(
         ("task", "complaint"),
-        [("none of them", "No episode fits"), ("test/", "6 episodes fit"), ("", "")],
+        [("none of them", "No episode matches"), ("test/", "6 episodes match"), ("", "")],
     )
     def test_a_task_has_to_be_told_apart(
         self, run: Run, recorded: Recorded, task: str, complaint: str

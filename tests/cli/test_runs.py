@@ -150,7 +150,7 @@ class TestShards:
         third = played(run, *RANDOM, "--shard", "2/3")
         for named, message in (
             ((first,), "lacks the shard 2/2"),
-            ((first, again), "Shard 1/2 comes twice"),
+            ((first, again), "Shard 1/2 is named twice"),
             ((first, whole), "is not a shard"),
             ((first, third), "are shards of 2 and 3"),
             ((first, second), "lacks the shard"),

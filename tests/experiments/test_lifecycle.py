@@ -227,10 +227,10 @@ class TestRefusals:
         report = ldm.evaluate(RANDOM, runtime=quiet)
         others: tuple[Any, ...] = (ldm.RefinementSpec, ldm.PlanSpec)
         for other in others:
-            with pytest.raises(LdmError, match=f"is no {other.noun}"):
+            with pytest.raises(LdmError, match=f"is not {other.noun}"):
                 recorded_spec(str(report.directory), other, quiet.runs)
         refined = ldm.refine(REFINEMENT, ldm.Goals(2), runtime=quiet)
-        with pytest.raises(LdmError, match="is no evaluation"):
+        with pytest.raises(LdmError, match="is not an evaluation"):
             ldm.compare([report.directory, refined.run.directory])
 
     def test_changed_data(self, place: Path, quiet: Runtime) -> None:

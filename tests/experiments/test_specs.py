@@ -96,7 +96,7 @@ def test_a_run_holds_the_spec_that_it_was_started_with(spec: Any, tmp_path: Path
     assert reread == spec
     assert run.manifest == recorded.run.manifest
     other: Any = SPECS[SPECS.index(type(spec)) - 1]
-    with pytest.raises(LdmError, match=f"is no {other.noun}") as refused:
+    with pytest.raises(LdmError, match=f"is not {other.noun}") as refused:
         recorded_spec(str(run.directory), other, tmp_path)
     assert refused.value.remedy == f"Resume with `{run.resume_command}`."
 
@@ -124,7 +124,11 @@ class TestSettings:
         [
             ({"kk": "1"}, "The policy has no option 'kk'.", "Did you mean 'k'?"),
             ({"k": "many"}, "k=many does not fit the policy", "Change --set k=…."),
-            ({"k": "-1"}, "The policy refuses its options: k and batches", "Change --set."),
+            (
+                {"k": "-1"},
+                "Invalid options for the policy: k and batches",
+                "Correct these options.",
+            ),
         ],
     )
     def test_that_do_not_fit_are_refused(

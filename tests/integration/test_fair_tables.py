@@ -21,7 +21,7 @@ PAIR = ("--agent", "random,react", "--workers", "1")
 def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServer) -> None:
     outcome = run("eval", *TOY, *PAIR)
     assert outcome.code == 0, outcome.err
-    assert "All agents are shown the possible actions, since random is: react, too" in outcome.err
+    assert "All agents are shown the possible actions, because random is: this adds" in outcome.err
     assert "actions listed" in outcome.out.partition("The same for all of them:")[2]
     assert "take" in server.bodies[-1]["messages"][1]["content"].partition("possible")[2]
     had = [json.loads((one / "run.json").read_text())["arguments"]["plan"] for one in runs()]
@@ -56,8 +56,8 @@ def test_what_each_had_is_said(run: Run, server: FakeServer) -> None:
     }
     assert react["had"]["models"] == {"llm": "fake", "planner": "fake"}
     assert react["had"]["demonstrations"] == 0
-    assert "up to 0 demonstrations, the model fake: " in outcome.err
-    assert "tokens a task." in outcome.err
+    assert "up to 0 demonstrations, the model fake (" in outcome.err
+    assert "tokens per task)." in outcome.err
 
 
 def test_of_an_error_the_rate_over_all_tasks_comes_first(run: Run, server: FakeServer) -> None:
@@ -65,7 +65,7 @@ def test_of_an_error_the_rate_over_all_tasks_comes_first(run: Run, server: FakeS
     outcome = run("eval", *RANDOM, *broken, "--limit", "4", "--json")
     report = json.loads(outcome.out)
     assert (report["success_rate"], report["finished_rate"], report["errors"]) == (0.75, 1.0, 1)
-    assert "1 of 4 episodes ended in an error and count as failures" in outcome.err
+    assert "1 of 4 episodes ended in an error and counts as failed" in outcome.err
     assert "75.0 %" in outcome.err
 
 
@@ -115,7 +115,7 @@ def test_results_are_written_as_a_table(name: str, run: Run, server: FakeServer)
     assert table.filter(agent="react")["models"].unique().to_list() == ["fake"]
     again = run("compare", *runs(), "--trust", "--output", f"again-{name}")
     assert again.code == 0, again.err
-    assert f"8 episodes: again-{name}" in again.err
+    assert f"8 episodes → again-{name}" in again.err
 
 
 def test_no_table_is_written_in_a_format_that_is_not_known(run: Run, server: FakeServer) -> None:

@@ -118,7 +118,7 @@ class TestBuilding:
     ) -> None:
         assert run("build-memory", "data").code == 0
         outcome = run("build-memory", "data", *MODEL)
-        assert "formed by offline (--rebuild forms them anew)" in " ".join(outcome.out.split())
+        assert "formed by offline (--rebuild forms them again)" in " ".join(outcome.out.split())
         assert server.outcomes["answered"] == 0
 
     def test_again_from_its_recording_is_the_same_without_a_server(

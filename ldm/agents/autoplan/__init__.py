@@ -45,7 +45,8 @@ class AutoPlanOptions:
     """Settings of an agent that follows a plan, with the section of the paper that each is from.
 
     plans: the folder with the plan files (§3.2.3); without it, and without `plan`, there is no plan
-    yet. digest: of that folder when the run began (ours); set by --plans, so that no run mixes two.
+    yet. digest: digest of that folder when the run began (ours); set by --plans, so that no run
+    mixes two.
     iteration: follow the plan X_i that this iteration of the optimisation began with, 0 being none
     (§4.5, Fig. 3); None for the last, X_I, as in inference (§3.2.3).
     plan: a plan's text, in place of a file (ours).
@@ -57,9 +58,9 @@ class AutoPlanOptions:
     with them; the paper shows none (§3.1).
     joined: ask for thought and action in one call, which is our variant; the paper has a call for
     each (§3.2.1, Eq. 2 and 3).
-    temperature, top_p: of all replies, the formaliser's included; greedy, as the paper evaluates
-    (§4.2). reply: tokens of a reply at most (ours). observation: characters of an observation that
-    are shown (ours).
+    temperature, top_p: sampling of all replies, the formaliser's included; greedy, as the paper
+    evaluates (§4.2). reply: maximum tokens of a reply (ours). observation: maximum characters
+    shown of an observation (ours).
     """
 
     #: As in `ldm.agents.executor.LoopOptions`.
@@ -118,7 +119,7 @@ class AutoPlanAgent:
         if options.digest not in (None, plans.digest(Path(options.plans))):
             raise LdmError(
                 f"The plans in {options.plans} have changed since the run began.",
-                "Start a new run, or put the former plans back.",
+                "Start a new run, or restore the earlier plans.",
             )
         _followed(options, env)
         known = plans.in_folder(Path(options.plans), env)

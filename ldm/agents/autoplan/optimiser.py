@@ -190,7 +190,7 @@ def _check(batch: Sequence[Experience], number: int) -> None:
         raise LdmError(
             f"Every attempt of iteration {number + 1} failed: "
             f"{broken[0].result.error.strip().splitlines()[-1]}",
-            "Mend that and start again.",
+            "Fix that and start again.",
         )
 
 

@@ -185,7 +185,8 @@ def _text(path: Path) -> str:
         return untrusted.file_bytes(path).decode()
     except UnicodeDecodeError as error:
         raise LdmError(
-            f"{path} is not UTF-8 text: {error.reason}.", "Make the plan anew."
+            f"{path} is not UTF-8 text: {error.reason}.",
+            "Write the plan again with `ldm autoplan`.",
         ) from error
 
 

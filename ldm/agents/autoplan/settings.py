@@ -26,9 +26,9 @@ class AutoPlanSettings:
     text names.
     card, admissible, joined: what attempts are shown, as of `AutoPlanOptions`.
     steps: of an attempt; None for the number that was published for the environment, or 35 (§4.2).
-    temperature, top_p: of all replies (§4.2: nucleus sampling with p = 0.9 during optimisation; the
-    temperature is not stated). part: tokens of each part of a reflection at most. length: tokens of
-    a plan at most.
+    temperature, top_p: sampling of all replies (§4.2: nucleus sampling with p = 0.9 during
+    optimisation; the temperature is not stated). part: maximum tokens of each part of a reflection.
+    length: maximum tokens of a plan.
     """
 
     iterations: int = 3

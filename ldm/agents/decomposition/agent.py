@@ -24,12 +24,12 @@ STRENGTH: Strength = "hybrid"
 
 @dataclass(frozen=True, slots=True)
 class DividingOptions(LoopOptions):
-    """budget: steps of a trial in all (ours); None for no limit. executor_steps: steps of an
-    executor call; None for the environment's published number (ADaPT, App. A), or 20. max_calls:
-    model calls of a task in all, the planner's included (ours); None for no limit. plan: tokens of
-    a plan (ours). strength: how able executors are (ADaPT, §6.2 and Fig. 5): "skills" is shown a
-    demonstration of each atomic skill (Table 1), "hybrid" those and whole tasks that are the same
-    whatever the task's kind (§4.1), "task" whole tasks of its kind (App. C); None for the
+    """budget: maximum steps of a trial (ours); None for no limit. executor_steps: maximum steps of
+    an executor call; None for the environment's published number (ADaPT, App. A), or 20. max_calls:
+    maximum model calls per task, the planner's included (ours); None for no limit. plan: maximum
+    tokens of a plan (ours). strength: how able executors are (ADaPT, §6.2 and Fig. 5): "skills" is
+    shown a demonstration of each atomic skill (Table 1), "hybrid" those and whole tasks that are
+    the same whatever the task's kind (§4.1), "task" whole tasks of its kind (App. C); None for the
     environment's published one (§4.1 and App. A), or hybrid.
     """
 

@@ -49,7 +49,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """d_max: the greatest depth. steps: of an executor call. plan: tokens of a plan."""
+    """d_max: maximum depth. steps: of an executor call. plan: maximum tokens of a plan."""
 
     d_max: int
     steps: int

@@ -69,7 +69,7 @@ def check(place: str | None, before: str | None) -> None:
     if place is not None and before not in (None, digest(Path(place))):
         raise LdmError(
             f"The demonstrations in {place} have changed since the run began.",
-            "Start a new run, or put the former ones back.",
+            "Start a new run, or restore the earlier ones.",
         )
 
 

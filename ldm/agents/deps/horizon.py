@@ -267,7 +267,7 @@ def _array(content: bytes, kind: Any) -> Any:
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     numbers = content[stream.tell() :]
     if dtype != kind or len(shape) != 1 or shape[0] * dtype.itemsize != len(numbers):
-        raise ValueError(f"an array is no list of {np.dtype(kind).name}")
+        raise ValueError(f"an array is not a list of {np.dtype(kind).name}")
     return np.frombuffer(numbers, dtype)
 
 
@@ -284,9 +284,9 @@ def _check(model: HorizonModel) -> None:
     if not ahead.all() or (model.right >= size).any() or not known[inner].all():
         raise ValueError("its trees are damaged")
     if (model.roots < 0).any() or (model.roots >= size).any():
-        raise ValueError("its trees begin nowhere")
+        raise ValueError("its trees have no root")
     if not np.isfinite(model.value).all() or not np.isfinite(model.threshold).all():
-        raise ValueError("it holds numbers that are none")
+        raise ValueError("it holds values that are not numbers")
 
 
 @lru_cache(maxsize=8)

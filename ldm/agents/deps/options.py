@@ -56,7 +56,7 @@ def check_horizon(options: DepsOptions) -> None:
     if path is not None and before not in (None, file_digest(Path(path))):
         raise LdmError(
             f"The horizon model in {path} has changed since the run began.",
-            "Start a new run, or put the former one back.",
+            "Start a new run, or restore the earlier one.",
         )
 
 
@@ -77,12 +77,12 @@ class DepsOptions(LoopOptions):
     (§3.2), none leaves the explanation out (App. A.1, GPT+RP).
     parser: rules reads plans without a model, llm asks one for what the rules cannot read (App.
     C.4).
-    temperature: of plans and explanations (§4.1 keeps the service's default; the authors' code has
-    0.7 for plans).
-    plan, explanation: tokens of one at most (ours).
-    goal_steps: steps of an executor for a goal, where the environment has no controller of its own
-    (App. A.1 has a model as the controller, and 50 steps in all).
-    max_goals: goals of a plan that are read, and goals of im in all (ours).
+    temperature: sampling temperature of plans and explanations (§4.1 keeps the service's default;
+    the authors' code has 0.7 for plans).
+    plan, explanation: maximum tokens of each (ours).
+    goal_steps: maximum steps of an executor for a goal, where the environment has no controller of
+    its own (App. A.1 has a model as the controller, and 50 steps in all).
+    max_goals: maximum goals read from a plan, and in total for im (ours).
     budget: steps of a trial; None for the environment's published number (App. A), or 60.
     shots: demonstrations in the planner's prompt (App. C.4).
     strength: as of an executor that does the goals; None for skills (ours).

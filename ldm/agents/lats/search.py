@@ -37,10 +37,11 @@ class LatsOptions(LoopOptions):
     environment's published number, or 30. simulations: trajectories that are tried to their end at
     most (§5, k); None for the environment's published number, or 30. width: samples at each
     expansion (§4.2, n). exploration: weight of exploration in UCT (§4.2, w). lm_weight: weight of
-    the model's score against that of self-consistency (§4.2, λ). temperature: of the samples (the
-    authors' code); scores and reflections are greedy. lessons: of the latest failed attempts and
-    reflections, how many the prompts show (§4.2; 3 in the authors' code). reply: tokens of a
-    sample at most (ours). rating, reflection: tokens of one at most (ours).
+    the model's score against that of self-consistency (§4.2, λ). temperature: sampling
+    temperature of the samples (the authors' code); scores and reflections are greedy. lessons: how
+    many of the latest failed attempts and reflections the prompts show (§4.2; 3 in the authors'
+    code). reply: maximum tokens of a sample (ours). rating, reflection: maximum tokens of each
+    (ours).
     """
 
     simulations: int | None = None

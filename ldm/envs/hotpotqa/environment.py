@@ -41,7 +41,7 @@ class HotpotQAOptions:
     """Settings of HotpotQA.
 
     data: the folder with the official questions; not needed for our own splits.
-    score: what an answer earns that is no exact match: "f1" its F1, at most 0.999, "em" nothing.
+    score: reward of an answer that is not an exact match: "f1" its F1, at most 0.999, "em" none.
     articles: where articles are searched: "context" has the paragraphs that come with the
         questions, "abstracts" the introductions of all of Wikipedia in 2017.
     cache: the folder for compiled articles; without one they are compiled again each time.

@@ -93,9 +93,11 @@ def trajectory(
             (by_call.get(turn.call, heard) if turn.call else heard).append(text)
             goal = goal or text
     if not assumed.env:
-        raise FieldError("env", "the messages name no environment: `ldm import --env NAME` says it")
+        raise FieldError(
+            "env", "the messages name no environment: name it with `ldm import --env NAME`"
+        )
     if not goal:
-        raise FieldError(where, "no message to the agent says the goal")
+        raise FieldError(where, "no message to the agent states the goal")
     if not any(act.action for act, _ in acts):
         raise FieldError(where, "has no action")
     steps = [

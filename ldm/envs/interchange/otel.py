@@ -107,7 +107,7 @@ def _trajectory(name: str, one: _Conversation, file: str, assumed: Assumed) -> T
 def _spans(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the spans in a JSON value, their attributes as plain values."""
     if not isinstance(value, dict):
-        raise FieldError("", "no object of spans")
+        raise FieldError("", "not an object of spans")
     if "resourceSpans" not in value:
         context = value.get("context")
         trace = context.get("trace_id", "") if isinstance(context, dict) else ""
@@ -163,14 +163,14 @@ def _messages(attributes: Mapping[str, Any], name: str) -> list[Any]:
         if isinstance(value, Problem):
             raise FieldError(name, value.message)
     if not isinstance(value, list):
-        raise FieldError(name, "no list of messages")
+        raise FieldError(name, "not a list of messages")
     return value
 
 
 def _turns(messages: Sequence[Any]) -> Iterator[Heard | Acted]:
     for place, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
-            raise FieldError(f"{INPUT}.{place}.parts", "missing or no list")
+            raise FieldError(f"{INPUT}.{place}.parts", "missing or not a list")
         parts = [part for part in message["parts"] if isinstance(part, dict)]
         if message.get("role") == "assistant":
             yield from _acts(parts)
@@ -214,7 +214,7 @@ def _list(value: Any, name: str) -> list[Mapping[str, Any]]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise FieldError(name, "no list of objects")
+        raise FieldError(name, "not a list of objects")
     return value
 
 

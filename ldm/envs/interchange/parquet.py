@@ -201,5 +201,5 @@ def _reading(path: Path) -> Iterator[None]:
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).strip().partition("\n")[0]
         raise LdmError(
-            f"{path} cannot be read as Parquet: {reason}.", "It may be damaged: write it anew."
+            f"{path} cannot be read as Parquet: {reason}.", "It may be damaged: write it again."
         ) from error

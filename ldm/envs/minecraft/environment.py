@@ -50,13 +50,13 @@ class MinecraftOptions:
 
     rules: "vanilla", or "paper", which counts as DEPS' tables do. controller: "oracle", "paper",
     whose skills fail as often as DEPS' did, or "none", where only recipes count and there is no
-    map. start: where one begins: the nearest plains, or anywhere. mobs: whether herds stand at the
-    start. given: what one begins with. task_set: the paper's tasks with a published rate, or all.
-    worlds: how many worlds of each task. limit: ticks, or actions without a controller; None: as
-    published. slice: ticks after which an action returns control. tools: "held" takes the best tool
-    that is held, "stated" only what the action names. feedback: "fine" says why an action is not
-    possible. admissible: whether possible actions are listed. horizons: whether observations say
-    how long each thing would take.
+    map. start: where the agent begins, in the nearest plains or anywhere. mobs: whether herds are
+    near the start. given: what the agent begins with. task_set: the paper's tasks with a
+    published rate, or all. worlds: how many worlds of each task. limit: ticks, or actions without a
+    controller; None: as published. slice: ticks after which an action returns control. tools:
+    "held" takes the best tool that is held, "stated" only what the action names. feedback: "fine"
+    says why an action is not possible. admissible: whether possible actions are listed. horizons:
+    whether observations say how long each thing would take.
     """
 
     rules: RuleSet = "vanilla"

@@ -32,7 +32,7 @@ class TabletopOptions:
     miss: the probability that a noisy hand picks nothing.
     poses: whether texts say where things are in centimetres, too.
     admissible: whether the actions that are possible are listed; a list makes some kinds easy.
-    render: a folder for pictures, one a step; None for none. It is no part of the protocol.
+    render: a folder for pictures, one per step; None for none. It is not part of the protocol.
     """
 
     controller: Controller = "exact"

@@ -50,7 +50,7 @@ class WebShopOptions:
     admissible: list the clicks and, on the search page, the search for the instruction.
     strict_reward: our variant, in which an option must be chosen under its own name and value.
     strict: reject a catalogue with an invalid product instead of leaving the product out.
-    seed: of prices, price caps and the order of the goals; officially 233.
+    seed: random seed of prices, price caps and the order of the goals; officially 233.
     cache: the folder for compiled catalogues; without one they are compiled again each time.
     """
 

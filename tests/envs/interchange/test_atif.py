@@ -231,7 +231,7 @@ class TestOthers:
     @pytest.mark.parametrize(
         ("steps", "message"),
         [
-            ([agent("ls")], "steps: no message to the agent says the goal"),
+            ([agent("ls")], "steps: no message to the agent states the goal"),
             ([GOAL], "steps: has no action"),
             ([GOAL, agent(reasoning_content="Hm.")], "steps: has no action"),
             ([{"source": "robot", "message": "x"}], "steps.0.source: Input should be"),
@@ -243,4 +243,4 @@ class TestOthers:
 
     def test_without_an_environment_nothing_is_read(self) -> None:
         refused = problem(document(GOAL, agent("ls")), Assumed())
-        assert "x.json:1:env: the messages name no environment: `ldm import --env" in refused
+        assert "x.json:1:env: the messages name no environment: name it with `ldm" in refused

@@ -132,7 +132,7 @@ class TestOthers:
     @pytest.mark.parametrize(
         ("messages", "message"),
         [
-            ([], "messages: no message to the agent says the goal"),
+            ([], "messages: no message to the agent states the goal"),
             ([GOAL], "messages: has no action"),
             ([GOAL, {"role": "narrator", "content": "x"}], "messages.1.role: Input should be"),
             ([GOAL, says("a", tool_calls=[{"id": "1"}])], "tool_calls.0.function: "),

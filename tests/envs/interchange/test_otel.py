@@ -151,10 +151,10 @@ def test_spans_without_content_say_how_it_is_recorded(tmp_path: Path) -> None:
     ("one", "message"),
     [
         (span(gen_ai__input__messages="["), "a.jsonl:1:gen_ai.input.messages: not JSON"),
-        (span(gen_ai__input__messages="7"), "gen_ai.input.messages: no list of messages"),
+        (span(gen_ai__input__messages="7"), "gen_ai.input.messages: not a list of messages"),
         (called({"role": "user"}, answered=HEAT), "gen_ai.input.messages.0.parts: missing or no"),
         (called(GOAL), "gen_ai.input.messages: has no action"),
-        ({"traceId": "t1", "attributes": 7}, "attributes: no list of objects"),
+        ({"traceId": "t1", "attributes": 7}, "attributes: not a list of objects"),
         (called(GOAL, answered=HEAT, trace=""), "neither a conversation nor a trace is named"),
     ],
 )

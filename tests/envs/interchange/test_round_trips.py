@@ -119,10 +119,10 @@ def test_an_extra_of_a_newer_version_is_refused(name: str, kind: str, tmp_path: 
 @pytest.mark.parametrize(
     ("name", "kind", "message"),
     [
-        ("x.jsonl", "parquet", "no name for files in the format parquet"),
+        ("x.jsonl", "parquet", "the wrong extension for the format parquet"),
         ("x.parquet", "chat", "They end in: .jsonl, .jsonl.gz"),
         ("x.txt", "atif", "nothing, for a folder"),
-        ("x.jsonl", "webshop-episodes", "Nothing is written in the format"),
+        ("x.jsonl", "webshop-episodes", "There is no output format"),
     ],
 )
 def test_a_file_that_could_not_be_read_again_is_not_written(

@@ -62,7 +62,7 @@ def test_a_call_that_is_none_stays_as_it_was_written(text: str) -> None:
         ([("robot", "hi")], "x.jsonl:1:conversations.0.from: 'robot' is none of assistant, bard"),
         ([("human", 7)], "x.jsonl:1:conversations.0.value: missing or not a text"),
         ([("human", "Heat an egg.")], "x.jsonl:1:conversations: has no action"),
-        ([("gpt", "take egg")], "x.jsonl:1:conversations: no message to the agent says the goal"),
+        ([("gpt", "take egg")], "x.jsonl:1:conversations: no message to the agent states the goal"),
     ],
 )
 def test_what_does_not_fit_is_named(said: list[tuple[str, Any]], message: str) -> None:
