@@ -141,7 +141,7 @@ def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], shown: Show
 
     uses = tuple_uses(episodes, tuples_of(run, episodes))
     if shown.as_json:
-        output.print_json([one.as_data() for one in uses])
+        output.print_json({"tuples": [one.as_data() for one in uses]})
         return
     if not uses:
         output.say("Nothing was recalled.", error=False)
@@ -156,7 +156,7 @@ def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], shown: Shown)
     from ldm.records import plain
 
     if shown.as_json:
-        output.print_json([plain(one.result) for one in episodes])
+        output.print_json({"episodes": [plain(one.result) for one in episodes]})
         return
     listed = episodes if shown.full else episodes[:LISTED]
     rows = [episode_row(one) for one in listed]

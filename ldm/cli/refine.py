@@ -37,6 +37,7 @@ from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.experiments.refinement import Refined
+    from ldm.llm.models import ModelOptions
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,14 @@ class Execution(Recorded):
     calls: Calls = field(default_factory=Calls)
     where: Machines = field(default_factory=Machines)
 
+    def models(self) -> ModelOptions:
+        """Return which models are called, and within which limits."""
+        return self.calls.options(
+            llm=self.llm,
+            reasoner_llm=self.reasoner_llm,
+            reasoner_base_url=self.reasoner_base_url,
+        )
+
 
 @expanded
 def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
@@ -238,11 +247,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
     from ldm.experiments.stages import RefinementPreset
 
     runtime = execution.runtime(execution.workers, execution.where)
-    models = execution.calls.options(
-        llm=execution.llm,
-        reasoner_llm=execution.reasoner_llm,
-        reasoner_base_url=execution.reasoner_base_url,
-    )
+    models = execution.models()
     policy_options, env_options = option_settings(base.assign, base.data, base.decisions)
     if execution.resume is not None:
         refuse_with_resume(

@@ -172,8 +172,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     embedder: must be the one that an existing memory was built with.
     reasoner_for: makes the reasoner that writes histories and types, from the embedder that it is
         to use; `OfflineReasoner` itself is one.
-    options: which trajectories are remembered, in which batches; None for the paper's sizes,
-        without failures.
+    options: which are remembered, in which batches; None for the paper's sizes, without failures.
     rebuild: remove the environment's memory first, with what was added one by one.
     env_class: the environment's class, see `Generation.env_class`; "" for what is known of it.
     on_progress: called with (stage, done, total), from any thread.

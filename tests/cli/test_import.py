@@ -153,14 +153,14 @@ def test_a_file_that_fits_no_format_says_what_was_looked_for_and_shows_ours(
     (tmp_path / name).write_text('{"said": "hello"}\n')
     done = run("import", tmp_path / name, "--out", tmp_path / "out.jsonl")
     assert done.code == 1
-    assert f"{name}: no trajectories, left out" in done.err
+    assert f"{name}: no trajectories; skipped" in done.err
     for sign in ('"messages" with', '"conversations" with', '"resourceSpans"', "webshop-sessions"):
         assert sign in done.err
     (example,) = (line for line in done.err.splitlines() if line.startswith('  {"task"'))
     (tmp_path / "ours.jsonl").write_text(example.strip() + "\n")
     again = run("import", tmp_path / "ours.jsonl", "--out", tmp_path / "out.jsonl")
     assert (again.code, again.err) == (0, "")
-    assert "1 trajectories" in again.out
+    assert "1 trajectory" in again.out
 
 
 def test_an_agents_log_becomes_a_memorys_data(run: Run, tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "memory diff": ("0", "0"),
     "compare": ("{run}", "{run}", "--trust"),
     "runs list": (),
+    "runs show": ("{run}",),
+    "memory fold": (),
     "refine": (*TOY, "--tasks", "1", "--reuse-goals", "--no-practice", "--dry-run"),
     "agents": ("random",),
     "envs": ("textcraft",),
@@ -47,7 +49,7 @@ CALLS: dict[str, tuple[str, ...]] = {
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {
-    *("autoplan", "judge", "horizon", "runs merge", "memory prune"),
+    *("autoplan", "curve", "judge", "horizon", "runs merge", "memory prune"),
     *("llm ask", "llm probe", "llm usage"),
 }
 

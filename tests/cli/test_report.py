@@ -96,10 +96,10 @@ class TestShow:
 
     def test_tuples_are_listed_with_how_episodes_ended(self, run: Run, recorded: Recorded) -> None:
         outcome = run("runs", "show", recorded.earlier, "--tuples", "--json")
-        told = json.loads(outcome.out)
+        uses = json.loads(outcome.out)["tuples"]
         results = records.read(recorded.earlier / "episodes.jsonl", EpisodeResult)
         ended = {result.task.id: result.success for result in results}
-        for one in told:
+        for one in uses:
             mine = [
                 (trial.task.id, sum(one["tuple"] in dict(step.recalls) for step in trial.steps))
                 for trial in trials(recorded.earlier)
@@ -108,7 +108,7 @@ class TestShow:
             assert one["recalled"] == sum(count for _, count in used)
             assert one["recalled_in"] == len(used)
             assert one["solved"] == sum(ended[task] for task, _ in used)
-        counts = [one["recalled"] for one in told]
+        counts = [one["recalled"] for one in uses]
         assert counts == sorted(counts, reverse=True)
         assert "Recalled tuples" in run("runs", "show", recorded.earlier, "--tuples").out
 

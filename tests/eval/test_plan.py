@@ -61,7 +61,7 @@ class TestSelection:
         assert f"Did you mean {suggestion!r}?" in caught.value.remedy
 
     def test_an_empty_choice_is_refused(self) -> None:
-        with pytest.raises(LdmError, match="no task left"):
+        with pytest.raises(LdmError, match="No task is left"):
             select(TASKS, kinds=("look",), ids=("heat-1",))
         with pytest.raises(LdmError, match="limit of 0"):
             select(TASKS, limit=0)

@@ -405,7 +405,7 @@ def test_additions_go_on_while_another_process_writes(
         memory.add(episode(1))
         memory.close()
         assert memory.pending == 2
-        with pytest.raises(MemoryLocked, match="Another process is writing"):
+        with pytest.raises(MemoryLocked, match="is locked by"):
             memory.fold()
     memory.add(episode(2))
     memory.close()
