@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ldm import untrusted
 from ldm.errors import LdmError
 from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.words import counted
@@ -151,9 +151,9 @@ def _score(run: Run) -> float | None:
     from ldm.eval.runner import SUMMARY
 
     try:
-        summary = json.loads((run.directory / SUMMARY).read_bytes())
+        summary = untrusted.json_file(run.directory / SUMMARY)
         rate = summary["overall"]["success_rate"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (LdmError, OSError, ValueError, LookupError, TypeError):
         return None  # it is derived, and may be missing
     return float(rate) if isinstance(rate, int | float) else None
 

@@ -331,5 +331,5 @@ def test_progress_is_said_where_there_is_no_terminal(
         report("form", 1, 3)
         while "form: 1 of 3 (" not in written or "1 of 2" not in written:
             written += capsys.readouterr().err
-    assert "ldm on \\x1b[2J: 1 of 2 (0 s)\n" in written
+    assert "ldm on \\x1b[2J: 1 of 2 (" in written
     assert "\x1b" not in written

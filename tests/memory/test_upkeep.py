@@ -16,7 +16,6 @@ from tests.memory.conftest import Places
 from tests.toy import expert_trajectories
 
 
-@pytest.fixture
 def test_the_address_of_a_server_has_no_path() -> None:
     assert is_server("http://localhost:8000/")
     with pytest.raises(MemoryStoreError, match="has a path, /api") as refused:
@@ -24,6 +23,7 @@ def test_the_address_of_a_server_has_no_path() -> None:
     assert "http://localhost:8000." in refused.value.remedy
 
 
+@pytest.fixture
 def place(at: Places) -> str:
     build(at(), expert_trajectories(), BagOfWords(), OfflineReasoner)
     return at()
