@@ -1,7 +1,7 @@
 """Kill a command at random moments, resume it, and compare with an uninterrupted run.
 
     python scripts/crash_test.py eval --kills 20
-    python scripts/crash_test.py comparison --kills 20
+    python scripts/crash_test.py comparison --kills 20 --real
     python scripts/crash_test.py build-memory --kills 20
     python scripts/crash_test.py llm --kills 20
     python scripts/crash_test.py refine --kills 30
@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("command", choices=sorted([*COMMANDS, "llm", "refine", "all"]))
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--real", action="store_true", help="do not count kills that came too late")
     arguments = parser.parse_args()
     if arguments.command == "all":
         with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +111,9 @@ def main() -> None:
             if arguments.command == "refine"
             else asking(server, "--workers", "4")
         )
-        attempts = kill_and_resume(command, Path(place), kills=arguments.kills, seed=arguments.seed)
+        attempts = kill_and_resume(
+            command, Path(place), kills=arguments.kills, seed=arguments.seed, real=arguments.real
+        )
     unit = "requests" if arguments.command == "llm" else "s"
     for number, attempt in enumerate(attempts, start=1):
         action = "finished before" if attempt.finished else "killed after"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +22,7 @@ from typing import Any
 from ldm import records
 from ldm.eval import as_json
 from ldm.eval.repeats import pass_at
-from ldm.experiments import compare
+from ldm.experiments import compare, report
 from ldm.llm.calls import Call
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.service import request_body
@@ -140,7 +144,7 @@ def evaluation(*options: str, count: int = 1) -> Command:
             left = sorted(path.name for path in run.iterdir())
             parts.append((_timeless(recorded), (run / "trajectories.jsonl").read_text(), left))
         if count > 1:
-            parts.append(_reported(runs(place)))
+            parts += [_reported(runs(place)), _page(runs(place))]
         return stable_hash(*parts)
 
     return Command(
@@ -172,6 +176,20 @@ def _reported(runs: Sequence[Path]) -> object:
     ]
     chances = [[asdict(one) for one in pass_at(report.repeats)] for report in compared.reports]
     return _timeless([reports, chances, list(compared.lines)])
+
+
+def _page(runs: Sequence[Path]) -> object:
+    """What `ldm report` puts into its page on runs, without times and ids."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = report(runs, Path(folder) / "report.html", trust=True).read_text()
+    packed = re.findall(r'<script type="text/plain" id="([^"]+)">([^<]*)</script>', text)
+    assert packed
+    parts = {name: gzip.decompress(base64.b64decode(data)).decode() for name, data in packed}
+    for number, run in enumerate(runs):
+        started = json.loads((run / "run.json").read_text())["started"]
+        for name, part in parts.items():
+            parts[name] = part.replace(run.name, f"run {number}").replace(started, "then")
+    return _timeless([[name, json.loads(part)] for name, part in parts.items()])
 
 
 def asking(server: FakeServer, *options: str) -> Command:

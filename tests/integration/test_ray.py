@@ -117,7 +117,10 @@ def test_a_ray_that_the_map_starts_listens_on_loopback_alone_and_brings_back_wha
     outcome: dict[str, Any] = json.loads(result.stdout)  # and Ray prints nothing
     assert outcome["values"] == [(index + 10) ** 2 for index in range(12)]
     assert outcome["elsewhere"]
-    assert outcome["makers"] == 2
+    assert outcome["makers"] in (
+        1,
+        2,
+    )  # one a slot; a quick one may be done before the other begins
     assert outcome["listening"]
     assert {*outcome["listening"]} <= {*LOOPBACK}
     assert not list(home.rglob("*token*"))
