@@ -83,16 +83,16 @@ class ExemplarAgent(LoopAgent):
         memory, options = self._resources.memory, self.options
         assert memory is not None  # noqa: S101 - checked when the agent was made
         room, chosen = characters(options.exemplar_tokens), []
-        shown = []
+        record = []
         for one in memory.whole_near(episode.goal):
             local = localized(one.trajectory, episode.localize)
             (text,) = example_texts([local], width=options.observation, thoughts=False)
             if len(text) <= room:
                 room -= len(text)
                 chosen.append(local)
-                shown.append([one.id, one.trajectory.task.id, one.similarity])
+                record.append([one.id, one.trajectory.task.id, one.similarity])
             if len(chosen) == options.exemplars:
                 break
         if episode.trials == 1:  # the same in each trial
-            episode.note("exemplars", shown=shown)
+            episode.note("exemplars", shown=record)
         return tuple(chosen)

@@ -52,7 +52,7 @@ def _commands(env: str, folder: Path, per_kind: int, tasks: int, limit: int) -> 
 
     explore, test = _splits(env)
     memory = ["--memory", str(folder / "memory")]
-    kept = [*memory, "--runs", str(folder / "runs")]
+    places = [*memory, "--runs", str(folder / "runs")]
     drawn = ["--per-kind", str(per_kind), "--rebuild"]
     yield ["build-memory", "--env", env, *drawn, *memory]
     yield [
@@ -65,11 +65,11 @@ def _commands(env: str, folder: Path, per_kind: int, tasks: int, limit: int) -> 
         str(tasks),
         "--rounds",
         "2",
-        *kept,
+        *places,
     ]
     made = ",".join(str(one.number) for one in generations(str(folder / "memory"), env))
     evaluated = ["--split", test, "--limit", str(limit), "--agent", "ldm", "--generation", made]
-    yield ["eval", "--env", env, *evaluated, *kept]
+    yield ["eval", "--env", env, *evaluated, *places]
 
 
 def _splits(env: str) -> tuple[str, str]:
