@@ -6,8 +6,10 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,22 +46,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     repetitions = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if any(item.get_closest_marker(marker) for marker in ("official", "slow")):
-            item.add_marker("no_cover")
+            item.add_marker("untraced")
         repetitions[item.nodeid.partition("[")[0]].append(item)
     for same in repetitions.values():
         every = -(-len(same) // COVERED)
         for number, item in enumerate(same):
             if number % every:
-                item.add_marker("no_cover")
+                item.add_marker("untraced")
 
 
-@pytest.fixture(autouse=True)
-def processes_of_repetitions_are_not_covered(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Let the processes that such a test starts be without tracing, too."""
-    if request.node.get_closest_marker("no_cover"):
-        monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Run a test that is marked `untraced` without tracing, and the processes that it starts, too.
+
+    The marker `no_cover` of pytest-cov has no effect in the workers of xdist: of the two or three
+    measurements that each of them has it stops one.
+    """
+    if not item.get_closest_marker("untraced"):
+        return (yield)
+    trace, in_threads = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)
+    process = os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+    try:
+        return (yield)
+    finally:
+        if process is not None:
+            os.environ["COVERAGE_PROCESS_CONFIG"] = process
+        threading.settrace(in_threads)
+        sys.settrace(trace)
 
 
 @pytest.fixture
