@@ -220,11 +220,12 @@ class Policy:
         """Decide on the next action, and propose up to `z` alternatives to it, from one recall.
 
         The first proposal is what `decide` returns; the confidences of the others are those that
-        `propose` gives them.
+        `propose` gives them, or the reasoner's `alternatives`.
         """
         state, recalls = self._recalled(now, batches)
         decision = _decision(self._reasoner.act(state, recalls), recalls, now)
-        others = self._reasoner.propose(state, recalls, z).proposals
+        alternatives = getattr(self._reasoner, "alternatives", self._reasoner.propose)
+        others = alternatives(state, recalls, z).proposals
         first = decision.proposals[0]
         others = tuple(proposal for proposal in others if proposal.action != first.action)
         return replace(decision, proposals=(first, *others))

@@ -164,7 +164,8 @@ class Reasoner(Protocol):
     recalls: how many tuples a decision should recall, unless the user says otherwise.
     concurrency: how many questions may be asked at a time, from several threads.
     It may also have `reads_notes`; where that is False, decisions do not depend on the notes of a
-    state, and none are written for them.
+    state, and none are written for them. And `alternatives`, which answers in place of `propose`
+    where a search asks about very many states.
     """
 
     name: str

@@ -306,6 +306,11 @@ class PromptedReasoner:
         )
         return Answer(proposals, self._notes(form, state))
 
+    def alternatives(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
+        """Return what `propose` does, without a question where memory decides unless it is unsure."""
+        always = self._options.consulting.when == "always"
+        return (self if always else self._fallback).propose(state, recalls, z)
+
     def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
         """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
         return self._fallback.agree(state, recalls, counted=counted)

@@ -131,6 +131,14 @@ class TestDecisions:
         assert asked.counts()["consulted: unsure"] == 1
         assert len(model.asked) == 2  # the sub-goals come with the first question
 
+    def test_in_a_search_cost_no_call_for_alternatives_unless_it_is_always_asked(self) -> None:
+        asked, model = reasoner(CHOICE)
+        assert asked.alternatives(STATE, DIVIDED, 3) == FALLBACK.propose(STATE, DIVIDED, 3)
+        assert model.asked == []
+        asked, model = reasoner({**CHOICE, "actions": []}, "always")
+        asked.alternatives(STATE, DIVIDED, 3)
+        assert model.asked != []
+
     def test_ask_for_sub_goals_once_and_only_with_the_first_question(self) -> None:
         asked, model = reasoner(CHOICE)
         notes = asked.notes("post a letter", (), SEEN, Notes())
