@@ -91,7 +91,9 @@ class PromptedOptions:
     formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
         steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
     candidates: "vote" shows the decision what the offline reasoner would do, best first.
-    notes: whether decisions assess and summarise as they go.
+    notes: whether decisions assess and summarise as they go. A model that is only asked where
+        memory is unsure never does: it sees too few steps to keep notes, and sub-goals would cost
+        as much as a decision.
     recalls: how many recalled tuples a prompt shows. By default more are recalled, and those that
         met the same need are shown.
     concurrency: calls at a time.
@@ -136,7 +138,9 @@ class PromptedReasoner:
         self._fallback = fallback
         self._prompter = Prompter(llm)
         self.name = f"{llm.name}, {self._options.formation}"
-        voting = self._options.candidates == "vote" or self._options.consulting.when != "always"
+        always = self._options.consulting.when == "always"
+        self._noting = self._options.notes and always
+        voting = self._options.candidates == "vote" or not always
         shown = self._options.recalls
         pool = shown if self._options.histories == "paper" else POOL * shown
         self.recalls = fallback.recalls if voting else pool
@@ -245,17 +249,7 @@ class PromptedReasoner:
         self._prompter.counts.add(f"consulted: {why}" if why else "decided by memory")
         if not why:
             return vote
-        return replace(self._asked(self._begun(state), recalls), asked=why)
-
-    def _begun(self, state: State) -> State:
-        """Return the state with sub-goals, where they are asked for with the first question."""
-        options = self._options
-        if options.consulting.when == "always" or state.notes.sub_goals or not options.notes:
-            return state
-        begun, summary = self._writer.begin(state.goal), state.notes.summary
-        notes = replace(begun, summary=summary, found=state.notes.found)
-        history = replace(state.history, assessment=notes.assessment)
-        return replace(state, notes=notes, history=history)
+        return replace(self._asked(state, recalls), asked=why)
 
     def _asked(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Return what the model decides; the same call also writes the notes on what has happened.
@@ -287,7 +281,6 @@ class PromptedReasoner:
         """See `Reasoner.propose`; equal actions are merged, confidences scaled to sum to 1."""
         if z == 1:
             return self.act(state, recalls)
-        state = self._begun(state)
         completion = self._decide(state, recalls, z, self._candidates(state, recalls))
         form = completion.value
         weights: dict[str, float] = {}
@@ -322,7 +315,7 @@ class PromptedReasoner:
         """
         if state.admissible is not None:
             return self._fallback.follow(state, recalls, agreed)
-        answer = self._asked(self._begun(state), recalls)
+        answer = self._asked(state, recalls)
         return replace(answer, proposals=(Proposal(answer.action, 1.0),))
 
     def _decide(
@@ -336,7 +329,7 @@ class PromptedReasoner:
         """Return the model's reply. repeated: an action that it named though it was just done."""
         options, card = self._options, self._card
         paper = options.histories == "paper"
-        noting = options.notes and state.steps > 0 and not paper
+        noting = self._noting and state.steps > 0 and not paper
         extras = Extras(notes=noting, thought=options.thought == "short")
         examples = self._examples(state, recalls)
         form, length = self._form(state, z, len(candidates), extras, repeated)
@@ -348,7 +341,7 @@ class PromptedReasoner:
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(card, state, examples, room, notes=options.notes)
+            view = decision_view(card, state, examples, room, notes=self._noting)
             return self._prompter.ask(
                 "act",
                 form,

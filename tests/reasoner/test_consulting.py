@@ -129,7 +129,6 @@ class TestDecisions:
         answer = asked.act(STATE, DIVIDED)
         assert (answer.action, answer.asked) == ("go to drawer 2", "unsure")
         assert asked.counts()["consulted: unsure"] == 1
-        assert len(model.asked) == 2  # the sub-goals come with the first question
 
     def test_in_a_search_cost_no_call_for_alternatives_unless_it_is_always_asked(self) -> None:
         asked, model = reasoner(CHOICE)
@@ -139,15 +138,12 @@ class TestDecisions:
         asked.alternatives(STATE, DIVIDED, 3)
         assert model.asked != []
 
-    def test_ask_for_sub_goals_once_and_only_with_the_first_question(self) -> None:
+    def test_ask_neither_for_sub_goals_nor_for_notes(self) -> None:
         asked, model = reasoner(CHOICE)
-        notes = asked.notes("post a letter", (), SEEN, Notes())
-        assert model.asked == []
-        answer = asked.act(replace(STATE, notes=notes), DIVIDED)
-        assert answer.notes.sub_goals == ("find a letter",)
-        asked.act(replace(STATE, notes=answer.notes), DIVIDED)
-        assert len(model.asked) == 3
-        assert "find a letter (complete when seen: a letter)" in model.asked[1][-1].content
+        notes = asked.notes("post a letter", STATE.history.past, SEEN, Notes())
+        asked.act(replace(STATE, notes=notes), DIVIDED)
+        [question] = model.asked
+        assert "sub-goal" not in " ".join(message.content for message in question)
 
     def test_are_the_votes_where_nobody_may_be_asked(self) -> None:
         asked, model = reasoner(CHOICE, "never")
