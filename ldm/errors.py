@@ -93,7 +93,7 @@ class ReplayMiss(RunStopped):
     """A replayed recording does not hold the call."""
 
 
-class Postponed(Exception):  # noqa: N818 - nothing is wrong
+class Postponed(Exception):
     """No problem of the user's: a result that is not there yet, whose call waits for others.
 
     Work that does not depend on it goes on (`ldm.parallel.map_concurrently`).
