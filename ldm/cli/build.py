@@ -105,6 +105,12 @@ class FormingModels:
         typer.Option(help="Folder for recorded model calls; default: calls/ in the memory."),
     ] = None
     calls: Calls = field(default_factory=Calls)
+    batch_api: Annotated[
+        bool,
+        typer.Option(
+            "--batch-api", help="Send model calls in batches (/v1/batches): slower, often cheaper."
+        ),
+    ] = False
     estimate: EstimateFirst = False
     quiet: Quiet = False
 
@@ -132,11 +138,15 @@ def build_memory(
     memory and never paid twice. Otherwise the offline reasoner does. --estimate forms 6
     trajectories and prints what all will cost.
 
+    With --batch-api, calls that do not depend on one another go to the server together, which may
+    take up to a day to answer them. Interrupted, the same command goes on with the same batch.
+
     \b
     Examples:
       ldm build-memory
       ldm build-memory --llm gpt-4o-mini --estimate
       ldm build-memory --llm gpt-4o-mini --max-usd 5 --rebuild
+      ldm build-memory --llm gpt-4o-mini --batch-api
       ldm build-memory --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
@@ -146,7 +156,11 @@ def build_memory(
     from ldm.experiments.stages import build_options
 
     options = BuildOptions(
-        **asdict(forming.options), record=models.record, format=format_name, strict=strict
+        **asdict(forming.options),
+        record=models.record,
+        batch_api=models.batch_api,
+        format=format_name,
+        strict=strict,
     )
     if preset is not None:
         options = build_options(preset, options)
