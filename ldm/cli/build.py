@@ -153,17 +153,8 @@ def build_memory(
       ldm build-memory logs.jsonl --failures contrast --memory /tmp/memory
     """
     from ldm.experiments.building import build_each
-    from ldm.experiments.stages import build_options
 
-    options = BuildOptions(
-        **asdict(forming.options),
-        record=models.record,
-        batch_api=models.batch_api,
-        format=format_name,
-        strict=strict,
-    )
-    if preset is not None:
-        options = build_options(preset, options)
+    options = _options(forming, models, preset, format=format_name, strict=strict)
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     runtime = command_runtime(quiet=models.quiet)
     if models.estimate:
@@ -179,6 +170,20 @@ def build_memory(
             _show(built, forming)
     if as_json:
         output.print_json({"memory": forming.memory, "environments": reports})
+
+
+def _options(
+    forming: Forming, models: FormingModels, preset: str | None, **reading: Any
+) -> BuildOptions:
+    """Return how the memory is built. reading: the fields on how files are read."""
+    options = BuildOptions(
+        **asdict(forming.options), record=models.record, batch_api=models.batch_api, **reading
+    )
+    if preset is None:
+        return options
+    from ldm.experiments.stages import build_options
+
+    return build_options(preset, options)
 
 
 @dataclass(frozen=True)
