@@ -114,15 +114,8 @@ class BatchEndpoint:
         return _state(self._get(lambda client: client.batches.with_raw_response.retrieve(batch)))
 
     def lines(self, file: str) -> list[dict[str, Any]]:
-        """Return the lines of a file of replies or errors; what is no JSON object is left out."""
-        content = self._service.ask(lambda client: client.files.content(file).content)
-        objects = []
-        for line in content.splitlines():
-            text = untrusted.whole_characters(line.decode("utf-8", "replace"))
-            value = untrusted.json_value(text, "") if text.strip() else None
-            if isinstance(value, dict):
-                objects.append(value)
-        return objects
+        """Return the lines of a file of replies or errors."""
+        return objects_in(self._service.ask(lambda client: client.files.content(file).content))
 
     def _listed(self) -> Iterator[dict[str, Any]]:
         last: dict[str, str] = {}
@@ -179,6 +172,17 @@ def line_of(
     return json.dumps(content).encode() + b"\n"
 
 
+def objects_in(content: bytes) -> list[dict[str, Any]]:
+    """Return the JSON objects in lines; a line that is none is left out."""
+    objects = []
+    for line in content.splitlines():
+        text = untrusted.whole_characters(line.decode("utf-8", "replace"))
+        value = untrusted.json_value(text, "") if text.strip() else None
+        if isinstance(value, dict):
+            objects.append(value)
+    return objects
+
+
 def _id(content: Mapping[str, Any]) -> str:
     value = content.get("id")
     if not isinstance(value, str) or not value:
@@ -199,6 +203,6 @@ def _state(content: Mapping[str, Any]) -> BatchState:
         id=_id(content),
         status=str(content.get("status")),
         done=sum(n for n in done if isinstance(n, int) and n > 0),
-        files=tuple(file for file in files if isinstance(file, str) and file),
+        files=tuple(redacted(file) for file in files if isinstance(file, str) and file),
         complaint=message_in(first),
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ldm import records
+from ldm import records, untrusted
 from ldm.errors import LdmError, ModelUnavailable, RunStopped
 from ldm.llm.batch_endpoint import ABSENT, BatchEndpoint, BatchState, line_of
 from ldm.llm.calls import Call, Request, ServerReply
@@ -84,6 +84,11 @@ def pending(folder: Path) -> list[Path]:
     return sorted((folder / FOLDER).glob("*.json"))
 
 
+def read_submission(path: Path) -> Submission:
+    """Return the record of a batch. Raises LdmError where the file holds something else."""
+    return records.loads(untrusted.file_bytes(path), Submission, file=str(path))
+
+
 class Batches:
     """Makes calls of one role in batches. Not for several threads."""
 
@@ -121,7 +126,7 @@ class Batches:
                 path.unlink()
         parts = []
         for path in pending(self._folder):
-            submission = records.loads(path.read_text("utf-8"), Submission, file=str(path))
+            submission = read_submission(path)
             if submission.server != self._server:
                 raise LdmError(
                     f"{counted(submission.calls, 'call')} of a batch were submitted to "

@@ -389,6 +389,7 @@ def test_needs_a_model_a_recording_and_no_replay(
 ) -> None:
     assert "no model is named" in run("build-memory", "data", "--batch-api").err
     assert run(*BATCHED).code == 0
+    assert "no folder for that" in run(*BATCHED, "--memory", "http://127.0.0.1:9").err
     replayed = run(*BATCHED, "--memory", "again", "--replay", CALLS)
     assert "a replay sends none" in replayed.err
 
