@@ -24,7 +24,7 @@ from ldm.llm.calls import Call, Request, ServerReply
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.client import Client
 from ldm.llm.service import Fault, refusal, reply_in
-from ldm.types import Usage
+from ldm.types import Count, Number, Usage
 from ldm.words import counted
 
 FOLDER = "batches"
@@ -33,6 +33,9 @@ FEWEST = 8
 #: What a batch holds at most. OpenAI takes 50,000 calls and 200 MB, other servers may take less.
 MOST_CALLS = 50_000
 MOST_BYTES = 50_000_000
+
+#: Seconds that a call is said to have taken at most, whatever clocks say.
+LONGEST = 1e6
 
 #: Called with (stage, done, total) as the work goes on.
 OnProgress = Callable[[str, int, int], None]
@@ -72,9 +75,9 @@ class Submission:
 
     token: str
     server: str
-    calls: int
+    calls: Count
     capabilities: Capabilities
-    started: float
+    started: Number
     file: str = ""
     batch: str = ""
 
@@ -438,7 +441,7 @@ def answered_call(
         usage=reply.usage,
         mode=capabilities.structured if request.schema is not None else "",
         error=error,
-        seconds=max(0.0, round(time.time() - submission.started, 3)),
+        seconds=min(LONGEST, max(0.0, round(time.time() - submission.started, 3))),
         estimated=reply.estimated,
     )
 
