@@ -24,7 +24,7 @@ from ldm.llm.calls import Call, Request, ServerReply
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.client import Client
 from ldm.llm.service import Fault, refusal, reply_in
-from ldm.types import Count, Number, Usage
+from ldm.types import Count, Usage
 from ldm.words import counted
 
 FOLDER = "batches"
@@ -77,7 +77,7 @@ class Submission:
     server: str
     calls: Count
     capabilities: Capabilities
-    started: Number
+    started: float
     file: str = ""
     batch: str = ""
 
