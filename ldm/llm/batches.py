@@ -164,7 +164,7 @@ class Batches:
             parts = [(self._prepared(part), part) for part in self._parts(calls)]
             sent = [(self._submitted(one, part), part) for one, part in parts]
             self._collect(sent, on_progress)
-        return [one for one in missing.values() if self.client.recorded(one[1]) is None]
+        return [one for key, one in missing.items() if self.client.recorded(key) is None]
 
     # Submitting
 
@@ -288,7 +288,7 @@ class Batches:
                     left.remove(part)
                     self._read(submission, calls, state)
                     done[submission.token] = len(calls)
-            on_progress(f"batch {self._stage}", sum(done.values()), total)
+            on_progress(f"calls in batch {self._stage}", sum(done.values()), total)
             if not left:
                 return
             self.client.pause(wait)
@@ -316,7 +316,7 @@ class Batches:
                     lines.setdefault(key, line)
         unanswered = set()
         for call in calls:
-            if self.client.recorded(call.request) is not None:
+            if self.client.recorded(call.key) is not None:
                 continue  # read before a kill
             answered = answered_call(call, lines.get(call.key, {}), submission)
             if answered is None:

@@ -142,10 +142,10 @@ class Client:
         """Return what was paid in this run, earlier attempts included, by role and model."""
         return self._setup.meter.accounts()
 
-    def recorded(self, request: Request) -> Call | None:
-        """Return the recorded call of a request, None where it is to be made."""
+    def recorded(self, key: str) -> Call | None:
+        """Return the recorded call with this key, None where it is to be made."""
         with self._lock:
-            return self._setup.recording.find(request.key)
+            return self._setup.recording.find(key)
 
     def admit(self, role: str, requests: Sequence[Request]) -> list[int | None]:
         """Return the bounds on the replies to requests that are to be sent together.

@@ -23,9 +23,10 @@ class Gathering(Caller):
 
     def call(self, role: str, request: Request) -> Call:
         """Return the recorded call. Raises ContextTooLong as `Client.call`, and Postponed."""
-        call = self._client.recorded(request)
+        key = request.key
+        call = self._client.recorded(key)
         if call is None:
-            self.missing.setdefault(request.key, (role, request))
+            self.missing.setdefault(key, (role, request))
             raise Postponed
         return fitting(call)
 

@@ -132,7 +132,7 @@ class TestWaiting:
         batches_of(connect(server), tmp_path).ask(
             questions(FEWEST), lambda *progress: seen.append(progress)
         )
-        assert seen == [("batch 1", n, FEWEST) for n in (0, 1, 2, FEWEST)]
+        assert seen == [("calls in batch 1", n, FEWEST) for n in (0, 1, 2, FEWEST)]
 
     def test_looks_less_and_less_often_up_to_a_bound(
         self,
@@ -229,4 +229,4 @@ class TestReplies:
         server.hook = damage
         left = batches.ask(asked)
         assert len(left) == 1
-        assert sum(client.recorded(request) is not None for _, request in asked.values()) == 7
+        assert sum(client.recorded(key) is not None for key in asked) == 7
