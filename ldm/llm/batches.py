@@ -218,10 +218,11 @@ class Batches:
         if not submission.batch:
             submission = replace(submission, batch=self._created(submission, resumed).id)
             self._save(submission)
-            self._message(
-                f"Submitted {_named(submission)}. It goes on at the server if this command is "
-                "stopped; run it again to read the replies."
+            hint = (
+                " It goes on at the server if this command is stopped; run it again to read the "
+                "replies."
             )
+            self._message(f"Submitted {_named(submission)}.{'' if self._stage else hint}")
         return submission
 
     def _created(self, submission: Submission, unsure: bool) -> BatchState:
