@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from queue import Empty, SimpleQueue
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
-from ldm.errors import WorkerDied
+from ldm.errors import Postponed, WorkerDied
 
 #: Seconds between a worker's checks that its parent process is still alive.
 PARENT_POLL_SECONDS = 1.0
@@ -85,9 +85,27 @@ def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency
     """Return `function` of every item, in their order, computed in up to `concurrency` threads.
 
     For functions that mostly wait, such as for a server. Raises what the first failing call raises;
-    calls that have not begun by then are not made.
+    calls that have not begun by then are not made. Where calls are `Postponed` all the others are
+    made before that is raised.
     """
-    return list(iterate_concurrently(function, items, concurrency))
+
+    def outcome(item: T) -> V | Postponed:
+        try:
+            return function(item)
+        except Postponed as postponed:
+            return postponed
+
+    outcomes = list(iterate_concurrently(outcome, items, concurrency))
+    for one in outcomes:
+        if isinstance(one, Postponed):
+            raise one
+    return [one for one in outcomes if not isinstance(one, Postponed)]
+
+
+def both(one: Callable[[], T], other: Callable[[], V], concurrency: int) -> tuple[T, V]:
+    """Return the results of two calls that do not depend on each other, as `map_concurrently`."""
+    results: list[Any] = map_concurrently(lambda call: call(), (one, other), concurrency)
+    return results[0], results[1]
 
 
 def iterate_concurrently(

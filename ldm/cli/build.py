@@ -105,6 +105,12 @@ class FormingModels:
         typer.Option(help="Folder for recorded model calls; default: calls/ in the memory."),
     ] = None
     calls: Calls = field(default_factory=Calls)
+    batch_api: Annotated[
+        bool,
+        typer.Option(
+            "--batch-api", help="Send model calls in batches (/v1/batches): slower, often cheaper."
+        ),
+    ] = False
     estimate: EstimateFirst = False
     quiet: Quiet = False
 
@@ -132,24 +138,23 @@ def build_memory(
     memory and never paid twice. Otherwise the offline reasoner does. --estimate forms 6
     trajectories and prints what all will cost.
 
+    With --batch-api, calls that do not depend on one another go to the server together, which may
+    take up to a day to answer them. Interrupted, the same command goes on with the same batch.
+
     \b
     Examples:
       ldm build-memory
       ldm build-memory --llm gpt-4o-mini --estimate
       ldm build-memory --llm gpt-4o-mini --max-usd 5 --rebuild
+      ldm build-memory --llm gpt-4o-mini --batch-api
       ldm build-memory --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
       ldm build-memory logs.jsonl --failures contrast --memory /tmp/memory
     """
     from ldm.experiments.building import build_each
-    from ldm.experiments.stages import build_options
 
-    options = BuildOptions(
-        **asdict(forming.options), record=models.record, format=format_name, strict=strict
-    )
-    if preset is not None:
-        options = build_options(preset, options)
+    options = _options(forming, models, preset, format=format_name, strict=strict)
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     runtime = command_runtime(quiet=models.quiet)
     if models.estimate:
@@ -165,6 +170,20 @@ def build_memory(
             _show(built, forming)
     if as_json:
         output.print_json({"memory": forming.memory, "environments": reports})
+
+
+def _options(
+    forming: Forming, models: FormingModels, preset: str | None, **reading: Any
+) -> BuildOptions:
+    """Return how the memory is built. reading: the fields on how files are read."""
+    options = BuildOptions(
+        **asdict(forming.options), record=models.record, batch_api=models.batch_api, **reading
+    )
+    if preset is None:
+        return options
+    from ldm.experiments.stages import build_options
+
+    return build_options(preset, options)
 
 
 @dataclass(frozen=True)

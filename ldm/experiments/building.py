@@ -36,6 +36,8 @@ class BuildOptions:
     rebuild: drop what the memory holds first. formation: with a model, a call every 8 steps
     ("trajectory"), or two a step as in the paper. record: the folder of the calls, None for the
     memory's own.
+    batch_api: have a model asked in batches (/v1/batches): the same memory, later, and often at a
+    lower price.
     per_kind: only so many trajectories of each task kind, drawn by `seed`; 0 for all.
     min_reward, failures: which trajectories are remembered, see `ldm.memory.FormationOptions`.
     format: of the files, "" where their lines tell. strict: stop at the first bad record.
@@ -52,6 +54,7 @@ class BuildOptions:
     rebuild: bool = False
     formation: Formation = "trajectory"
     record: Path | None = None
+    batch_api: bool = False
     format: str = ""
     strict: bool = False
 
@@ -124,7 +127,7 @@ def build_each(
     record = None
     if models.configured:
         record = options.record or calls_folder(memory, runtime)
-    with _reasoners(models, record, options.formation, runtime) as reasoner_for:
+    with _reasoners(models, record, options, runtime) as reasoner_for:
         for env in sorted({t.task.env for t in chosen}):
             with runtime.stages() as on_progress, _resumable(memory, env):
                 built = build(
@@ -279,7 +282,7 @@ def formation_options(env: str, options: BuildOptions) -> FormationOptions:
 
 @contextmanager
 def _reasoners(
-    models: ModelOptions, record: Path | None, formation: Formation, runtime: Runtime
+    models: ModelOptions, record: Path | None, options: BuildOptions, runtime: Runtime
 ) -> Iterator[Callable[[str], Callable[[Embedder], Reasoner]]]:
     """Yield environment → what makes the reasoner that forms its memory: a model's, or offline.
 
@@ -288,24 +291,32 @@ def _reasoners(
     """
     from ldm.reasoner.offline import OfflineReasoner
 
+    check_batches(models, record, batch_api=options.batch_api)
     if not models.configured:
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
     from ldm.eval.report import describe_replies
+    from ldm.reasoner.batched import BatchedReasoner
     from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 
     if not models.replay:
         where = runtime.connection().display_url
         runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
     reasoners: list[PromptedReasoner] = []
-    options = PromptedOptions(formation, concurrency=models.in_flight)
+    prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
     with serving(models, runtime.connection, record, runtime.message) as served:
+        batches = served.batches("reasoner") if options.batch_api else None
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:
                 offline, llm = OfflineReasoner(embedder), served.get("reasoner")
-                reasoners.append(PromptedReasoner(llm, card_of(env), offline, embedder, options))
+                parts = llm, card_of(env), offline, embedder, prompted
+                reasoners.append(
+                    PromptedReasoner(*parts)
+                    if batches is None
+                    else BatchedReasoner(*parts, batches)
+                )
                 return reasoners[-1]
 
             return make
@@ -316,6 +327,25 @@ def _reasoners(
             for reasoner in reasoners:
                 if line := describe_replies(reasoner.counts()):
                     runtime.message(line)
+
+
+def check_batches(models: ModelOptions, record: Path | None, *, batch_api: bool) -> None:
+    """Raise LdmError where --batch-api has no calls to send, or is missing for an open batch."""
+    if batch_api and (models.replay or not models.configured):
+        why = "a replay sends none" if models.replay else "no model is named"
+        raise LdmError(
+            f"--batch-api sends the calls of a model in batches, but {why}.",
+            "Leave it out, or name a model with --llm MODEL and leave out --replay.",
+        )
+    if record is None or batch_api or models.replay or not models.configured:
+        return
+    from ldm.llm.batches import pending
+
+    if unread := pending(record):
+        raise LdmError(
+            f"A batch of an interrupted command is still to be read: {unread[0]}.",
+            "Add --batch-api to read it. To pay its calls again instead, remove that file.",
+        )
 
 
 def calls_folder(memory: str, runtime: Runtime) -> Path | None:

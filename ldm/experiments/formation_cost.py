@@ -11,6 +11,7 @@ from ldm.experiments.builders import card_of, open_embedder
 from ldm.experiments.building import (
     BuildOptions,
     calls_folder,
+    check_batches,
     formation_options,
     selected,
 )
@@ -58,6 +59,7 @@ def estimate(
     sample = [new[i] for i in even(kinds, min(SAMPLE, len(new)))]
     embedder = open_embedder(options.embedder, runtime.embeddings)
     record = options.record or calls_folder(memory, runtime)
+    check_batches(models, record, batch_api=False)
     prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
     usages = []
     with (

@@ -6,10 +6,10 @@ import email.utils
 import importlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ldm import untrusted
 from ldm.llm.calls import Request, ServerReply
@@ -20,7 +20,9 @@ from ldm.secrecy import bare_url, guard, redacted, url_secrets
 from ldm.types import Usage, encodable, stable_hash
 
 if TYPE_CHECKING:
-    from openai import APIStatusError
+    from openai import OpenAI
+
+T = TypeVar("T")
 
 #: How servers say that a request is too long for the model's context.
 TOO_LONG = re.compile(
@@ -76,7 +78,7 @@ class Fault(Exception):
     kind: what to do. what: in words. down: the server itself seems unreachable or overloaded.
     retry_after: seconds it asks to wait. refused: it refused for too many requests (429).
     final: the server has processed the request, and would respond the same under the same
-    idempotency key.
+    idempotency key. status: of HTTP, 0 where there was no response.
     """
 
     kind: FaultKind
@@ -85,6 +87,7 @@ class Fault(Exception):
     retry_after: float | None = None
     refused: bool = False
     final: bool = False
+    status: int = 0
 
 
 class Service:
@@ -135,29 +138,35 @@ class Service:
         gateway that knows this header would return the same unusable response again.
         """
         import httpx2
+
+        key = idempotency_key(request, capabilities, max_tokens, unusable)
+
+        def reply(client: OpenAI) -> ServerReply:
+            # Not chat.completions.create: its walk through the request costs a millisecond a call,
+            # and its typed result hides what is wrong with a bad response.
+            response = client.post(
+                "/chat/completions",
+                cast_to=httpx2.Response,
+                body=request_body(request, capabilities, max_tokens),
+                options={"headers": {IDEMPOTENCY: key}},
+            )
+            return reply_in(json_of(response.content), request, capabilities)
+
+        return self.ask(reply)
+
+    def ask(self, action: Callable[[OpenAI], T]) -> T:
+        """Return what an action gets from the server. Raises Fault, and nothing else."""
         import openai
 
         fault: Fault
         try:
-            # Not chat.completions.create: its walk through the request costs a millisecond a call,
-            # and its typed result hides what is wrong with a bad response.
-            response = self._client.post(
-                "/chat/completions",
-                cast_to=httpx2.Response,
-                body=request_body(request, capabilities, max_tokens),
-                options={
-                    "headers": {
-                        IDEMPOTENCY: idempotency_key(request, capabilities, max_tokens, unusable)
-                    }
-                },
-            )
-            return self._reply(response.content, request, capabilities)
+            return action(self._client)
         except Fault as error:
             fault = error
         except openai.APITimeoutError:
             fault = Fault("again", f"no complete answer within {self.connection.timeout:g} s")
         except openai.APIStatusError as error:
-            fault = self._refusal(error)
+            fault = refusal(error.status_code, error.body, error.response.headers)
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
             reason = redacted(str(cause)) or type(cause).__name__
@@ -182,53 +191,63 @@ class Service:
             return context_in(untrusted.json_value(text, ""), model)
         return None
 
-    def _reply(self, body: bytes, request: Request, capabilities: Capabilities) -> ServerReply:
-        content = untrusted.json_value(untrusted.whole_characters(body.decode()), "")
-        if isinstance(content, untrusted.Problem):
-            raise Fault("again", "an answer that is not JSON (cut off?)", final=True)
-        choices = content.get("choices") if isinstance(content, dict) else None
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-            raise Fault("again", "an answer without choices", final=True)
-        message = choices[0].get("message")
-        text = message.get("content") if isinstance(message, dict) else None
-        text = redacted(encodable(text)) if isinstance(text, str) else ""
-        if not capabilities.stop:
-            text = _before_stop(text, request.stop)
-        usage, estimated = _usage(content.get("usage"), request, text)
-        finish = redacted(encodable(str(choices[0].get("finish_reason") or "")))
-        return ServerReply(text, finish, usage, estimated)
 
-    def _refusal(self, error: APIStatusError) -> Fault:
-        status, message = error.status_code, self._message(error)
-        what = f"HTTP {status}: {message}" if message else f"HTTP {status}"
-        if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(message)):
-            return Fault("context", what)
-        if status in (401, 402, 403, 404) or (status == 429 and NO_MONEY.search(message)):
-            return Fault("stop", what)
-        if status in (408, 409, 429) or status >= 500:
-            return Fault(
-                "again",
-                what,
-                down=status in (429, 502, 503, 504),
-                retry_after=retry_after(error.response.headers),
-                refused=status == 429,
-                final=status >= 500,
-            )
-        return Fault("refused", what)
+def json_of(body: bytes) -> Any:
+    """Return the JSON of a response. Raises Fault where it is none, ValueError where no UTF-8."""
+    content = untrusted.json_value(untrusted.whole_characters(body.decode()), "")
+    if isinstance(content, untrusted.Problem):
+        raise Fault("again", "an answer that is not JSON (cut off?)", final=True)
+    return content
 
-    def _message(self, error: APIStatusError) -> str:
-        """Return the server's message, shortened, without the key."""
-        body = error.body
-        if isinstance(body, Mapping):
-            inner = body.get("error", body)
-            parts = inner if isinstance(inner, Mapping) else {"message": inner}
-            message = " ".join(
-                str(parts[name]) for name in ("message", "code", "param") if parts.get(name)
-            )
-        else:
-            message = str(body or "")
-        message = redacted(" ".join(message.split()))
-        return message if len(message) <= QUOTE_LENGTH else message[:QUOTE_LENGTH] + "…"
+
+def reply_in(content: Any, request: Request, capabilities: Capabilities) -> ServerReply:
+    """Return the reply in a response's JSON. Raises Fault where there is none."""
+    choices = content.get("choices") if isinstance(content, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise Fault("again", "an answer without choices", final=True)
+    message = choices[0].get("message")
+    text = message.get("content") if isinstance(message, dict) else None
+    text = redacted(encodable(text)) if isinstance(text, str) else ""
+    if not capabilities.stop:
+        text = _before_stop(text, request.stop)
+    usage, estimated = _usage(content.get("usage"), request, text)
+    finish = redacted(encodable(str(choices[0].get("finish_reason") or "")))
+    return ServerReply(text, finish, usage, estimated)
+
+
+def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
+    """Return the fault of a response with an HTTP status that is an error, or of one in a batch."""
+    message = message_in(body)
+    what = f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(message)):
+        return Fault("context", what, status=status)
+    if status in (401, 402, 403, 404) or (status == 429 and NO_MONEY.search(message)):
+        return Fault("stop", what, status=status)
+    if status in (408, 409, 429) or status >= 500:
+        return Fault(
+            "again",
+            what,
+            down=status in (429, 502, 503, 504),
+            retry_after=retry_after(headers),
+            refused=status == 429,
+            final=status >= 500,
+            status=status,
+        )
+    return Fault("refused", what, status=status)
+
+
+def message_in(body: object) -> str:
+    """Return the server's message in an error, shortened, without the key."""
+    if isinstance(body, Mapping):
+        inner = body.get("error", body)
+        parts = inner if isinstance(inner, Mapping) else {"message": inner}
+        message = " ".join(
+            str(parts[name]) for name in ("message", "code", "param") if parts.get(name)
+        )
+    else:
+        message = str(body or "")
+    message = redacted(" ".join(message.split()))
+    return message if len(message) <= QUOTE_LENGTH else message[:QUOTE_LENGTH] + "…"
 
 
 def request_body(

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from ldm.errors import LdmError
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
-from ldm.parallel import map_concurrently
+from ldm.parallel import both, map_concurrently
 from ldm.reasoner import Clustering, Reasoner, shortened
 from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_seed
 
@@ -21,6 +21,10 @@ TOLERANCE = 1e-6
 WARNING = -1.0
 
 Failures = Literal["drop", "keep", "contrast"]
+
+_GoalTypes = tuple[GoalType, ...]
+#: (goal, observation) → the numbers of their types.
+_Cells = dict[tuple[str, str], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,31 +208,45 @@ def form_batch(
         on_trajectory()
         return tuples
 
-    by_trajectory = map_concurrently(tuples_from, plan.trajectories, reasoner.concurrency)
-    tuples = [t for tuples in by_trajectory for t in tuples]
-    goals = sorted({t.goal for t in tuples})
-    by_goal = _partition(reasoner.cluster_goals(goals), goals)
-    texts_by_goal = [
-        sorted({t.observation for t in tuples if t.goal in members}) for _, members in by_goal
-    ]
-    clustered = map_concurrently(reasoner.cluster_observations, texts_by_goal, reasoner.concurrency)
-    goal_types, cells = [], {}
-    for g, (name, members) in enumerate(by_goal):
-        by_observation = _partition(clustered[g], texts_by_goal[g])
-        goal_types.append(GoalType(name, tuple(type_name for type_name, _ in by_observation)))
-        for goal in members:
-            for o, (_, observations) in enumerate(by_observation):
-                cells.update({(goal, observation): (g, o) for observation in observations})
+    by_trajectory, (goal_types, cells) = both(
+        lambda: map_concurrently(tuples_from, plan.trajectories, reasoner.concurrency),
+        lambda: _indexed(plan.trajectories, reasoner),
+        reasoner.concurrency,
+    )
     index = BatchIndex(
         id=plan.id,
         kind=plan.kind,
         generation=generation,
         trajectories=tuple(t.id for t in plan.trajectories),
-        goal_types=tuple(goal_types),
+        goal_types=goal_types,
         reasoner=reasoner.name,
     )
+    tuples = [t for tuples in by_trajectory for t in tuples]
     rows = tuple(IndexedTuple(t, plan.id, *cells[t.goal, t.observation]) for t in tuples)
     return FormedBatch(index, rows)
+
+
+def _indexed(trajectories: Sequence[Trajectory], reasoner: Reasoner) -> tuple[_GoalTypes, _Cells]:
+    """Make the goal types, and the observation types within each; histories play no part in it."""
+    observations: dict[str, set[str]] = {}
+    for trajectory in trajectories:
+        if seen := {observation for observation, _ in trajectory.moves()}:
+            observations.setdefault(trajectory.task.goal, set()).update(seen)
+    goals = sorted(observations)
+    by_goal = _partition(reasoner.cluster_goals(goals), goals)
+    texts_by_goal = [
+        sorted(set().union(*(observations[goal] for goal in members))) for _, members in by_goal
+    ]
+    clustered = map_concurrently(reasoner.cluster_observations, texts_by_goal, reasoner.concurrency)
+    goal_types: list[GoalType] = []
+    cells: _Cells = {}
+    for g, (name, members) in enumerate(by_goal):
+        by_observation = _partition(clustered[g], texts_by_goal[g])
+        goal_types.append(GoalType(name, tuple(type_name for type_name, _ in by_observation)))
+        for goal in members:
+            for o, (_, alike) in enumerate(by_observation):
+                cells.update({(goal, observation): (g, o) for observation in alike})
+    return tuple(goal_types), cells
 
 
 def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:

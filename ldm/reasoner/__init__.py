@@ -6,9 +6,9 @@ There are two: `ldm.reasoner.offline.OfflineReasoner`, which needs no model, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -236,6 +236,21 @@ class Reasoner(Protocol):
 
     def choose(self, processes: Sequence[Process]) -> int:
         """Return the index of the best of several decision processes (Eq. 5)."""
+        ...
+
+
+@runtime_checkable
+class AsksAhead(Protocol):
+    """A reasoner that can ask all questions of formation before their answers are needed."""
+
+    def ask_ahead(
+        self, form: Callable[[Reasoner], object], on_progress: Callable[[str, int, int], None]
+    ) -> None:
+        """Ask what `form` asks its reasoner, so that afterwards all answers are at hand.
+
+        form: is called several times, and goes as far as the answers so far allow (`Postponed`).
+        on_progress: called with (stage, done, total).
+        """
         ...
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ldm.embed import Embedder
 from ldm.llm import LLM, Completion
+from ldm.parallel import map_concurrently
 from ldm.reasoner import (
     Agreement,
     Answer,
@@ -162,17 +163,17 @@ class PromptedReasoner:
             return ()
         if "paper" not in (self._options.formation, self._options.histories):
             return self._writer.annotate(goal, steps)
-        return tuple(
-            self._history(goal, steps[:number], observation)
-            for number, (observation, _) in enumerate(steps)
-        )
+        pasts = [(steps[:number], observation) for number, (observation, _) in enumerate(steps)]
+        # One after the other: pieces of pieces in threads would be too many of them.
+        return tuple(map_concurrently(lambda past: self._history(goal, *past), pasts, 1))
 
     def _history(self, goal: str, past: Past, observation: str) -> Notes:
         """Return h_τ as the paper has it: an assessment and a summary, of a past that there is."""
         if not past:
             return Notes(assessment_text("", goal))
-        assessment = self.assess(goal, past, observation)
-        return Notes(assessment, self.summarize(goal, past, observation))
+        asks = (self.assess, self.summarize)
+        written = map_concurrently(lambda ask: ask(goal, past, observation), asks, 1)
+        return Notes(written[0], written[1])
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """See `Reasoner.assess`; the fallback answers where the reply is unusable."""

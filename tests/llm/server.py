@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ldm.types import stable_hash
 
@@ -84,7 +84,7 @@ class FakeServer:
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
 
-    def __enter__(self) -> FakeServer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -92,6 +92,10 @@ class FakeServer:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+
+    def respond(self, handler: Any) -> bool:
+        """Answer what is no chat, where a server of more kinds can; whether it did."""
+        return False
 
     def draw(self, body: dict[str, Any]) -> str:
         """Which fault this request meets, "" for none: the same in every run."""
@@ -183,10 +187,14 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             """Quiet."""
 
         def do_GET(self) -> None:
+            if server.respond(self):
+                return
             listing = server.behaviour.listing
             self.send(404 if listing is None else 200, {} if listing is None else listing)
 
         def do_POST(self) -> None:
+            if server.respond(self):
+                return
             length = int(self.headers.get("content-length", 0))
             body = json.loads(self.rfile.read(length))
             number, room = server.begin(body, {k.lower(): v for k, v in self.headers.items()})
