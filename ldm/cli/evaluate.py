@@ -27,10 +27,9 @@ from ldm.cli.options import (
     ReasonerName,
     ReasonerUrl,
     Recorded,
-    RunsAt,
+    RunsFrom,
     Seed,
     TableFile,
-    Trust,
     distinct,
     expanded,
     listed_ids,
@@ -39,7 +38,6 @@ from ldm.cli.options import (
 )
 from ldm.cli.results import check_output, show_reports, show_side_by_side, write_output
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, full_location
 
 if TYPE_CHECKING:
@@ -340,13 +338,14 @@ def _evaluations(request: Request, execution: Execution) -> list[Evaluation]:
     return prepare_each(values, request.grid(), models, runtime)
 
 
+@expanded
 def compare(
     names: Annotated[
         list[str],
         typer.Argument(metavar="RUN...", help="Directories or ids.", autocompletion=runs_below),
     ],
-    runs: RunsAt = DEFAULT_RUNS,
-    trust: Trust = False,
+    *,
+    where: RunsFrom,
     output_file: TableFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -363,7 +362,7 @@ def compare(
     from ldm.experiments.evaluation import compare as compared
 
     check_output(output_file)
-    reports = compared(names, folder=runs, trust=trust).reports
+    reports = compared(names, folder=where.runs, trust=where.trust).reports
     show_side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})

@@ -97,9 +97,8 @@ class GrowingMemory:
     ) -> GrowingMemory:
         """Open a memory to add to it.
 
-        location: its directory. env: any name; a directory holds a memory of each.
-        embedder: the one that the memory was built with; None loads it, or the default one.
-        create: whether to begin a memory where there is none.
+        location, env, embedder, create: see `Memory.open`, but the location is a directory, and env
+            any name: a directory holds a memory of each.
         batch_size: how many additions of a kind make a batch; 0 for what the memory was built with,
             or 50.
 
