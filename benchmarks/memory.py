@@ -100,16 +100,16 @@ def reduced(contents: Contents, size: int) -> Contents:
     """Return some batches, the kinds in turn, with about `size` tuples."""
     spans = contents.rows.columns.batch_spans()
     names = sorted(spans, key=lambda name: (name.rpartition("-")[2], name))
-    kept: list[int] = []
+    numbers: list[int] = []
     chosen = []
     for name in names:
-        if len(kept) >= size:
+        if len(numbers) >= size:
             break
-        kept += range(spans[name].start, spans[name].stop)
+        numbers += range(spans[name].start, spans[name].stop)
         chosen.append(name)
     empty = replace(contents, batches=())
     mask = np.zeros(len(contents.rows), np.bool_)
-    mask[kept] = True
+    mask[numbers] = True
     columns = contents.rows.columns.take(mask)
     vectors = type(contents.vectors).of(contents.vectors.distinct, columns)
     batches = tuple(b for b in contents.batches if b.id in chosen)

@@ -150,8 +150,8 @@ class Log(Generic[R]):
                 file.flush()
                 os.fsync(file.fileno())
 
-    def keep(self, wanted: Callable[[R], bool]) -> int:
-        """Leave only the records that `wanted` is true for; return how many others there were.
+    def keep(self, condition: Callable[[R], bool]) -> int:
+        """Leave only the records that `condition` is true for; return how many others there were.
 
         Either all of the others go or none.
         """
@@ -159,7 +159,7 @@ class Log(Generic[R]):
             return 0
         with store_errors(str(self.path.parent)), self._opened():
             entries, _ = self.read()
-            rest = [entry for entry in entries if wanted(entry)]
+            rest = [entry for entry in entries if condition(entry)]
             if len(rest) < len(entries):
                 with records.replaced(self.path) as temporary, temporary.open("wb") as file:
                     file.writelines(map(_line, rest))

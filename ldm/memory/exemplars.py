@@ -87,7 +87,7 @@ def _whole(rows: Rows, number: int) -> Trajectory | None:
     # Observations that are long stand whole only in the tuples of their own steps.
     same = np.flatnonzero(rows.columns["trajectory_id"] == rows.columns["trajectory_id"][number])
     observed = {one.step: one.observation for one in (rows[int(i)].tuple for i in same)}
-    observations = [observed.get(step, seen) for step, (seen, _) in enumerate(past)]
+    observations = [observed.get(step, observation) for step, (observation, _) in enumerate(past)]
     observations.append(last.observation)
     actions = [*(action for _, action in past), last.action]
     answers = [*observations[1:], ""]

@@ -207,15 +207,15 @@ class GrowingMemory:
         """
         view = self._current()
         self._count()
-        wanted = k * HISTORY_CANDIDATES if utility else k
+        count = k * HISTORY_CANDIDATES if utility else k
         past = self._in_words(goal, observation, history)
-        found = [
+        candidates = [
             recall
             for part in (view.recent, view.base)
             if part is not None
-            for recall in part.retrieve(goal, observation, wanted, history=past)
+            for recall in part.retrieve(goal, observation, count, history=past)
         ]
-        recalls = _best(found, wanted)
+        recalls = _best(candidates, count)
         worth = {one.id: known for one in recalls if (known := self._tallies.worth(one.id))}
         if utility:
             learnt = {name: known.utility for name, known in worth.items()}
@@ -450,9 +450,9 @@ def _generations(location: str, env: str) -> tuple[Generation, ...]:
     return known_generations(location).get(env, ())
 
 
-def _best(found: Iterable[Recall], k: int) -> list[Recall]:
+def _best(recalls: Iterable[Recall], k: int) -> list[Recall]:
     """Return the `k` most similar: one a text and, as long as there are enough, a trajectory."""
-    ranked = sorted(found, key=lambda one: (-one.similarity, one.id))
+    ranked = sorted(recalls, key=lambda one: (-one.similarity, one.id))
     distinct = {
         (one.tuple.goal, one.tuple.observation, one.tuple.action): one for one in reversed(ranked)
     }

@@ -791,7 +791,7 @@ def is_old_collection(name: str) -> bool:
 
 def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:
     # A trajectory's observations recur in the past of each of its later tuples: share the strings.
-    past = tuple((intern(seen), intern(action)) for seen, action in json.loads(values["past"]))
+    past = tuple((intern(text), intern(action)) for text, action in json.loads(values["past"]))
     outcome = values.get("outcome")
     return IndexedTuple(
         tuple=StateActionTuple(

@@ -137,8 +137,8 @@ class PromptedReasoner:
         self._prompter = Prompter(llm)
         self.name = f"{llm.name}, {self._options.formation}"
         voting = self._options.candidates == "vote" or self._options.consulting.when != "always"
-        shown = self._options.recalls
-        pool = shown if self._options.histories == "paper" else POOL * shown
+        recalls = self._options.recalls
+        pool = recalls if self._options.histories == "paper" else POOL * recalls
         self.recalls = fallback.recalls if voting else pool
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
@@ -221,31 +221,34 @@ class PromptedReasoner:
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
         """Return the notes of the last decision that wrote any, with what was found since.
 
-        A process starts with the sub-goals alone, asked for by themselves as in formation. What was
-        found is read off the record, whoever decided the steps. In the paper's way they are written
-        anew, of the whole past.
+        A process starts with the sub-goals alone, asked for by themselves as in formation. What
+        each step brought is read off the record, whoever decided it. In the paper's way notes are
+        written anew, of the whole past.
         """
         if self._options.histories == "paper":
             return self._history(goal, past, observation)
         if not previous.sub_goals and self._options.consulting.when == "always":
             previous = self._writer.begin(goal)
-        seen = [*(text for text, _ in past), observation]
-        found = tuple(finding(goal, seen[:n], seen[n], WORDS) for n in range(1, len(seen)))
-        notes = replace(previous, found=found)
+        observations = [*(text for text, _ in past), observation]
+        findings = tuple(
+            finding(goal, observations[:n], observations[n], WORDS)
+            for n in range(1, len(observations))
+        )
+        notes = replace(previous, findings=findings)
         return with_summary(notes, self._fallback, goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """See `Reasoner.act`; the vote's action where memory is to decide and is sure."""
         consulting = self._options.consulting
         if consulting.when == "always":
-            return replace(self._asked(state, recalls), asked="always")
+            return replace(self._consult(state, recalls), reason="always")
         vote = self._fallback.act(state, recalls)
         agreed = self._fallback.agree(state, recalls)
         why = consulting.reason(self._card, state, recalls, agreed, vote.action)
         self._prompter.counts.add(f"consulted: {why}" if why else "decided by memory")
         if not why:
             return vote
-        return replace(self._asked(self._begun(state), recalls), asked=why)
+        return replace(self._consult(self._begun(state), recalls), reason=why)
 
     def _begun(self, state: State) -> State:
         """Return the state with sub-goals, where they are asked for with the first question."""
@@ -253,11 +256,11 @@ class PromptedReasoner:
         if options.consulting.when == "always" or state.notes.sub_goals or not options.notes:
             return state
         begun, summary = self._writer.begin(state.goal), state.notes.summary
-        notes = replace(begun, summary=summary, found=state.notes.found)
+        notes = replace(begun, summary=summary, findings=state.notes.findings)
         history = replace(state.history, assessment=notes.assessment)
         return replace(state, notes=notes, history=history)
 
-    def _asked(self, state: State, recalls: Sequence[Recall]) -> Answer:
+    def _consult(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Return what the model decides; the same call also writes the notes on what has happened.
 
         At the first step that is nothing: a small model asked for notes there told how it had done
@@ -317,7 +320,7 @@ class PromptedReasoner:
         """
         if state.admissible is not None:
             return self._fallback.follow(state, recalls, agreed)
-        answer = self._asked(self._begun(state), recalls)
+        answer = self._consult(self._begun(state), recalls)
         return replace(answer, proposals=(Proposal(answer.action, 1.0),))
 
     def _decide(
@@ -403,11 +406,14 @@ class PromptedReasoner:
         """
         if not isinstance(form, NotesForm):
             return state.notes
-        seen = (*(text for text, _ in state.course or state.history.past), state.observation)
+        observations = (
+            *(text for text, _ in state.course or state.history.past),
+            state.observation,
+        )
         complete = min(form.complete, len(state.notes.sub_goals))
         latest = sub_goal_views(state.notes)[max(0, complete - 1) :][:1]
         about = " ".join(f"{one.text} {one.check}" for one in latest)
-        proof = form.proof if proves(form.proof, about, seen) else ""
+        proof = form.proof if proves(form.proof, about, observations) else ""
         notes = noted(state.notes, form.held, proof, complete, state.steps)
         if len(notes.proofs) < complete:
             self._prompter.counts.add("unproven")

@@ -119,7 +119,7 @@ class TestDecisions:
     def test_of_memory_cost_no_call_and_are_the_votes(self) -> None:
         asked, model = reasoner(CHOICE)
         answer = asked.act(STATE, ALIKE)
-        assert (answer.action, answer.asked) == ("take letter 1", "")
+        assert (answer.action, answer.reason) == ("take letter 1", "")
         assert answer == FALLBACK.act(STATE, ALIKE)
         assert model.asked == []
         assert asked.counts() == {"decided by memory": 1}
@@ -127,7 +127,7 @@ class TestDecisions:
     def test_of_the_model_say_why_it_was_asked(self) -> None:
         asked, model = reasoner(CHOICE)
         answer = asked.act(STATE, DIVIDED)
-        assert (answer.action, answer.asked) == ("go to drawer 2", "unsure")
+        assert (answer.action, answer.reason) == ("go to drawer 2", "unsure")
         assert asked.counts()["consulted: unsure"] == 1
         assert len(model.asked) == 2  # the sub-goals come with the first question
 

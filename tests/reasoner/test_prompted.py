@@ -234,7 +234,7 @@ class TestRecounting:
         reasoner = prompted(answer_notes)
         by_step = reasoner.annotate(GOAL, steps)
         assert [notes.held for notes in by_step[1:]] == [f"thing {n - 1}" for n in range(1, length)]
-        assert [len(notes.found) for notes in by_step] == list(range(length))
+        assert [len(notes.findings) for notes in by_step] == list(range(length))
         questions = [asked[-1].content for asked in model(reasoner).asked[1:]]
         assert [n for question in questions for n in steps_wanted(question)] == list(
             range(1, length)
@@ -252,7 +252,7 @@ class TestRecounting:
         reasoner = prompted(reply)
         notes = reasoner.annotate(GOAL, STEPS)
         assert notes[2].assessment == FALLBACK.assess(GOAL, STEPS[:2], STEPS[2][0])
-        assert notes[3].found == ("thing 1", "", "thing 3")
+        assert notes[3].findings == ("thing 1", "", "thing 3")
         assert reasoner.counts()["malformed"] == 3  # {1, 2, 3}, then {2, 3}, then {2}
 
     @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ class TestRecounting:
 
         reasoner = prompted(reply)
         third = reasoner.annotate(GOAL, STEPS)[2]
-        assert (third.found, third.held) == (("thing 1", ""), "thing 0")
+        assert (third.findings, third.held) == (("thing 1", ""), "thing 0")
         assert third.assessment == "to do: find a letter; stamp it; post it"
         assert third.summary.endswith("Done: go to desk 1, drawer 2")
         assert reasoner.counts() == {"replies": 2, "misplaced": 1}
@@ -556,7 +556,7 @@ class TestDecisions:
         for skipped in range(4):
             past = tuple((f"At {n} you see nothing.", f"go to {n}") for n in range(skipped))
             noted = reasoner.notes(GOAL, (*past, *STEPS[1:2]), STEPS[2][0], KEPT)
-            assert len(noted.found) == skipped + 1
+            assert len(noted.findings) == skipped + 1
             assert "letter 1 (go to drawer 2)" in noted.summary
 
     def test_begin_with_sub_goals_that_are_asked_for_without_the_course(self) -> None:

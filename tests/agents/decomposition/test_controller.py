@@ -293,7 +293,7 @@ class TestTheRecord:
             self.result({}),  # said to have failed
             self.result({"a": ["go to sink"] * 9}, max_calls=4),
         ]
-        judgements = {one.said: (one.episodes, one.right) for one in judged(results)}
+        judgements = {one.judgement: (one.episodes, one.right) for one in judged(results)}
         assert judgements == {
             "success": (1, 0),
             "failure": (1, 0),

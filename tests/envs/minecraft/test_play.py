@@ -192,7 +192,7 @@ def test_what_is_found_below_depends_on_what_was_dug_alone(start: Start) -> None
     play(one, *TO_STONE, "mine 2 iron_ore")
     play(other, "kill 2 pig", "mine 1 dirt", *TO_STONE, "mine 2 iron_ore")
     assert one.state.hazards == other.state.hazards
-    assert one.state.found == other.state.found
+    assert one.state.finds == other.state.finds
 
 
 def test_an_armour_is_worn_and_said(start: Start) -> None:

@@ -86,7 +86,7 @@ def test_veins_are_found_at_the_rate_at_which_they_lie() -> None:
         state = State(spot=(8, 11, 8))
         for _ in range(advances):
             state = skills._exposed(state, 20)
-        found.update(state.found)
+        found.update(state.finds)
     for ore in ("coal", "iron_ore", "diamond", "redstone"):
         expected = worlds * advances * 20 * VEINS[ore].density
         assert abs(found[ore] - expected) < 3 * math.sqrt(expected), ore
