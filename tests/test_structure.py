@@ -19,6 +19,7 @@ VAGUE = frozenset({"found", "told", "said", "kept", "shown", "wanted", "asked", 
 STORED = {
     "agents/autoplan/plans.py:said",
     "agents/autoplan/plans.py:kept",
+    "agents/decomposition/tree.py:said",
     "agents/demonstrations/__init__.py:seen",
     "reasoner/forms.py:found",
     "reasoner/views.py:seen",

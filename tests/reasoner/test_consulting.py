@@ -117,38 +117,38 @@ DIVIDED = tuple(
 
 class TestDecisions:
     def test_of_memory_cost_no_call_and_are_the_votes(self) -> None:
-        asked, model = reasoner(CHOICE)
-        answer = asked.act(STATE, ALIKE)
+        consulting, model = reasoner(CHOICE)
+        answer = consulting.act(STATE, ALIKE)
         assert (answer.action, answer.reason) == ("take letter 1", "")
         assert answer == FALLBACK.act(STATE, ALIKE)
-        assert model.asked == []
-        assert asked.counts() == {"decided by memory": 1}
+        assert model.prompts == []
+        assert consulting.counts() == {"decided by memory": 1}
 
     def test_of_the_model_say_why_it_was_asked(self) -> None:
-        asked, model = reasoner(CHOICE)
-        answer = asked.act(STATE, DIVIDED)
+        consulting, model = reasoner(CHOICE)
+        answer = consulting.act(STATE, DIVIDED)
         assert (answer.action, answer.reason) == ("go to drawer 2", "unsure")
-        assert asked.counts()["consulted: unsure"] == 1
-        assert len(model.asked) == 2  # the sub-goals come with the first question
+        assert consulting.counts()["consulted: unsure"] == 1
+        assert len(model.prompts) == 2  # the sub-goals come with the first question
 
     def test_ask_for_sub_goals_once_and_only_with_the_first_question(self) -> None:
-        asked, model = reasoner(CHOICE)
-        notes = asked.notes("post a letter", (), SEEN, Notes())
-        assert model.asked == []
-        answer = asked.act(replace(STATE, notes=notes), DIVIDED)
+        consulting, model = reasoner(CHOICE)
+        notes = consulting.notes("post a letter", (), SEEN, Notes())
+        assert model.prompts == []
+        answer = consulting.act(replace(STATE, notes=notes), DIVIDED)
         assert answer.notes.sub_goals == ("find a letter",)
-        asked.act(replace(STATE, notes=answer.notes), DIVIDED)
-        assert len(model.asked) == 3
-        assert "find a letter (complete when seen: a letter)" in model.asked[1][-1].content
+        consulting.act(replace(STATE, notes=answer.notes), DIVIDED)
+        assert len(model.prompts) == 3
+        assert "find a letter (complete when seen: a letter)" in model.prompts[1][-1].content
 
     def test_are_the_votes_where_nobody_may_be_asked(self) -> None:
-        asked, model = reasoner(CHOICE, "never")
+        consulting, model = reasoner(CHOICE, "never")
         for recalls in (ALIKE, DIVIDED):
-            assert asked.act(STATE, recalls).action == FALLBACK.act(STATE, recalls).action
-        assert model.asked == []
+            assert consulting.act(STATE, recalls).action == FALLBACK.act(STATE, recalls).action
+        assert model.prompts == []
 
     def test_recall_as_many_as_a_vote_needs_and_show_a_few(self) -> None:
-        asked, model = reasoner(CHOICE)
-        assert asked.recalls == FALLBACK.recalls
-        asked.act(STATE, DIVIDED * 3)
-        assert model.asked[-1][-1].content.count("Example ") == 5
+        consulting, model = reasoner(CHOICE)
+        assert consulting.recalls == FALLBACK.recalls
+        consulting.act(STATE, DIVIDED * 3)
+        assert model.prompts[-1][-1].content.count("Example ") == 5

@@ -30,7 +30,7 @@ def _findings(results: Sequence[EpisodeResult]) -> Findings:
     if not any(tree_of(result) for result in results if result.end != "error"):
         return Findings()
     judgements = judged(results)
-    parts = [_JUDGED[one.judgement].format(one.episodes, one.right) for one in judgements]
+    parts = [_JUDGED[one.said].format(one.episodes, one.right) for one in judgements]
     plans, flawed = planned(results)
     return Findings(
         (

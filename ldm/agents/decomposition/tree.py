@@ -165,11 +165,11 @@ def _ended(node: Node) -> str:
 class Judged:
     """Self-judged against true success (the paper's Fig. 10), over episodes.
 
-    judgement: the controller's ("success", "failure"), or why there is none ("ended" by the
+    said: the controller's judgement ("success", "failure"), or why there is none ("ended" by the
     environment, "stopped"). right: how many of the episodes are truly solved.
     """
 
-    judgement: str
+    said: str
     episodes: int
     right: int
 

@@ -178,8 +178,8 @@ def test_each_of_several_goals_earns_its_share_once(start: Start) -> None:
 def test_true_horizons_are_the_ticks_that_things_then_take(start: Start) -> None:
     env = Minecraft(MinecraftOptions(horizons=True, slice=100_000))
     task = env.tasks("parallel")[250]
-    told = env.reset(task).observation.rsplit("Horizons: ", 1)[1].rstrip(".")
-    horizons = {word: int(ticks) for word, ticks in (one.split() for one in told.split(", "))}
+    listing = env.reset(task).observation.rsplit("Horizons: ", 1)[1].rstrip(".")
+    horizons = {word: int(ticks) for word, ticks in (one.split() for one in listing.split(", "))}
     assert set(horizons) == {target.word for target in env.targets}
     for target in env.targets:
         twin = env.fork()
