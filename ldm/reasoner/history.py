@@ -20,14 +20,14 @@ from ldm.reasoner.budget import Budget
 from ldm.reasoner.entities import Entity, numbered
 from ldm.reasoner.excerpts import Passage, fitted
 from ldm.reasoner.forms import WORDS, StepForm, SubGoalsForm, field_values, steps_form
-from ldm.reasoner.notes import (
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.progress import (
     initial_notes,
     next_notes,
     progress_text,
     status_text,
     with_summary,
 )
-from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.replies import Prompter, fit_context_or_none, match_action
 from ldm.reasoner.views import sub_goal_views
 from ldm.types import Card, Past

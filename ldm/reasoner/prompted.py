@@ -41,8 +41,8 @@ from ldm.reasoner.forms import (
 )
 from ldm.reasoner.history import HistoryWriter
 from ldm.reasoner.indexing import TypeIndexer
-from ldm.reasoner.notes import assessment_text, noted, with_summary
 from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.progress import assessment_text, noted, with_summary
 from ldm.reasoner.proofs import proves
 from ldm.reasoner.replies import (
     Prompter,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ldm.reasoner.entities import numbered
-from ldm.reasoner.notes import blank_if_nothing
 from ldm.reasoner.pages import content_words
+from ldm.reasoner.progress import blank_if_nothing
 
 #: The least share of a proof's words that must stand in one observation.
 SHARE = 0.75

@@ -15,7 +15,7 @@ from ldm.reasoner import Notes, Process, State
 from ldm.reasoner.budget import OVERHEAD
 from ldm.reasoner.digest import Digest, digest_of
 from ldm.reasoner.excerpts import Passage, excerpt, fitted, level
-from ldm.reasoner.notes import in_words
+from ldm.reasoner.progress import in_words
 from ldm.types import Card, Past, Recall, StateActionTuple
 
 #: Characters of an action that are shown, and of the goal of an example.

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ldm.reasoner import Notes
-from ldm.reasoner.notes import in_words, noted
+from ldm.reasoner.progress import in_words, noted
 from ldm.reasoner.proofs import proves, shown_by
 from ldm.types import History
 

@@ -1,4 +1,4 @@
-"""Notes as texts: what a model says of single steps, combined into an assessment and a summary.
+"""How far a task is, in words: what a model says of single steps, made an assessment and a summary.
 
 A small model asked for a summary of all that happened copies the first observation, or the summary
 before it, word for word. It can tell what one step brought; the rest is arithmetic.
