@@ -31,8 +31,10 @@ import numpy as np
 
 from ldm.embed import load_embedder
 from ldm.memory import Contents, IndexedTuple, Memory, extend, inspect, snapshot
-from ldm.memory.columns import ColumnsBuilder, Rows
-from ldm.memory.store import Store, writing
+from ldm.memory.access import writing
+from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.rows import Rows
+from ldm.memory.store import Store
 from ldm.types import stable_seed
 
 ENV = "alfworld"

@@ -27,8 +27,9 @@ import numpy as np
 from ldm import records, untrusted
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
+from ldm.memory.chroma import store_errors
+from ldm.memory.directory import ADDED, additions_of
 from ldm.memory.formation import texts_of
-from ldm.memory.store import ADDED, additions_of, store_errors
 from ldm.types import Reward, Trajectory, stable_hash
 
 if TYPE_CHECKING:

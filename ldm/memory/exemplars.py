@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ldm.memory.columns import Rows, Vectors
+from ldm.memory.columns import Vectors
 from ldm.memory.retrieval import DECIMALS
+from ldm.memory.rows import Rows
 from ldm.types import Outcome, Step, Task, Trajectory
 
 if TYPE_CHECKING:

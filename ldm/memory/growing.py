@@ -20,6 +20,8 @@ from ldm.memory import HISTORY_CANDIDATES, Memory, additions, ranked_by_utility,
 from ldm.memory.additions import Addition, Feedback, KnownVectors
 from ldm.memory.addresses import is_server
 from ldm.memory.building import build
+from ldm.memory.chroma import store_errors
+from ldm.memory.directory import DATABASE, check_free
 from ldm.memory.formation import FormationOptions, texts_of
 from ldm.memory.generations import value
 from ldm.memory.index import Generation
@@ -27,7 +29,6 @@ from ldm.memory.opening import known_generations, load
 from ldm.memory.recalls import Recalls
 from ldm.memory.recent import extended, vectors_of
 from ldm.memory.recording import Recording
-from ldm.memory.store import DATABASE, check_free, store_errors
 from ldm.memory.utility import Tallies
 from ldm.reasoner import Notes
 from ldm.reasoner.offline import OfflineReasoner

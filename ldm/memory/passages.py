@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldm.memory.columns import NO_PAST, ColumnsBuilder, numbers_of, texts_of
+from ldm.memory.columns import NO_PAST
+from ldm.memory.columns_builder import ColumnsBuilder, numbers_of, texts_of
 from ldm.memory.index import IndexedTuple
 from ldm.types import Past, stable_hash
 

@@ -13,7 +13,7 @@ from ldm import records
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import VectorFile
 from ldm.memory import build, generations, inspect, rollback, snapshot
-from ldm.memory.store import open_store
+from ldm.memory.access import open_store
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.cli.conftest import Run

@@ -15,10 +15,10 @@ import pytest
 
 from ldm import records
 from ldm.memory import environments, generations, inspect
+from ldm.memory.directory import DATABASE
 from ldm.memory.exchange import export
 from ldm.memory.packs import export_pack, import_pack
 from ldm.memory.rewriting import compact
-from ldm.memory.store import DATABASE
 from ldm.memory.verifying import verify
 from tests.integration import forks
 from tests.integration.crash import ATTEMPTS, building, importing, kill_and_resume

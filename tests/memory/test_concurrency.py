@@ -12,7 +12,7 @@ import pytest
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, extend, generations, hide, inspect, locks, rollback
-from ldm.memory.store import reading, writing
+from ldm.memory.access import reading, writing
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.conftest import Places

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldm.memory import Contents, Memory, build, generations, hide, inspect, snapshot
+from ldm.memory.access import reading
 from ldm.memory.kind_classifier import KindClassifier, trained
 from ldm.memory.merging import merge
 from ldm.memory.packs import export_pack
 from ldm.memory.rewriting import compact
-from ldm.memory.store import reading
 from ldm.memory.verifying import verify
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
