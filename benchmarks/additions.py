@@ -113,8 +113,8 @@ def main() -> None:
         for trajectory in new:
             added.append(timed(memory.add, trajectory))
             time.sleep(arguments.pause)
-        goal, seen = new[-1].task.goal, new[-1].opening
-        memory.recall(goal, seen)
+        goal, observation = new[-1].task.goal, new[-1].opening
+        memory.recall(goal, observation)
         recalled = [timed(memory.recall, t.task.goal, t.opening) for t in new]
         memory.close()
         report("to the log", added, growing)

@@ -30,8 +30,8 @@ from ldm.eval import select
 from ldm.experiments.builders import Knowledge, PlayerBuilder, build_environment
 from ldm.experiments.specs import EvaluationSpec
 from ldm.memory import Contents, Memory, generations, inspect
+from ldm.memory.access import reading, writing
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
-from ldm.memory.store import reading, writing
 from ldm.options import settings
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Recall

@@ -84,8 +84,8 @@ def thresholds(env: str, knowledge: Knowledge, episodes: Sequence[Trajectory]) -
         policy = Policy(view, knowledge.reasoner, PolicyOptions())
         now = world.reset(tasks[episode.task.id])
         batches = policy.batches(episode.task.goal)
-        for past, seen, step in episode.states():
-            state_of = Observed(episode.task.goal, past, seen, now.admissible)
+        for past, observation, step in episode.states():
+            state_of = Observed(episode.task.goal, past, observation, now.admissible)
             state, recalls = policy._recalled(state_of, batches)
             vote = knowledge.reasoner.act(state, recalls)
             agreed = knowledge.reasoner.agree(state, recalls)

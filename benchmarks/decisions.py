@@ -45,8 +45,10 @@ def main() -> None:
             times.setdefault(version, []).append(outcome["milliseconds"])
             actions[version] = outcome["actions"]
     for version, each in times.items():
-        shown = ", ".join(f"{one:.2f}" for one in each)
-        print(f"{version}: {median(each):.2f} ms a decision ({shown}), actions {actions[version]}")
+        each_text = ", ".join(f"{one:.2f}" for one in each)
+        print(
+            f"{version}: {median(each):.2f} ms a decision ({each_text}), actions {actions[version]}"
+        )
     if arguments.against:
         ours, theirs = (median(times[version]) for version in versions)
         print(f"ratio: {theirs / ours:.2f}")

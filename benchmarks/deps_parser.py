@@ -41,17 +41,17 @@ def main() -> None:
 def _line(
     parser: Parser, items: dict[str, list[str]], faults: int, spoilt: bool, plans: int
 ) -> str:
-    wanted = read = extra = 0
+    written = read = extra = 0
     seconds = 0.0
     for number in range(plans):
         goals, text = noisy_plan(number, items, faults, spoilt=spoilt)
         started = time.perf_counter()
-        found = parser.plan(text).goals
+        goals_read = parser.plan(text).goals
         seconds += time.perf_counter() - started
-        right = recovered(goals, found)
-        wanted, read, extra = wanted + len(goals), read + right, extra + len(found) - right
-    share = 100 * read / wanted
-    return f"{wanted:6}  {share:8.2f}%  {extra:20}  {1e6 * seconds / plans:11.0f}"
+        right = recovered(goals, goals_read)
+        written, read, extra = written + len(goals), read + right, extra + len(goals_read) - right
+    share = 100 * read / written
+    return f"{written:6}  {share:8.2f}%  {extra:20}  {1e6 * seconds / plans:11.0f}"
 
 
 if __name__ == "__main__":

@@ -82,8 +82,8 @@ def texts_of(data: Sequence[Path], count: int, seed: int) -> list[str]:
     texts = set()
     for trajectory in read_trajectories(data or None):
         texts |= {trajectory.task.goal, *(step.observation for step in trajectory.steps)}
-    found = sorted(texts)
-    return random.Random(seed).sample(found, min(count, len(found)))
+    pool = sorted(texts)
+    return random.Random(seed).sample(pool, min(count, len(pool)))
 
 
 def agreement(texts: Sequence[str]) -> None:
@@ -110,8 +110,8 @@ class Torch(MiniLM):
 
         def attended(projected: Any) -> Any:
             heads = projected.view(1, len(projected), 3, HEADS, WIDTH // HEADS)
-            seen = scaled_dot_product_attention(*heads.permute(2, 0, 3, 1, 4))
-            return seen[0].transpose(0, 1).reshape(len(projected), WIDTH)
+            heads_out = scaled_dot_product_attention(*heads.permute(2, 0, 3, 1, 4))
+            return heads_out[0].transpose(0, 1).reshape(len(projected), WIDTH)
 
         words, positions, first, layers = self._in_torch
         with torch.inference_mode():
@@ -119,8 +119,10 @@ class Torch(MiniLM):
                 norm(words[torch.tensor(ids)] + positions[: len(ids)], first) for ids in batch
             ]
             for attention, output, output_norm, up, down, down_norm in layers:
-                seen = [product(attended(product(state, attention)), output) for state in states]
-                states = [norm(s + c, output_norm) for s, c in zip(states, seen, strict=True)]
+                contexts = [
+                    product(attended(product(state, attention)), output) for state in states
+                ]
+                states = [norm(s + c, output_norm) for s, c in zip(states, contexts, strict=True)]
                 wide = [product(gelu(product(state, up)), down) for state in states]
                 states = [norm(s + c, down_norm) for s, c in zip(states, wide, strict=True)]
             vectors: np.ndarray = torch.stack([state.mean(0) for state in states]).numpy()

@@ -288,13 +288,13 @@ class Reworded:
 
     def reset(self, task: Task) -> TimeStep:
         """Start the task."""
-        return self._said(self._env.reset(task))
+        return self._reworded(self._env.reset(task))
 
     def step(self, action: str) -> TimeStep:
         """Execute an action."""
-        return self._said(self._env.step(action))
+        return self._reworded(self._env.step(action))
 
-    def _said(self, now: TimeStep) -> TimeStep:
+    def _reworded(self, now: TimeStep) -> TimeStep:
         listed = now.admissible
         if listed is not None:
             listed = tuple(action.replace(self._goal, self._words) for action in listed)

@@ -31,8 +31,10 @@ import numpy as np
 
 from ldm.embed import load_embedder
 from ldm.memory import Contents, IndexedTuple, Memory, extend, inspect, snapshot
-from ldm.memory.columns import ColumnsBuilder, Rows
-from ldm.memory.store import Store, writing
+from ldm.memory.access import writing
+from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.rows import Rows
+from ldm.memory.store import Store
 from ldm.types import stable_seed
 
 ENV = "alfworld"
@@ -100,16 +102,16 @@ def reduced(contents: Contents, size: int) -> Contents:
     """Return some batches, the kinds in turn, with about `size` tuples."""
     spans = contents.rows.columns.batch_spans()
     names = sorted(spans, key=lambda name: (name.rpartition("-")[2], name))
-    kept: list[int] = []
+    numbers: list[int] = []
     chosen = []
     for name in names:
-        if len(kept) >= size:
+        if len(numbers) >= size:
             break
-        kept += range(spans[name].start, spans[name].stop)
+        numbers += range(spans[name].start, spans[name].stop)
         chosen.append(name)
     empty = replace(contents, batches=())
     mask = np.zeros(len(contents.rows), np.bool_)
-    mask[kept] = True
+    mask[numbers] = True
     columns = contents.rows.columns.take(mask)
     vectors = type(contents.vectors).of(contents.vectors.distinct, columns)
     batches = tuple(b for b in contents.batches if b.id in chosen)

@@ -83,8 +83,8 @@ class Follower:
             return json.dumps({"summary": SUMMARY})
         if "Give for each item" in question or "Which attempt" in question:
             return json.dumps({"item_1": 1})
-        seen = re.search(r"<now>\n(.*?)\n</now>", question, re.DOTALL)
-        proof = " ".join(seen[1].split()[:8]) if seen else ""
+        match = re.search(r"<now>\n(.*?)\n</now>", question, re.DOTALL)
+        proof = " ".join(match[1].split()[:8]) if match else ""
         return json.dumps({"held": HELD, "proof": proof, "complete": 1, "action": action})
 
 
@@ -133,10 +133,10 @@ def followed(
         offline = OfflineReasoner(embedder)
         reasoner = PromptedReasoner(model, card, offline, embedder, options.prompted())
         policy, memo = Policy(memory, reasoner, options), Memo()
-        for at, (past, seen, _) in enumerate(episode.states()):
+        for at, (past, observation, _) in enumerate(episode.states()):
             model.at = at
             listed = None if options.histories == "paper" else possible[at]
-            now = Observed(task.goal, past, seen, listed, memo, steps_left=50 - at)
+            now = Observed(task.goal, past, observation, listed, memo, steps_left=50 - at)
             memo = policy.decide(now, batches or policy.batches(task.goal)).memo
         return reasoner
 

@@ -94,16 +94,16 @@ def episode(
     steps, votes, calls = [], [], []
     transcript = "You are in a household and solve a task.\n" * 20
     for place in range(options.steps):
-        _, seen, action = rng.choice(known)
+        _, observation, action = rng.choice(known)
         recalled = rng.sample(neighbours, min(len(neighbours), options.recalls))
         recalls = tuple((one, round(rng.uniform(0.3, 1), 6)) for one, _, _ in recalled)
-        steps.append(Step(action, seen, recalls=recalls, followed=(0, 3, 7)))
+        steps.append(Step(action, observation, recalls=recalls, followed=(0, 3, 7)))
         votes.append([[action, 0.5], *([one[2], 0.2] for one in recalled[:2])])
         if options.calls:
             request = Request("model", (Message("user", transcript),))
             call = Call(request.key, "llm", request, f"> {action}", "stop", Usage(1, 900, 0, 9))
             calls.append((place, call))
-        transcript += f"> {action}\n{seen}\n"
+        transcript += f"> {action}\n{observation}\n"
     notes = [Note("votes", 0, {"steps": votes})]
     if calls:
         notes.append(Note("calls", 0, {"calls": [[place, call.key] for place, call in calls]}))

@@ -95,12 +95,12 @@ def deviation(env: Tabletop, episode: Trajectory) -> float:
 
 def digest(numbers: int) -> str:
     """Return a digest of all texts and states of some noisy episodes."""
-    env, seen = Tabletop(TabletopOptions(controller="noisy", poses=True)), hashlib.sha256()
+    env, hasher = Tabletop(TabletopOptions(controller="noisy", poses=True)), hashlib.sha256()
     for kind in KINDS:
         for episode in episodes(env, kind, numbers):
-            seen.update(repr(episode).encode())
-            seen.update(repr(env.poses).encode())
-    return seen.hexdigest()[:16]
+            hasher.update(repr(episode).encode())
+            hasher.update(repr(env.poses).encode())
+    return hasher.hexdigest()[:16]
 
 
 def digested(seed: str) -> str:

@@ -30,7 +30,7 @@ from ldm.types import Trajectory
 def states_of(path: Path) -> tuple[str, list[tuple[str, str]]]:
     """Return the environment of a run, and goal and observation of each of its steps."""
     trajectories = records.read(path, Trajectory)
-    states = [(t.task.goal, seen) for t in trajectories for _, seen, _ in t.states()]
+    states = [(t.task.goal, observation) for t in trajectories for _, observation, _ in t.states()]
     return trajectories[0].task.env, states
 
 

@@ -155,7 +155,7 @@ class Decision:
 
     memo: for the next decision of the process.
     followed: places in `recalls` of those that the best proposal follows (`Answer.followed`).
-    asked: why a model was asked, "" where memory decided (`Answer.asked`).
+    reason: why a model was asked, "" where memory decided (`Answer.reason`).
     votes: what the recalls vote for (`Answer.votes`).
     """
 
@@ -163,7 +163,7 @@ class Decision:
     recalls: tuple[Recall, ...]
     memo: Memo = Memo()
     followed: tuple[int, ...] | None = None
-    asked: str = ""
+    reason: str = ""
     votes: tuple[Proposal, ...] = ()
 
     @property
@@ -312,7 +312,7 @@ class Policy:
             return ()
         if options.control == "random":
             seed = stable_seed(self._seed, now.key, len(now.past))
-            return self._kept(self._memory.sample(k, seed)).local(now.localize)
+            return self._localised(self._memory.sample(k, seed)).local(now.localize)
         spent = self._spent(now)
         history = history if options.rank_history else ""
         key = now.goal, now.observation, k, spent, *batches
@@ -328,14 +328,14 @@ class Policy:
                 history=history,
                 utility=options.recall == "utility",
             )
-            recalled = self._kept(_giving_way(recalls, spent, k))
+            recalled = self._localised(_giving_way(recalls, spent, k))
             if len(self._recalls) >= RECALLED:
                 self._recalls.clear()
             if fixed:
                 self._recalls[key] = recalled
         return recalled.local(now.localize)
 
-    def _kept(self, recalls: Sequence[Recall]) -> _Recalled:
+    def _localised(self, recalls: Sequence[Recall]) -> _Recalled:
         if not self._options.outcomes:
             recalls = [self._without_outcome(recall) for recall in recalls]
         return _Recalled(tuple(recalls), [self._translated(recall.tuple) for recall in recalls])
@@ -387,7 +387,7 @@ def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Re
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
     memo = _memo(answer.notes, recalls, now)
-    return Decision(answer.proposals, recalls, memo, answer.followed, answer.asked, answer.votes)
+    return Decision(answer.proposals, recalls, memo, answer.followed, answer.reason, answer.votes)
 
 
 def _memo(notes: Notes, recalls: Sequence[Recall], now: Observed) -> Memo:

@@ -168,7 +168,7 @@ class _Map:
         self._failed_starts = 0
         self._most_failed = 0
         #: What an actor was asked → the actor, and the index of the item; None: its version.
-        self._asked: dict[Any, tuple[Any, int | None]] = {}
+        self._requests: dict[Any, tuple[Any, int | None]] = {}
         self._actor = ray.remote(num_cpus=1, max_restarts=0)(_Slot)
 
     def run(self, workers: int) -> None:
@@ -179,21 +179,21 @@ class _Map:
             for _ in range(workers):
                 self._start()
             while missing:
-                finished, _ = self._ray.wait(list(self._asked), timeout=POLL_SECONDS)
+                finished, _ = self._ray.wait(list(self._requests), timeout=POLL_SECONDS)
                 if finished:
                     idle_since = time.monotonic()
-                elif all(index is None for _, index in self._asked.values()):
+                elif all(index is None for _, index in self._requests.values()):
                     self._check_wait(time.monotonic() - idle_since)
                 for reference in finished:
                     missing -= self._took(reference)
 
     def _start(self) -> None:
         actor = self._actor.remote(self._build, os.getcwd())
-        self._asked[actor.version.remote()] = actor, None
+        self._requests[actor.version.remote()] = actor, None
 
     def _took(self, reference: Any) -> bool:
         """Take what an actor answered, and give it more to do; return whether it was a result."""
-        actor, index = self._asked.pop(reference)
+        actor, index = self._requests.pop(reference)
         errors = self._ray.exceptions
         try:
             answer = self._ray.get(reference)
@@ -215,7 +215,7 @@ class _Map:
             )
         if self._waiting:
             following = self._waiting.popleft()
-            self._asked[actor.work.remote(self._items[following])] = actor, following
+            self._requests[actor.work.remote(self._items[following])] = actor, following
         else:
             self._ray.kill(actor)  # its processor is free for others
         if index is None:
@@ -258,7 +258,7 @@ class _Map:
         try:
             yield
         finally:
-            for actor, _ in self._asked.values():
+            for actor, _ in self._requests.values():
                 self._ray.kill(actor)
 
 

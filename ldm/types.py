@@ -427,7 +427,7 @@ class Reading:
     patience: goal without its count → the time after which it is given up; "" for all others.
     horizons: a line with the true times of goals; group 1 is "NAME TIME, NAME TIME".
     sources: what a goal gets → what it comes from, in the words of observations.
-    seen, remembered: lines with what is near and what was; group 1 is "COUNT THING, nearest
+    visible, remembered: lines with what is near and what was; group 1 is "COUNT THING, nearest
         DISTANCE DIRECTION, AGE ticks ago; …", where most parts may be missing.
     place: a line with where one is; the groups `biome` and `y`.
     fitting: what a goal gets → the sorts of tools that are good for it; a tool is called SORT or
@@ -444,7 +444,7 @@ class Reading:
     patience: Mapping[str, int] = field(default_factory=dict)
     horizons: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
-    seen: str = ""
+    visible: str = ""
     remembered: str = ""
     place: str = ""
     fitting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -48,12 +48,12 @@ def main() -> None:
         for _ in range(arguments.copies):
             path.write_bytes(damaged(whole, generator))
             try:
-                found = list(formats.read(path, "parquet"))
+                records_read = list(formats.read(path, "parquet"))
             except LdmError:
                 counts["refused"] += 1
                 continue
-            bad = any(isinstance(one, Problem) for one in found)
-            counts["problem" if bad else "same" if found == trajectories else "changed"] += 1
+            bad = any(isinstance(one, Problem) for one in records_read)
+            counts["problem" if bad else "same" if records_read == trajectories else "changed"] += 1
     print(dict(sorted(counts.items())))
 
 

@@ -41,9 +41,9 @@ def main() -> None:
 
 def _list(data: str | None, split: str) -> str:
     env = ALFWorld(ALFWorldOptions(data=data))
-    found = list(choices(env.tasks(split), lambda task: places_in(env.reset(task).observation)))
+    chosen = list(choices(env.tasks(split), lambda task: places_in(env.reset(task).observation)))
     env.close()
-    return listing(found)
+    return listing(chosen)
 
 
 def _rates(run: str) -> str:

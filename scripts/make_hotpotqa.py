@@ -30,9 +30,9 @@ from ldm.envs.hotpotqa import HotpotQA, HotpotQAOptions
 from ldm.envs.hotpotqa.environment import LICENCE
 from ldm.envs.hotpotqa.library import OWN_DATA
 from ldm.errors import LdmError
-from ldm.types import Trajectory
 from tools.hotpotqa.expert import official_texts, solve
 from tools.hotpotqa.world_generator import generate
+from tools.replaying import replay
 
 TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories" / "hotpotqa"
 
@@ -90,14 +90,6 @@ def make_own() -> None:
             f"{split}: {len(episodes)} questions, expert steps {min(lengths)} to {max(lengths)}, "
             f"on average {mean(lengths):.1f}"
         )
-
-
-def replay(env: HotpotQA, episode: Trajectory) -> None:
-    """Play an episode again; exit if an answer differs."""
-    answers = [env.reset(episode.task).observation]
-    answers += [env.step(step.action).observation for step in episode.steps]
-    if answers != [episode.opening, *(step.observation for step in episode.steps)]:
-        sys.exit(f"A replay of {episode.task.id} differs.")
 
 
 def _write(name: str, content: Any) -> None:

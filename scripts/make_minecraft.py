@@ -30,6 +30,7 @@ from ldm.envs.minecraft.tasks import LIMITS, TRAIN, listed_tasks, training_items
 from ldm.types import Trajectory
 from tools.minecraft import facts, tasklists
 from tools.minecraft.expert import solve
+from tools.replaying import replay
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 TRAJECTORIES = CHECKOUT / "data" / "trajectories" / "minecraft"
@@ -111,14 +112,6 @@ def write_list(listed: list[list[Any]], train: list[tuple[str, str, int]]) -> No
     """Write tasks.json, and forget what was read of it."""
     (PACKAGE / "tasks.json").write_text(tasklists.tasks_text(listed, train), encoding="utf-8")
     training_items.cache_clear()
-
-
-def replay(env: Minecraft, episode: Trajectory) -> None:
-    """Play an episode again; exit if an answer differs."""
-    answers = [env.reset(episode.task).observation]
-    answers += [env.step(step.action).observation for step in episode.steps]
-    if answers != [episode.opening, *(step.observation for step in episode.steps)]:
-        sys.exit(f"A replay of {episode.task.id} differs.")
 
 
 if __name__ == "__main__":

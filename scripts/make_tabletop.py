@@ -21,7 +21,7 @@ from ldm import records
 from ldm.envs.tabletop import Tabletop, TabletopOptions
 from ldm.envs.tabletop.pictures import png
 from ldm.envs.tabletop.tasks import SPLITS, TEST, TRAIN, game_of
-from ldm.types import Trajectory
+from tools.replaying import replay
 from tools.tabletop.expert import solve
 from tools.tabletop.montage import episode_picture
 
@@ -52,14 +52,6 @@ def write_episodes() -> None:
         lengths = [len(episode.steps) for episode in episodes]
         print(f"{split}: {len(episodes)} tasks, expert steps {mean(lengths):.1f}, "
               f"at most {max(lengths)}")  # fmt: skip
-
-
-def replay(env: Tabletop, episode: Trajectory) -> None:
-    """Play an episode again; exit if an answer differs."""
-    answers = [env.reset(episode.task).observation]
-    answers += [env.step(step.action).observation for step in episode.steps]
-    if answers != [episode.opening, *(step.observation for step in episode.steps)]:
-        sys.exit(f"A replay of {episode.task.id} differs.")
 
 
 def draw(folder: Path) -> None:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
 from ldm.envs.textcraft import TextCraft
-from ldm.types import Trajectory
+from tools.replaying import replay
 from tools.textcraft.expert import solve
 from tools.textcraft.solver import listed, plan
 
@@ -41,14 +41,6 @@ def main() -> None:
             f"{split}: {len(episodes)} tasks, expert steps {mean(lengths):.1f} (at most "
             f"{max(lengths)}), shortest {mean(shortest):.1f} (at most {max(shortest)})"
         )
-
-
-def replay(env: TextCraft, episode: Trajectory) -> None:
-    """Play an episode again; exit if an answer differs."""
-    answers = [env.reset(episode.task).observation]
-    answers += [env.step(step.action).observation for step in episode.steps]
-    if answers != [episode.opening, *(step.observation for step in episode.steps)]:
-        sys.exit(f"A replay of {episode.task.id} differs.")
 
 
 if __name__ == "__main__":

@@ -210,10 +210,10 @@ def test_the_tutorial_on_an_agents_own_memory_runs(tmp_path: Path) -> None:
     page = TUTORIALS / "support-agent.md"
     assert write_files(page, tmp_path) == ["remember.py", "answer.py"]
     commands = [block["body"] for block in blocks(page) if block["info"] == "bash"]
-    (shown,) = (block["body"] for block in blocks(page) if block["info"] == "text")
+    (printed,) = (block["body"] for block in blocks(page) if block["info"] == "text")
     output = run_page("".join(commands), tmp_path)
     assert output.startswith("8 steps are remembered\n")
-    for part in shown.split("\n…\n"):
+    for part in printed.split("\n…\n"):
         assert part.strip() in output
     assert "outcome: FAILED" in output
     assert "support: 6 trajectories → generation 0." in output

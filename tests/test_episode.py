@@ -183,9 +183,9 @@ def test_the_past_pairs_what_was_seen_with_what_was_done() -> None:
         with episode.trial() as now:
             opening = now.observation
             episode.think("first the sink")
-            seen = episode.act("go to sink").observation
+            observation = episode.act("go to sink").observation
             episode.act("go to shelf 1")
-            pasts.append(episode.past == ((opening, "go to sink"), (seen, "go to shelf 1")))
+            pasts.append(episode.past == ((opening, "go to sink"), (observation, "go to shelf 1")))
 
     play(script)
     assert pasts == [True]
@@ -217,30 +217,30 @@ def test_an_empty_action_is_an_invalid_action_and_no_thought(action: str) -> Non
 class TestRewards:
     @pytest.mark.parametrize("sees_reward", [True, False])
     def test_are_seen_only_by_agents_that_declare_it(self, sees_reward: bool) -> None:
-        seen: list[float] = []
+        rewards: list[float] = []
 
         def script(episode: Episode) -> None:
             with episode.trial() as now:
                 word = now.observation.removeprefix("The word is ").removesuffix(".")
-                seen.append(episode.act(f"say {word[::-1]}").reward)
-                seen.append(episode.now.reward)
+                rewards.append(episode.act(f"say {word[::-1]}").reward)
+                rewards.append(episode.now.reward)
             value = episode.trajectory(0)
-            seen.extend([value.score, value.steps[0].reward])
+            rewards.extend([value.score, value.steps[0].reward])
 
         result, (trajectory,) = play(script, env=EchoEnv(), sees_reward=sees_reward)
-        assert seen == ([0.5] * 4 if sees_reward else [0.0] * 4)
+        assert rewards == ([0.5] * 4 if sees_reward else [0.0] * 4)
         assert result.score == trajectory.score == 0.5
         assert not result.success
 
     def test_an_agent_that_sees_none_does_not_see_whether_it_succeeded(self) -> None:
-        seen = []
+        rewards = []
 
         def script(episode: Episode) -> None:
             solving(episode)
-            seen.append(episode.trajectory(0).success)
+            rewards.append(episode.trajectory(0).success)
 
         assert play(script)[0].success
-        assert seen == [False]
+        assert rewards == [False]
 
 
 class TestErrors:

@@ -114,11 +114,11 @@ def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
         assert done.returncode == 0, done.stderr
         return done
 
-    shown = ldm("demo", "--env", "webshop", "--tasks", "4", "--limit", "6")
-    assert f"using the bundled expert episodes in {installed.parent}" in shown.stderr
-    assert "trajectories added as generation 0" in shown.stdout
-    assert "$ ldm refine --env webshop --split demo_train" in shown.stderr
-    assert "Generation 1: " in shown.stdout
+    outcome = ldm("demo", "--env", "webshop", "--tasks", "4", "--limit", "6")
+    assert f"using the bundled expert episodes in {installed.parent}" in outcome.stderr
+    assert "trajectories added as generation 0" in outcome.stdout
+    assert "$ ldm refine --env webshop --split demo_train" in outcome.stderr
+    assert "Generation 1: " in outcome.stdout
     memory = ("--memory", ".ldm/demo/memory")
     report = json.loads(ldm("eval", *memory, "--limit", "6", "--json").stdout)
     assert (report["env"], report["split"]) == ("webshop", "demo_test")

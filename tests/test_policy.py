@@ -58,14 +58,14 @@ class TestRecalls:
         batches = memory.batches_for(GOAL)
         reasoner = Contrary()
         result = Policy(memory, reasoner, PolicyOptions(k=1, index="llm")).recall(now(), batches)
-        assert GOAL in [text for text, _ in reasoner.asked]
+        assert GOAL in [text for text, _ in reasoner.questions]
         assert result == tuple(
             memory.retrieve(GOAL, now().observation, 1, batches=batches, classifier=Contrary())
         )
         assert result != policy(memory, k=1).recall(now(), batches)
-        reasoner.asked.clear()
+        reasoner.questions.clear()
         Policy(memory, reasoner, PolicyOptions()).recall(now(), batches)
-        assert reasoner.asked == []
+        assert reasoner.questions == []
 
     def test_the_control_none_recalls_nothing(self, memory: Memory) -> None:
         assert policy(memory, control="none").recall(now(), memory.batches_for(GOAL)) == ()
@@ -228,11 +228,11 @@ class TestWhatIsDoneOnce:
     def test_the_same_sight_is_recalled_once(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        asked: list[str] = []
+        queries: list[str] = []
         retrieve = Memory.retrieve
 
         def counted(self: Memory, goal: str, observation: str, *rest: Any, **named: Any) -> Any:
-            asked.append(observation)
+            queries.append(observation)
             return retrieve(self, goal, observation, *rest, **named)
 
         monkeypatch.setattr(Memory, "retrieve", counted)
@@ -241,7 +241,7 @@ class TestWhatIsDoneOnce:
         assert deciding.recall(now(past=()), batches) is first
         assert deciding.recall(now(observation="You hold the fig."), batches) != first
         assert deciding.recall(now(), ["fetch-1"]) != first
-        assert len(asked) == 3
+        assert len(queries) == 3
 
     def test_in_the_words_of_each_task(self, memory: Memory) -> None:
         deciding, batches = policy(memory), memory.batches_for(GOAL)

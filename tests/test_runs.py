@@ -170,17 +170,17 @@ class TestTheMap:
     def test_any_number_of_workers_gives_the_same_in_the_same_order(
         self, workers: int, run: Run
     ) -> None:
-        seen: list[int] = []
+        squares: list[int] = []
         result = run_items(
             run,
             Squarer(),
             ITEMS,
             Square,
             workers=workers,
-            on_result=lambda square: seen.append(square.index),
+            on_result=lambda square: squares.append(square.index),
         )
         assert values(result) == SQUARES
-        assert sorted(seen) == list(range(12))
+        assert sorted(squares) == list(range(12))
         assert values(list(run.recorded(Square).values())) != []
 
     def test_each_process_builds_its_worker_once(self, run: Run, tmp_path: Path) -> None:
@@ -270,12 +270,12 @@ class TestResuming:
         with pytest.raises(LdmError):
             run_items(run, Squarer(raise_at=7), ITEMS, Square, workers=1)
         recorded = run.recorded(Square)
-        seen: list[Square] = []
-        result = run_items(run, Squarer(), ITEMS, Square, workers=1, on_result=seen.append)
+        squares: list[Square] = []
+        result = run_items(run, Squarer(), ITEMS, Square, workers=1, on_result=squares.append)
         assert values(result) == SQUARES
         assert [result[index] for index in recorded] == list(recorded.values())
-        assert seen[: len(recorded)] == list(recorded.values())
-        assert len(seen) == 12
+        assert squares[: len(recorded)] == list(recorded.values())
+        assert len(squares) == 12
 
     def test_a_torn_line_is_done_again_and_its_file_left_alone(self, run: Run) -> None:
         run_items(run, Squarer(), ITEMS[:4], Square, workers=1)

@@ -6,10 +6,24 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import ldm
 
 PACKAGE = Path(ldm.__file__).parent
 LINES, PARAMETERS = 60, 8
+
+#: They say what happened to a value and not what it is.
+VAGUE = frozenset({"found", "told", "said", "kept", "shown", "wanted", "asked", "seen"})
+#: Fields whose names stand in files, in replies of models or in prompts that were recorded.
+STORED = {
+    "agents/autoplan/plans.py:said",
+    "agents/autoplan/plans.py:kept",
+    "agents/decomposition/tree.py:said",
+    "agents/demonstrations/__init__.py:seen",
+    "reasoner/forms.py:found",
+    "reasoner/views.py:seen",
+}
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -27,6 +41,60 @@ def test_no_function_is_longer_than_60_lines() -> None:
 def test_no_function_has_more_than_8_parameters() -> None:
     """Nor do the commands: their options are declared as groups."""
     assert not [name for name, node in functions() if _parameters(node) > PARAMETERS]
+
+
+def test_no_value_is_called_by_what_happened_to_it() -> None:
+    vague = {
+        f"{path.relative_to(PACKAGE)}:{name}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for name in _names(ast.parse(path.read_text("utf-8")))
+        if name.strip("_") in VAGUE
+    }
+    assert vague == STORED
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "found = 1",
+        "for found in (): pass",
+        "with open(place) as found: pass",
+        "rows = [found for found in ()]",
+        "if (found := 1): pass",
+        "def search(found): pass",
+        "def search(*, found=1): pass",
+        "def found(): pass",
+        "key = lambda found: 1",
+        "class Search:\n    found: int",
+        "self.found = 1",
+        "match value:\n    case [found, *_]: pass",
+        "try: pass\nexcept ValueError as found: pass",
+        "import search as found",
+    ],
+)
+def test_a_name_is_noticed_wherever_it_is_given(source: str) -> None:
+    assert "found" in _names(ast.parse(source))
+    assert "found" not in _names(ast.parse(source.replace("found", "match_")))
+
+
+def test_a_name_that_is_only_read_is_not_one_of_ours() -> None:
+    assert "found" not in _names(ast.parse("reply['found'], call(found=1), entry.found"))
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """Return the names that a module gives: to values, parameters, functions and attributes."""
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names.add(name)
+            case ast.ExceptHandler(name=str(name)) | ast.alias(asname=str(name)):
+                names.add(name)
+    return names
 
 
 def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -105,10 +105,10 @@ class TestLines:
 class TestPrintable:
     @given(st.text())
     def test_nothing_is_left_that_a_terminal_acts_on(self, text: str) -> None:
-        shown = untrusted.printable(text)
-        shown.encode()
-        assert not any(ord(c) < 32 and c not in "\n\t" for c in shown)
-        assert not set("\x1b\x7f\x9b\x9d\u202e\u2066") & set(shown)
+        printed = untrusted.printable(text)
+        printed.encode()
+        assert not any(ord(c) < 32 and c not in "\n\t" for c in printed)
+        assert not set("\x1b\x7f\x9b\x9d\u202e\u2066") & set(printed)
 
     @pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "äöü ⟨g → a⟩ 卵 👩‍🍳", ""])
     def test_what_is_harmless_stays(self, text: str) -> None:
@@ -157,10 +157,10 @@ class TestAValueWithinAText:
     def test_is_told_from_what_surrounds_it(self, value: Any, before: bytes, after: bytes) -> None:
         for text in (json.dumps([value], indent=1), json.dumps({"a": value}, ensure_ascii=False)):
             content = before + text.encode() + after + b"y" * bool(after)
-            found = untrusted.value_within(content, len(before))
-            assert found is not None
-            assert found[0] == json.loads(text)
-            assert content[len(before) : found[1]].rstrip() == text.encode()
+            value_and_end = untrusted.value_within(content, len(before))
+            assert value_and_end is not None
+            assert value_and_end[0] == json.loads(text)
+            assert content[len(before) : value_and_end[1]].rstrip() == text.encode()
 
     @given(st.lists(st.text(st.sampled_from('a\n\t\r "{}\\€'))), st.text())
     def test_may_hold_line_breaks_where_they_are_allowed(
@@ -170,8 +170,8 @@ class TestAValueWithinAText:
         for name, control in (("\\n", "\n"), ("\\t", "\t"), ("\\r", "\r")):
             text = re.sub(rf"(?<!\\)((?:\\\\)*){re.escape(name)}", rf"\1{control}", text)
         content = f"{text}|{after}".encode()
-        found = untrusted.value_within(content, 0, loose=True)
-        assert found == (json.loads(text, strict=False), len(text.encode()))
+        value = untrusted.value_within(content, 0, loose=True)
+        assert value == (json.loads(text, strict=False), len(text.encode()))
 
     @pytest.mark.parametrize("reason", [*BAD][:-1])
     def test_out_of_bounds_is_none(self, reason: str) -> None:

@@ -176,8 +176,8 @@ def _think_webshop(episode: Trajectory) -> Thoughts:
     thoughts: Thoughts = {
         0: "I search for the kind of product with the attributes asked for, without the price."
     }
-    wanted, thing = second_search.attributes(episode.task.goal)
-    title, open_questions = "", wanted
+    attributes, thing = second_search.attributes(episode.task.goal)
+    title, open_questions = "", attributes
     page, option_chosen, checked = episode.opening, False, "title"
     for number, step in enumerate(episode.steps):
         click_match = re.fullmatch(r"click\[(.+)\]", step.action)
@@ -188,13 +188,13 @@ def _think_webshop(episode: Trajectory) -> Thoughts:
                 says = f"{click_match[1]} may be what is asked for: {title}, {price}."
             thoughts[number] = f"{says} I open it."
         elif step.action == "click[Back to Search]":
-            thoughts[0] = f"I search for what it should be: {_and(wanted)}."
+            thoughts[0] = f"I search for what it should be: {_and(attributes)}."
             thoughts[number] = (
                 f"This page shows no {thing}. I search again, with the kind of product."
             )
         elif step.action == "click[Features]":
             checked = "features"
-            open_questions = [one for one in wanted if not second_search.names(title, one)]
+            open_questions = [one for one in attributes if not second_search.names(title, one)]
             thoughts[number] = (
                 f"The price fits. The title does not say {_and(open_questions)}: the features may."
             )

@@ -174,11 +174,11 @@ def noisy_plan(
 
 def recovered(goals: Sequence[Goal], read: Sequence[Goal]) -> int:
     """How many goals were read with verb, item and count, in their order."""
-    wanted = [(goal.verb, goal.item, goal.count) for goal in goals]
-    found = [(goal.verb, goal.item, goal.count) for goal in read]
+    written = [(goal.verb, goal.item, goal.count) for goal in goals]
+    parsed = [(goal.verb, goal.item, goal.count) for goal in read]
     place = number = 0
-    for one in wanted:
-        if one in found[place:]:
-            place = found.index(one, place) + 1
+    for one in written:
+        if one in parsed[place:]:
+            place = parsed.index(one, place) + 1
             number += 1
     return number

@@ -33,7 +33,7 @@ def plan(thought: str, steps: Sequence[str], order: str = "") -> str:
 
 def _household() -> list[Division]:
     """Return five whole tasks of different kinds, and how to find something."""
-    shown = []
+    divisions = []
     for task, thing, places, do in (
         ("put a book on desk.", "book", ("shelf", "bed", "sidetable"), ["put {} at the desk"]),
         (
@@ -59,7 +59,7 @@ def _household() -> list[Division]:
         after = ", then ".join(rest)
         thought = f"I have to find a {thing} and take it, then {after}."
         where = _either(places)
-        shown.append(
+        divisions.append(
             Division(
                 task,
                 _HOUSEHOLD,
@@ -74,7 +74,7 @@ def _household() -> list[Division]:
     thought = "I have to find a pen and take it, and hold it where a desklamp is on."
     pens, lamps = ("desk", "drawer", "shelf"), ("desk", "sidetable")
     light = "with the pen in hand use the desklamp"
-    shown.append(
+    divisions.append(
         Division(
             "look at pen under the desklamp.",
             _HOUSEHOLD,
@@ -93,7 +93,7 @@ def _household() -> list[Division]:
         _HOUSEHOLD,
         plan(thought, _search("mug", mugs), "1 OR 2 OR 3 OR 4"),
     )
-    return [*shown, sub_task]
+    return [*divisions, sub_task]
 
 
 def _search(thing: str, places: Sequence[str]) -> list[str]:
@@ -109,7 +109,7 @@ def _crafting() -> list[Division]:
     """Return a craft, and how to come by what it is made of, with a recipe that is used twice."""
     env = _environment("textcraft")
     task = next(one for one in env.tasks("train") if one.id == "train/end_stone_brick_stairs")
-    seen = without_goal(env.reset(task).observation, task.goal)
+    opening = without_goal(env.reset(task).observation, task.goal)
     bricks = ["get 8 end stone", *["craft 4 end stone bricks using 4 end stone"] * 2]
     stairs = "craft 4 end stone brick stairs using 6 end stone bricks"
     twice = "One recipe makes 4 of them from 4 end stone. For 6 it is used twice, with 8 end stone."
@@ -118,12 +118,12 @@ def _crafting() -> list[Division]:
     return [
         Division(
             task.goal,
-            seen,
+            opening,
             plan(thought, ["get 6 end stone bricks", stairs]),
             plan(f"The recipe needs 6 end stone bricks. {twice}", [*bricks, stairs]),
             source=task.leak_key,
         ),
-        Division("get 6 end stone bricks", seen, again, again, source=task.leak_key),
+        Division("get 6 end stone bricks", opening, again, again, source=task.leak_key),
     ]
 
 

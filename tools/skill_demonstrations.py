@@ -53,10 +53,10 @@ def played(env: Environment, script: Script, tasks: Sequence[Task]) -> Trajector
         now = _done(env, script, action)
         # What follows the end of a task is left out of every record, since it may tell the reward.
         steps.append(Step(action, "" if now.done else now.observation))
-    shown = replace(task, goal=script.goal, kind=script.skill, source=task.leak_key)
-    shown = replace(shown, id=f"{task.id}/{script.skill}")
+    skill_task = replace(task, goal=script.goal, kind=script.skill, source=task.leak_key)
+    skill_task = replace(skill_task, id=f"{task.id}/{script.skill}")
     score = float(script.success)
-    return Trajectory(shown, opening, tuple(steps), score, script.success, "expert")
+    return Trajectory(skill_task, opening, tuple(steps), score, script.success, "expert")
 
 
 def _done(env: Environment, script: Script, action: str) -> TimeStep:
@@ -306,9 +306,9 @@ class Skills:
         """Return what comes of all scripts."""
         env = self.make()
         tasks = env.tasks(self.split)
-        shown = [played(env, script, tasks) for script in self.scripts]
+        trajectories = [played(env, script, tasks) for script in self.scripts]
         env.close()
-        return shown
+        return trajectories
 
 
 def _of(name: str) -> Callable[[], Environment]:

@@ -83,7 +83,7 @@ class LdmAgent:
             while True:
                 decision = policy.decide(_observed(episode, memo), batches)
                 memo = decision.memo
-                consultations.append(decision.asked)
+                consultations.append(decision.reason)
                 votes.append([[vote.action, vote.confidence] for vote in decision.votes])
                 confidences.append(decision.proposals[0].confidence)
                 episode.act(decision.action, recalls=decision.used, followed=decision.followed)

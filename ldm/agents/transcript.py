@@ -81,12 +81,12 @@ def look_texts(trajectories: Sequence[Trajectory], *, width: int) -> list[str]:
     Those in a row that look at the same are one text, in which that stands once.
     """
     texts = []
-    for seen, group in groupby(trajectories, key=lambda one: one.opening):
+    for opening, group in groupby(trajectories, key=lambda one: one.opening):
         verdicts = [
             (one.task.goal, [*_thoughts(one), COMPLETED if one.success else FAILED])
             for one in group
         ]
-        texts.append(_in_one_place(_line(SEEN, seen, width), verdicts))
+        texts.append(_in_one_place(_line(SEEN, opening, width), verdicts))
     return texts
 
 
@@ -97,11 +97,11 @@ def division_texts(divisions: Sequence[Division], *, detailed: bool, width: int)
     detailed: with the plans in which nothing is left to be divided.
     """
     texts = []
-    for seen, group in groupby(divisions, key=lambda one: without_goal(one.seen, one.task)):
+    for opening, group in groupby(divisions, key=lambda one: without_goal(one.seen, one.task)):
         plans = [
             (one.task, [*_tried(one), one.detailed if detailed else one.plan]) for one in group
         ]
-        texts.append(_in_one_place(_line(SEEN, seen, width), plans))
+        texts.append(_in_one_place(_line(SEEN, opening, width), plans))
     return texts
 
 
@@ -110,8 +110,10 @@ def outlined(trajectory: Trajectory, plan: str, *, width: int) -> str:
 
     Without what there was a small model plans to use all that it sees (docs/lab, planning agents).
     """
-    seen = transcript_text(without_goal(trajectory.opening, trajectory.task.goal), (), width=width)
-    return f"Task: {trajectory.task.goal}\n{seen}\n{plan}"
+    opening = transcript_text(
+        without_goal(trajectory.opening, trajectory.task.goal), (), width=width
+    )
+    return f"Task: {trajectory.task.goal}\n{opening}\n{plan}"
 
 
 def without_goal(opening: str, goal: str) -> str:
@@ -148,12 +150,12 @@ def ask(
             view = smaller
 
 
-def _in_one_place(seen: str, tasks: Sequence[tuple[str, Sequence[str]]]) -> str:
+def _in_one_place(opening: str, tasks: Sequence[tuple[str, Sequence[str]]]) -> str:
     """Return tasks, each with the lines that follow it, in a place that is described once."""
     if len(tasks) == 1:
         ((task, lines),) = tasks
-        return "\n".join([f"Task: {task}", seen, *lines])
-    return "\n\n".join([seen, *("\n".join([f"Task: {task}", *lines]) for task, lines in tasks)])
+        return "\n".join([f"Task: {task}", opening, *lines])
+    return "\n\n".join([opening, *("\n".join([f"Task: {task}", *lines]) for task, lines in tasks)])
 
 
 def _course(trajectory: Trajectory, *, width: int, thoughts: bool, judged: bool) -> list[str]:

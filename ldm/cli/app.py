@@ -25,6 +25,7 @@ from ldm.cli.doctor import doctor
 from ldm.cli.episodes import export, show
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.fold import fold
+from ldm.cli.headings import GroupedCommand
 from ldm.cli.horizon import horizon
 from ldm.cli.judge import judge
 from ldm.cli.llm import llm_app
@@ -84,15 +85,23 @@ def ldm(
 
 
 app.command("demo", short_help="Build, refine and evaluate on what ships with ldm.")(demo)
-app.command("build-memory", short_help="Form a memory from trajectories.")(build_memory)
+app.command("build-memory", cls=GroupedCommand, short_help="Form a memory from trajectories.")(
+    build_memory
+)
 app.command("import", short_help="Convert trajectories from and to other formats.")(import_files)
 for command in (diff, merge, fold, forget, verify, compact, migrate):
     memory_app.command(command.__name__)(command)
 app.add_typer(memory_app, name="memory")
-app.command("refine", short_help="Explore training goals and add improvements.")(refine)
-app.command("autoplan", short_help="Optimise a plan for a kind of task.")(autoplan)
+app.command(
+    "refine", cls=GroupedCommand, short_help="Explore training goals and add improvements."
+)(refine)
+app.command("autoplan", cls=GroupedCommand, short_help="Optimise a plan for a kind of task.")(
+    autoplan
+)
 app.command("horizon", short_help="Train a predictor of how long goals take.")(horizon)
-app.command("eval", short_help="Evaluate an agent on the tasks of a split.")(evaluate)
+app.command("eval", cls=GroupedCommand, short_help="Evaluate an agent on the tasks of a split.")(
+    evaluate
+)
 app.command("compare", short_help="Compare finished evaluations.")(compare)
 app.command("curve", short_help="Plot success against an option or memory size.")(curve)
 app.command("judge", short_help="Let a model judge the answers of a run.")(judge)

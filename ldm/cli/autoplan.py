@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
 from ldm.cli import output
 from ldm.cli.completing import environments, kinds, splits
+from ldm.cli.headings import PLAN, REPETITION, TASKS
 from ldm.cli.options import (
     Calls,
     Data,
@@ -42,6 +43,8 @@ DEFAULT_OUT = Path("plans")
 class Optimising:
     """How plans are optimised: fields of `ldm.agents.autoplan.settings.AutoPlanSettings`."""
 
+    heading: ClassVar[str] = PLAN
+
     iterations: Annotated[int | None, typer.Option(help="Iterations (I). Default: 3.")] = None
     batch: Annotated[int | None, typer.Option(help="Tasks per batch (B). Default: 4.")] = None
     pool: Annotated[
@@ -60,6 +63,8 @@ class Optimising:
 @dataclass(frozen=True)
 class Subject:
     """What plans are for, and how they are optimised."""
+
+    heading: ClassVar[str] = TASKS
 
     env: Annotated[
         str | None,
@@ -81,12 +86,18 @@ class Subject:
     options: Optimising = field(default_factory=Optimising)
     seed: Seed = None
     out: Annotated[
-        Path | None, typer.Option(help=f"Folder for the plan files; default {DEFAULT_OUT}.")
+        Path | None,
+        typer.Option(
+            help=f"Folder for the plan files; default {DEFAULT_OUT}.", rich_help_panel=PLAN
+        ),
     ] = None
     assign: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Further setting, or env.NAME=VALUE; repeatable."
+            "--set",
+            metavar="NAME=VALUE",
+            help="Further setting, or env.NAME=VALUE; repeatable.",
+            rich_help_panel=PLAN,
         ),
     ] = None
     data: Data = None
@@ -95,6 +106,8 @@ class Subject:
 @dataclass(frozen=True)
 class Repetition:
     """How often plans are optimised, with which settings, and on what they are evaluated."""
+
+    heading: ClassVar[str] = REPETITION
 
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Independent runs, each with the next seed.")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
 from ldm.cli import output
 from ldm.cli.environment import data_of_format
 from ldm.cli.environment import runtime as command_runtime
+from ldm.cli.headings import MEMORY, MODEL, TRAJECTORIES
 from ldm.cli.options import (
     AsJson,
     Calls,
@@ -43,6 +44,8 @@ FormatName = Annotated[
 class Options:
     """Which trajectories become a memory, and how: fields of `ldm.BuildOptions`."""
 
+    heading: ClassVar[str] = TRAJECTORIES
+
     env: Annotated[
         str,
         typer.Option(
@@ -51,11 +54,17 @@ class Options:
     ] = ""
     batch_size: Annotated[
         int,
-        typer.Option(min=0, help="Trajectories per batch; 0: as published for the environment."),
+        typer.Option(
+            min=0,
+            help="Trajectories per batch; 0: as published for the environment.",
+            rich_help_panel=MEMORY,
+        ),
     ] = 0
     batching: Annotated[
         Literal["kind", "mixed"],
-        typer.Option(help="Form batches within each task kind, or over all."),
+        typer.Option(
+            help="Form batches within each task kind, or over all.", rich_help_panel=MEMORY
+        ),
     ] = "kind"
     per_kind: Annotated[
         int, typer.Option(min=0, help="Trajectories per task kind, drawn with --seed; 0: all.")
@@ -73,10 +82,16 @@ class Options:
         ),
     ] = "drop"
     embedder: EmbedderName = None
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Delete the memory first.")] = False
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="Delete the memory first.", rich_help_panel=MEMORY),
+    ] = False
     formation: Annotated[
         Literal["trajectory", "paper"],
-        typer.Option(help="Model calls for histories: one per 8 steps, or two per step (paper)."),
+        typer.Option(
+            help="Model calls for histories: one per 8 steps, or two per step (paper).",
+            rich_help_panel=MODEL,
+        ),
     ] = "trajectory"
 
 
@@ -84,12 +99,17 @@ class Options:
 class Forming:
     """What becomes a memory, and how."""
 
+    heading: ClassVar[str] = TRAJECTORIES
+
     data: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="DATA", help="Folders or files; default: the bundled expert episodes."
         ),
     ] = None
+    preset: PresetName = None
+    format_name: FormatName = ""
+    strict: Strict = False
     memory: MemoryAt = DEFAULT_MEMORY
     options: Options = field(default_factory=Options)
 
@@ -97,6 +117,8 @@ class Forming:
 @dataclass(frozen=True)
 class FormingModels:
     """The models that form the memory, and where their calls are recorded."""
+
+    heading: ClassVar[str] = MODEL
 
     llm: LlmName = None
     reasoner_llm: ReasonerName = None
@@ -116,14 +138,7 @@ class FormingModels:
 
 
 @expanded
-def build_memory(
-    forming: Forming,
-    models: FormingModels,
-    preset: PresetName = None,
-    format_name: FormatName = "",
-    strict: Strict = False,
-    as_json: AsJson = False,
-) -> None:
+def build_memory(forming: Forming, models: FormingModels, as_json: AsJson = False) -> None:
     """Form a memory from every trajectory file below DATA, each environment by itself.
 
     Without DATA, the bundled expert episodes are used.
@@ -154,7 +169,7 @@ def build_memory(
     """
     from ldm.experiments.building import build_each
 
-    options = _options(forming, models, preset, format=format_name, strict=strict)
+    options = _options(forming, models)
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     runtime = command_runtime(quiet=models.quiet)
     if models.estimate:
@@ -172,18 +187,18 @@ def build_memory(
         output.print_json({"memory": forming.memory, "environments": reports})
 
 
-def _options(
-    forming: Forming, models: FormingModels, preset: str | None, **reading: Any
-) -> BuildOptions:
-    """Return how the memory is built. reading: the fields on how files are read."""
-    options = BuildOptions(
-        **asdict(forming.options), record=models.record, batch_api=models.batch_api, **reading
-    )
-    if preset is None:
-        return options
+def _options(forming: Forming, models: FormingModels) -> BuildOptions:
+    """Return how the memory is built, by a preset where one is named."""
     from ldm.experiments.stages import build_options
 
-    return build_options(preset, options)
+    options = BuildOptions(
+        **asdict(forming.options),
+        record=models.record,
+        batch_api=models.batch_api,
+        format=forming.format_name,
+        strict=forming.strict,
+    )
+    return options if forming.preset is None else build_options(forming.preset, options)
 
 
 @dataclass(frozen=True)

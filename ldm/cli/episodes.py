@@ -27,7 +27,7 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="Directory or id.")]
 
 
 @dataclass(frozen=True)
-class Shown:
+class Display:
     """What is printed of a run."""
 
     trial: Annotated[
@@ -47,7 +47,7 @@ def show(
     task: Annotated[
         str, typer.Argument(help="Task id or a part of it; without it, episodes are listed.")
     ] = "",
-    shown: Shown = Shown(),
+    display: Display = Display(),
 ) -> None:
     """Print an episode: what was thought and done, the recalled tuples as text, and how they voted.
 
@@ -61,7 +61,7 @@ def show(
     """
     from ldm.experiments.reporting.reading import read_run
 
-    run = read_run(name, shown.runs)
+    run = read_run(name, display.runs)
     episodes = run.episodes()
     if not episodes:
         raise LdmError(
@@ -69,12 +69,12 @@ def show(
             "`ldm runs tree` prints the trees of a refinement, and `ldm report` shows them.",
         )
     chosen = [_one_of(episodes, task)] if task else episodes
-    if shown.tuples:
-        _print_tuples(run, chosen, shown)
+    if display.tuples:
+        _print_tuples(run, chosen, display)
     elif task:
-        _print_episode(run, chosen[0], shown)
+        _print_episode(run, chosen[0], display)
     else:
-        _print_list(run, episodes, shown)
+        _print_list(run, episodes, display)
 
 
 @dataclass(frozen=True)
@@ -135,30 +135,30 @@ def export(
     output.say(f"{counted(count, 'episode')} → {target.out}", error=False)
 
 
-def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], shown: Shown) -> None:
+def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
     from ldm.experiments.reporting.reading import tuples_of
     from ldm.experiments.reporting.text import TUPLE_COLUMNS, tuple_uses
 
     uses = tuple_uses(episodes, tuples_of(run, episodes))
-    if shown.as_json:
+    if display.as_json:
         output.print_json({"tuples": [one.as_data() for one in uses]})
         return
     if not uses:
         output.say("Nothing was recalled.", error=False)
         return
-    listed = uses if shown.full else uses[:LISTED]
+    listed = uses if display.full else uses[:LISTED]
     output.print_table("Recalled tuples", TUPLE_COLUMNS, [one.as_row() for one in listed])
     _say_rest(len(uses) - len(listed))
 
 
-def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], shown: Shown) -> None:
+def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
     from ldm.experiments.reporting.text import EPISODE_COLUMNS, episode_row
     from ldm.records import plain
 
-    if shown.as_json:
+    if display.as_json:
         output.print_json({"episodes": [plain(one.result) for one in episodes]})
         return
-    listed = episodes if shown.full else episodes[:LISTED]
+    listed = episodes if display.full else episodes[:LISTED]
     rows = [episode_row(one) for one in listed]
     output.print_table(f"Episodes of {run.id}", EPISODE_COLUMNS, rows)
     _say_rest(len(episodes) - len(listed))
@@ -169,22 +169,22 @@ def _say_rest(count: int) -> None:
         output.say(f"… and {count} more (--full).", error=False)
 
 
-def _print_episode(run: ReadRun, episode: RecordedEpisode, shown: Shown) -> None:
+def _print_episode(run: ReadRun, episode: RecordedEpisode, display: Display) -> None:
     from ldm.experiments.reporting.reading import tuples_of
     from ldm.experiments.reporting.text import Bounds, episode_lines
     from ldm.records import plain
 
-    if shown.trial is not None and shown.trial > len(episode.trials):
+    if display.trial is not None and display.trial > len(episode.trials):
         raise LdmError(
-            f"{episode.result.task.id} has no trial {shown.trial}: it has {len(episode.trials)}.",
+            f"{episode.result.task.id} has no trial {display.trial}: it has {len(episode.trials)}.",
             "Leave --trial out for the one that counts.",
         )
-    if shown.as_json:
+    if display.as_json:
         trials = [plain(trial) for trial in episode.trials]
         output.print_json({"result": plain(episode.result), "trials": trials})
         return
-    bounds = Bounds(ALL, ALL, ALL) if shown.full else Bounds()
-    trial = None if shown.trial is None else shown.trial - 1
+    bounds = Bounds(ALL, ALL, ALL) if display.full else Bounds()
+    trial = None if display.trial is None else display.trial - 1
     output.say_all(episode_lines(episode, tuples_of(run, [episode]), bounds, trial))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
 from ldm.cli import output
 from ldm.cli.completing import agents, environments, runs_below, splits
+from ldm.cli.headings import AGENT, DECISIONS, MEMORY, TASKS
 from ldm.cli.options import (
     AsJson,
     Assignments,
@@ -26,10 +27,9 @@ from ldm.cli.options import (
     ReasonerName,
     ReasonerUrl,
     Recorded,
-    RunsAt,
+    RunsFrom,
     Seed,
     TableFile,
-    Trust,
     distinct,
     expanded,
     listed_ids,
@@ -38,7 +38,6 @@ from ldm.cli.options import (
 )
 from ldm.cli.results import check_output, show_reports, show_side_by_side, write_output
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, full_location
 
 if TYPE_CHECKING:
@@ -49,7 +48,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is evaluated, on which tasks."""
+    """On which tasks agents are evaluated."""
+
+    heading: ClassVar[str] = TASKS
 
     preset: Annotated[
         str | None,
@@ -67,12 +68,6 @@ class Subject:
         str | None,
         typer.Option(help="Split; each environment has a default.", autocompletion=splits),
     ] = None
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            help="Agent: a name or package.module:Class; several: A,B.", autocompletion=agents
-        ),
-    ] = None
     limit: Annotated[
         int | None, typer.Option(help="Maximum number of tasks, balanced over kinds.")
     ] = None
@@ -87,17 +82,22 @@ class Subject:
         str | None,
         typer.Option(metavar="I/N", help="Play the I-th of N parts; `ldm runs merge` joins them."),
     ] = None
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Tasks in parallel; default: cores, or --concurrency with a model."
-        ),
-    ] = None
     seed: Seed = None
-    control: Annotated[
-        Literal["random", "none"] | None,
-        typer.Option(help="Also evaluate a control: random tuples, or none."),
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Data folder of the environment; default: its environment variable."),
     ] = None
+    engine: Annotated[
+        str | None, typer.Option(help="Engine of the environment, if it has several: `ldm envs`.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """From which memory agents recall, and what they never recall."""
+
+    heading: ClassVar[str] = MEMORY
+
     memory: MemoryDefault = None
     generation: Annotated[
         str | None,
@@ -116,8 +116,20 @@ class Subject:
 
 @dataclass(frozen=True)
 class Variations:
-    """Options of the agent, with values to compare, and of the environment."""
+    """Which agents are evaluated, with which options, and against what."""
 
+    heading: ClassVar[str] = AGENT
+
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="Agent: a name or package.module:Class; several: A,B.", autocompletion=agents
+        ),
+    ] = None
+    control: Annotated[
+        Literal["random", "none"] | None,
+        typer.Option(help="Also evaluate a control: random tuples, or none."),
+    ] = None
     assign: Assignments = None
     sweep: Annotated[
         str | None,
@@ -136,23 +148,23 @@ class Variations:
     decision: Annotated[
         Literal["pooled", "per-batch"] | None,
         typer.Option(
-            help="One process over all batch memories, or one per batch. Default: pooled."
+            help="One process over all batch memories, or one per batch. Default: pooled.",
+            rich_help_panel=DECISIONS,
         ),
     ] = None
     decisions: Decisions = field(default_factory=Decisions)
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Data folder of the environment; default: its environment variable."),
-    ] = None
-    engine: Annotated[
-        str | None, typer.Option(help="Engine of the environment, if it has several: `ldm envs`.")
-    ] = None
 
 
 @dataclass(frozen=True)
 class Execution(Recorded):
     """How the evaluation runs, and the models that agents call."""
 
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Tasks in parallel; default: cores, or --concurrency with a model."
+        ),
+    ] = None
     retry_errors: Annotated[
         bool,
         typer.Option("--retry-errors", help="With --resume: play again what ended in an error."),
@@ -183,6 +195,7 @@ class Request:
     """All that the command line says of an evaluation."""
 
     subject: Subject
+    remembered: Remembered
     variations: Variations
 
     def values(self, env: str = "", *, fixed: bool = False) -> dict[str, Any]:
@@ -192,16 +205,16 @@ class Request:
         """
         from ldm.envs.metadata import published_list
 
-        subject, more = self.subject, self.variations
+        subject, remembered, more = self.subject, self.remembered, self.variations
         tasks, split = subject.tasks, subject.split
         published = published_list(subject.env or env, tasks, split)
         if published:
             tasks, split = None, split or (None if fixed else published[1])
         agent_options, env_options = option_settings(
             [*(more.assign or ()), *self._named()],
-            more.data,
+            subject.data,
             more.decisions,
-            engine=more.engine,
+            engine=subject.engine,
             tasks=published[0] if published else None,
         )
         values = {
@@ -212,11 +225,11 @@ class Request:
             "tasks": None if tasks is None else listed_ids(tasks),
             "shard": subject.shard,
             "seed": subject.seed,
-            "memory": None if subject.memory is None else full_location(subject.memory),
+            "memory": None if remembered.memory is None else full_location(remembered.memory),
             "generation": self.generations()[0],
-            "embedder": subject.embedder,
-            "without_tuples": distinct(subject.without_tuple),
-            "without_trajectories": distinct(subject.without_trajectory),
+            "embedder": remembered.embedder,
+            "without_tuples": distinct(remembered.without_tuple),
+            "without_trajectories": distinct(remembered.without_trajectory),
             "agent_options": agent_options or None,
             "env_options": env_options or None,
         }
@@ -228,7 +241,7 @@ class Request:
 
     def generations(self) -> list[int | None]:
         """Return the memory generations, the last one named first; None is the newest."""
-        names = listed_names(self.subject.generation or "newest") or ("newest",)
+        names = listed_names(self.remembered.generation or "newest") or ("newest",)
         for name in names:
             if name != "newest" and not name.isdecimal():
                 raise LdmError(
@@ -239,7 +252,7 @@ class Request:
 
     def generation(self) -> dict[str, int | None]:
         """Return the generation as a field of `EvaluationSpec`, where --generation was given."""
-        given = self.subject.generation is not None
+        given = self.remembered.generation is not None
         return {"generation": self.generations()[0]} if given else {}
 
     def grid(self, agent: str = DEFAULT_AGENT) -> Grid:
@@ -247,9 +260,9 @@ class Request:
         from ldm.experiments.grid import Grid
 
         return Grid(
-            tuple(dict.fromkeys(listed_names(self.subject.agent or agent))),
+            tuple(dict.fromkeys(listed_names(self.variations.agent or agent))),
             tuple(self.generations()[1:]),
-            self.subject.control,
+            self.variations.control,
             self.variations.sweep,
             self.variations.repeat,
         )
@@ -262,7 +275,9 @@ class Request:
 
 
 @expanded
-def evaluate(subject: Subject, variations: Variations, execution: Execution) -> None:
+def evaluate(
+    subject: Subject, remembered: Remembered, variations: Variations, execution: Execution
+) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
     Without --env, the agent is evaluated on every environment that has a memory. An agent that
@@ -290,7 +305,7 @@ def evaluate(subject: Subject, variations: Variations, execution: Execution) -> 
     if execution.retry_errors and execution.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
     check_output(execution.output)
-    evaluations = _evaluations(Request(subject, variations), execution)
+    evaluations = _evaluations(Request(subject, remembered, variations), execution)
     if execution.estimate:
         output.say_all(line for one in evaluations for line in one.estimate())
         return
@@ -308,7 +323,7 @@ def _evaluations(request: Request, execution: Execution) -> list[Evaluation]:
     from ldm.experiments.resuming import resume_as_named
 
     subject, models = request.subject, execution.models()
-    runtime = execution.runtime(subject.workers, execution.where)
+    runtime = execution.runtime(execution.workers, execution.where)
     if execution.resume is not None:
         named = Named(subject.env, request.fixed_values, request.grid(agent=""))
         return [resume_as_named(execution.resume, named, subject.preset, models, runtime)]
@@ -323,13 +338,14 @@ def _evaluations(request: Request, execution: Execution) -> list[Evaluation]:
     return prepare_each(values, request.grid(), models, runtime)
 
 
+@expanded
 def compare(
     names: Annotated[
         list[str],
         typer.Argument(metavar="RUN...", help="Directories or ids.", autocompletion=runs_below),
     ],
-    runs: RunsAt = DEFAULT_RUNS,
-    trust: Trust = False,
+    *,
+    where: RunsFrom,
     output_file: TableFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -346,7 +362,7 @@ def compare(
     from ldm.experiments.evaluation import compare as compared
 
     check_output(output_file)
-    reports = compared(names, folder=runs, trust=trust).reports
+    reports = compared(names, folder=where.runs, trust=where.trust).reports
     show_side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})

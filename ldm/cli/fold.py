@@ -24,8 +24,8 @@ def fold(
     from ldm.embed import load_embedder
     from ldm.memory import additions
     from ldm.memory.addresses import is_server
+    from ldm.memory.directory import check_directory
     from ldm.memory.growing import GrowingMemory
-    from ldm.memory.store import check_directory
 
     if is_server(memory):
         raise LdmError(

@@ -10,8 +10,7 @@ import typer
 from ldm.cli import output
 from ldm.cli.completing import runs_below
 from ldm.cli.environment import runtime as command_runtime
-from ldm.cli.options import AsJson, Calls, LlmName, RunsAt, Trust, expanded
-from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.cli.options import AsJson, Calls, LlmName, RunsFrom, expanded
 
 if TYPE_CHECKING:
     from ldm.eval.judged import JudgedRun
@@ -34,8 +33,7 @@ class Judging:
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Print the maximum cost, then stop.")
     ] = False
-    runs: RunsAt = DEFAULT_RUNS
-    trust: Trust = False
+    where: RunsFrom = field(default_factory=RunsFrom)
     calls: Calls = field(default_factory=Calls)
 
 
@@ -54,7 +52,7 @@ def judge(judging: Judging) -> None:
     """
     from ldm.experiments import judging as experiment
 
-    runtime = command_runtime(judging.runs, trust=judging.trust)
+    runtime = command_runtime(judging.where.runs, trust=judging.where.trust)
     models = judging.calls.options(llm=judging.llm)
     if judging.estimate:
         output.say_all(experiment.estimate(judging.name, models=models, runtime=runtime))

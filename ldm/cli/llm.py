@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from ldm.cli import output
 from ldm.cli.environment import connection
+from ldm.cli.headings import MODEL, QUESTION, GroupedCommand
 from ldm.cli.options import (
     AsJson,
     EstimateFirst,
@@ -46,6 +47,8 @@ TYPES: dict[str, Any] = {
 class Question:
     """What is asked, and how replies are drawn."""
 
+    heading: ClassVar[str] = QUESTION
+
     prompt: Annotated[str, typer.Argument(metavar="PROMPT")]
     llm: LlmName = None
     system: Annotated[str, typer.Option(help="System message.")] = ""
@@ -63,7 +66,10 @@ class Question:
     length: Annotated[int, typer.Option(min=1, help="Maximum tokens per reply.")] = 512
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0
     record: Annotated[
-        Path | None, typer.Option(help="Folder for recorded calls, which are never paid twice.")
+        Path | None,
+        typer.Option(
+            help="Folder for recorded calls, which are never paid twice.", rich_help_panel=MODEL
+        ),
     ] = None
 
     @property
@@ -74,7 +80,7 @@ class Question:
         return [*system, Message("user", self.prompt)]
 
 
-@llm_app.command("ask", short_help="Ask a model, once or several times.")
+@llm_app.command("ask", cls=GroupedCommand, short_help="Ask a model, once or several times.")
 @expanded
 def ask(
     question: Question,

@@ -57,7 +57,7 @@ class Held:
         if not self.env:
             return only_environment(self.memory)
         from ldm.memory import environments
-        from ldm.memory.store import unknown_environment
+        from ldm.memory.directory import unknown_environment
 
         known = environments(self.memory)
         if self.env not in known:

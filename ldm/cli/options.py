@@ -7,13 +7,14 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 
 import typer
 
 from ldm import untrusted
 from ldm.cli.completing import kinds, runs_below
 from ldm.cli.environment import runtime
+from ldm.cli.headings import DECISIONS, GENERAL, LIMITS, MEMORY, MODEL, RUNNING, TASKS, under
 from ldm.errors import LdmError
 from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
 from ldm.experiments.specs import DEFAULT_MEMORY
@@ -27,7 +28,7 @@ def expanded(command: C) -> C:
     """Expand parameters whose type is a dataclass of options into one parameter a field.
 
     Typer sees the fields, in their order; the command is called with the dataclasses. A field may
-    be such a dataclass itself.
+    be such a dataclass itself. `heading` of a dataclass is the heading of its options in the help.
     """
     hints = get_type_hints(command, include_extras=True)
     parameters = inspect.signature(command).parameters
@@ -42,15 +43,19 @@ def expanded(command: C) -> C:
     return call  # type: ignore[return-value]
 
 
-def _parameters(hint: Any, parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+def _parameters(
+    hint: Any, parameter: inspect.Parameter, heading: str = GENERAL
+) -> Iterator[inspect.Parameter]:
     if not is_dataclass(hint):
-        yield parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
+        placed = under(heading, hint)
+        yield parameter.replace(annotation=placed, kind=inspect.Parameter.KEYWORD_ONLY)
         return
+    heading = getattr(hint, "heading", heading)
     hints = get_type_hints(hint, include_extras=True)
     for one in fields(hint):
         default = inspect.Parameter.empty if one.default is MISSING else one.default
         plain = inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default)
-        yield from _parameters(hints[one.name], plain)
+        yield from _parameters(hints[one.name], plain, heading)
 
 
 def _collected(hint: Any, values: Mapping[str, Any], name: str) -> Any:
@@ -61,9 +66,18 @@ def _collected(hint: Any, values: Mapping[str, Any], name: str) -> Any:
 
 
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only results and errors, no progress.")
+    bool,
+    typer.Option(
+        "--quiet",
+        "-q",
+        help="Print only results and errors, no progress.",
+        rich_help_panel=GENERAL,
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=GENERAL),
+]
 Assignments = Annotated[
     list[str] | None,
     typer.Option(
@@ -72,10 +86,19 @@ Assignments = Annotated[
 ]
 EmbedderName = Annotated[
     str | None,
-    typer.Option("--embedder", help="Embedder: wordllama, or a sentence-transformers model."),
+    typer.Option(
+        "--embedder",
+        help="Embedder: wordllama, or a sentence-transformers model.",
+        rich_help_panel=MEMORY,
+    ),
 ]
 MemoryAt = Annotated[
-    str, typer.Option("--memory", help="A directory, or http://host:port of a Chroma server.")
+    str,
+    typer.Option(
+        "--memory",
+        help="A directory, or http://host:port of a Chroma server.",
+        rich_help_panel=MEMORY,
+    ),
 ]
 PresetName = Annotated[
     str | None,
@@ -94,14 +117,22 @@ Trust = Annotated[
 Resume = Annotated[
     str | None, typer.Option(help="Resume this run (directory or id).", autocompletion=runs_below)
 ]
-Data = Annotated[Path | None, typer.Option(help="Data folder of the environment.")]
+Data = Annotated[
+    Path | None, typer.Option(help="Data folder of the environment.", rich_help_panel=TASKS)
+]
 LlmName = Annotated[
-    str | None, typer.Option("--llm", envvar="LDM_LLM", help="Language model for agents.")
+    str | None,
+    typer.Option(
+        "--llm", envvar="LDM_LLM", help="Language model for agents.", rich_help_panel=MODEL
+    ),
 ]
 PlannerName = Annotated[
     str | None,
     typer.Option(
-        "--planner-llm", envvar="LDM_PLANNER_LLM", help="Model for planning; default: --llm."
+        "--planner-llm",
+        envvar="LDM_PLANNER_LLM",
+        help="Model for planning; default: --llm.",
+        rich_help_panel=MODEL,
     ),
 ]
 PlannerUrl = Annotated[
@@ -110,6 +141,7 @@ PlannerUrl = Annotated[
         "--planner-base-url",
         metavar="URL",
         help="The planner's server, if different; its key is in LDM_PLANNER_API_KEY.",
+        rich_help_panel=MODEL,
     ),
 ]
 ReasonerUrl = Annotated[
@@ -118,6 +150,7 @@ ReasonerUrl = Annotated[
         "--reasoner-base-url",
         metavar="URL",
         help="The reasoner's server, if different; its key is in LDM_REASONER_API_KEY.",
+        rich_help_panel=MODEL,
     ),
 ]
 ReasonerName = Annotated[
@@ -126,6 +159,7 @@ ReasonerName = Annotated[
         "--reasoner-llm",
         envvar="LDM_REASONER_LLM",
         help="Model for LDM²'s reasoner; default: --llm. Without both: the offline reasoner.",
+        rich_help_panel=MODEL,
     ),
 ]
 Concurrency = Annotated[
@@ -138,16 +172,24 @@ TableFile = Annotated[
         "--output",
         metavar="FILE",
         help="Also write one row per episode to this .csv or .parquet file.",
+        rich_help_panel=RUNNING,
     ),
 ]
 EstimateFirst = Annotated[
-    bool, typer.Option("--estimate", help="Estimate the cost from a small sample, then stop.")
+    bool,
+    typer.Option(
+        "--estimate",
+        help="Estimate the cost from a small sample, then stop.",
+        rich_help_panel=LIMITS,
+    ),
 ]
 
 
 @dataclass(frozen=True)
 class Decisions:
     """How LDM² decides (`ldm.policy.PolicyOptions`), and what an environment shows."""
+
+    heading: ClassVar[str] = DECISIONS
 
     k: Annotated[
         int | None,
@@ -222,6 +264,8 @@ class Decisions:
 class Recordings:
     """Where model calls are looked up before they are paid."""
 
+    heading: ClassVar[str] = MODEL
+
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Folder of recorded calls, shared between runs.")
     ] = None
@@ -241,6 +285,8 @@ class RunsFrom:
 @dataclass(frozen=True)
 class Recorded:
     """How an experiment is recorded, and what is printed of it."""
+
+    heading: ClassVar[str] = RUNNING
 
     as_json: AsJson = False
     runs: RunsAt = DEFAULT_RUNS
@@ -284,6 +330,8 @@ Timeout = Annotated[
 class Limits:
     """What a run may cost, and how long an answer may take."""
 
+    heading: ClassVar[str] = LIMITS
+
     max_usd: Annotated[
         float | None, typer.Option(min=0.0, help="Stop before the run costs more than this in USD.")
     ] = None
@@ -300,6 +348,8 @@ class Limits:
 @dataclass(frozen=True)
 class Calls:
     """Recordings, concurrency and limits: everything of model calls but the models' names."""
+
+    heading: ClassVar[str] = MODEL
 
     recordings: Recordings = field(default_factory=Recordings)
     concurrency: Concurrency = None

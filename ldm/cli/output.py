@@ -37,14 +37,14 @@ class Advance(Protocol):
     def __call__(self, note: str = "") -> None: ...
 
 
-def shown(text: str) -> str:
+def safe(text: str) -> str:
     """Return what may be printed of a text: no secret, and nothing that a terminal acts on."""
     return printable(redacted(text))
 
 
 def say(line: str, *, error: bool = True) -> None:
     """Print a line; to standard error unless `error` is False."""
-    print(shown(line), file=sys.stderr if error else sys.stdout, flush=True)
+    print(safe(line), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def say_all(lines: Iterable[str], *, error: bool = False) -> None:
@@ -74,16 +74,16 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[shown("" if value is None else str(value)) for value in row] for row in rows]
+    cells = [[safe("" if value is None else str(value)) for value in row] for row in rows]
     worded = [any(row[i][:1].isalpha() for row in cells) for i in range(len(columns))]
     divisible = [is_worded and columns[i] not in whole for i, is_worded in enumerate(worded)]
     terminal = console(error=error)
-    heading = Text(shown(title))
-    for block in _blocks([list(map(shown, columns)), *cells], divisible, terminal.width):
+    heading = Text(safe(title))
+    for block in _blocks([list(map(safe, columns)), *cells], divisible, terminal.width):
         table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for i in block:
             table.add_column(
-                Text(shown(columns[i])),
+                Text(safe(columns[i])),
                 justify="left" if worded[i] else "right",
                 overflow="fold",
                 no_wrap=not divisible[i] or max((len(row[i]) for row in cells), default=0) <= LEAST,
@@ -171,10 +171,10 @@ def progress(label: str, total: int) -> Iterator[Advance]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console(error=True)) as bar:
-        task = bar.add_task(shown(label), total=total, note="")
+        task = bar.add_task(safe(label), total=total, note="")
 
         def advance(note: str = "") -> None:
-            bar.update(task, advance=1, note=shown(note))
+            bar.update(task, advance=1, note=safe(note))
 
         yield advance
 
@@ -219,8 +219,8 @@ def _drawn(view: View) -> Group:
     bar.add_column(ratio=2)
     bar.add_column(no_wrap=True, justify="right")
     drawn = ProgressBar(total=max(1, view.total), completed=view.done)
-    bar.add_row(Text(shown(view.label)), drawn, Text(shown(view.pace)))
-    return Group(bar, Text(shown(view.figures), overflow="ellipsis", no_wrap=True))
+    bar.add_row(Text(safe(view.label)), drawn, Text(safe(view.pace)))
+    return Group(bar, Text(safe(view.figures), overflow="ellipsis", no_wrap=True))
 
 
 def console(*, error: bool) -> Console:
@@ -254,7 +254,7 @@ def stages(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(shown(stage), total=total or None)
+                tasks[stage] = bars.add_task(safe(stage), total=total or None)
             bars.update(tasks[stage], completed=done, total=total or None)
 
         yield report

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
 from ldm.cli import output
 from ldm.cli.completing import environments, splits
+from ldm.cli.headings import ADDITIONS, DECISIONS, MEMORY, SEARCH, TASKS
 from ldm.cli.options import (
     BundledEmbedder,
     Calls,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Search:
     """How goals are explored: fields of `ldm.explore.RefineOptions`."""
+
+    heading: ClassVar[str] = SEARCH
 
     decision: Annotated[
         Literal["pooled", "per-batch"] | None,
@@ -82,7 +85,8 @@ class Search:
     add: Annotated[
         Literal["key", "whole", "random"] | None,
         typer.Option(
-            help="What to add: from the key step on, all, or a random path. Default: key."
+            help="What to add: from the key step on, all, or a random path. Default: key.",
+            rich_help_panel=ADDITIONS,
         ),
     ] = None
 
@@ -90,6 +94,8 @@ class Search:
 @dataclass(frozen=True)
 class Gate:
     """How the gate judges: fields of `ldm.explore.GateOptions`."""
+
+    heading: ClassVar[str] = ADDITIONS
 
     gate: Annotated[
         Literal["on", "off", "open"] | None,
@@ -128,6 +134,8 @@ class Gate:
 @dataclass(frozen=True)
 class Exploration:
     """Which goals are explored, and how."""
+
+    heading: ClassVar[str] = TASKS
 
     preset: PresetName = None
     env: Annotated[
@@ -181,6 +189,8 @@ class Exploration:
 class Base:
     """The memory that is built upon, and how decisions are made with it."""
 
+    heading: ClassVar[str] = MEMORY
+
     memory: MemoryDefault = None
     generation: Annotated[
         int | None, typer.Option(help="Generation to explore with; not the newest: --dry-run only.")
@@ -189,7 +199,10 @@ class Base:
     assign: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Decision option, or env.NAME=VALUE; repeatable."
+            "--set",
+            metavar="NAME=VALUE",
+            help="Decision option, or env.NAME=VALUE; repeatable.",
+            rich_help_panel=DECISIONS,
         ),
     ] = None
     decisions: Decisions = field(default_factory=Decisions)

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from ldm.cli import output
-from ldm.cli.options import RunsAt, Trust
-from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.cli.options import RunsFrom, expanded
 
 Names = Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")]
 Prompts = Annotated[
@@ -18,12 +17,13 @@ Prompts = Annotated[
 ]
 
 
+@expanded
 def report(
     names: Names,
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")] = Path("report.html"),
     prompts: Prompts = True,
-    runs: RunsAt = DEFAULT_RUNS,
-    trust: Trust = False,
+    where: RunsFrom,
 ) -> None:
     """Write one page on recorded runs: tables, charts, and every episode step by step.
 
@@ -37,17 +37,18 @@ def report(
     """
     from ldm.experiments.reporting import report as write
 
-    path = write(names, out, folder=runs, trust=trust, prompts=prompts)
+    path = write(names, out, folder=where.runs, trust=where.trust, prompts=prompts)
     output.say(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)", error=False)
 
 
+@expanded
 def view(
     names: Names,
+    *,
     opens: Annotated[
         bool, typer.Option("--open/--no-open", help="Whether to open it in the browser.")
     ] = True,
-    runs: RunsAt = DEFAULT_RUNS,
-    trust: Trust = False,
+    where: RunsFrom,
 ) -> None:
     """Build the report on runs, in the directory of the first, and open it in the browser.
 
@@ -62,7 +63,9 @@ def view(
     from ldm.experiments.reporting import report as write
     from ldm.runs import open_run
 
-    path = write(names, open_run(names[0], runs).directory / FILE, folder=runs, trust=trust)
+    path = write(
+        names, open_run(names[0], where.runs).directory / FILE, folder=where.runs, trust=where.trust
+    )
     output.say(f"Report: {path}", error=False)
     if opens and not webbrowser.open(path.resolve().as_uri()):
         output.say("No browser could be opened: open that file in one.")

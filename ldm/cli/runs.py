@@ -10,10 +10,9 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.completing import runs_below
-from ldm.cli.options import RunsAt, Trust
+from ldm.cli.options import RunsFrom, expanded
 from ldm.cli.run_files import register
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS
 from ldm.words import counted
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ register(runs_app)
 
 
 @runs_app.command("tree")
+@expanded
 def tree(
     name: Annotated[
         str,
@@ -40,12 +40,12 @@ def tree(
     task: Annotated[
         str, typer.Argument(help="Task id or a part of it; without it, the goals are listed.")
     ] = "",
+    *,
     observations: Annotated[
         bool, typer.Option("--observations", help="Also show the observations.")
     ] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the tree into this file.")] = None,
-    runs: RunsAt = DEFAULT_RUNS,
-    trust: Trust = False,
+    where: RunsFrom,
 ) -> None:
     """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
 
@@ -64,14 +64,14 @@ def tree(
     from ldm.explore import read_explored_goals
     from ldm.runs import open_run
 
-    run = open_run(name, runs)
+    run = open_run(name, where.runs)
     if run.manifest.command == "eval":
         if svg is not None:
             raise LdmError(
                 f"{run.directory} is an evaluation: only trees of `ldm refine` are drawn.",
                 "Leave out --svg.",
             )
-        _print_divided(run, task, trust=trust)
+        _print_divided(run, task, trust=where.trust)
         return
     if run.manifest.command != "refine":
         raise LdmError(f"{run.directory} is not a refinement, so it has no trees.", "")

@@ -101,8 +101,8 @@ class MiniLM:
             _norm(self._words[list(ids)] + positions[: len(ids)], self._norm) for ids in batch
         ]
         for layer in self._layers:
-            seen = [_attended(_product(state, layer.attention)) for state in states]
-            changes = [_product(one, layer.output) for one in seen]
+            contexts = [_attended(_product(state, layer.attention)) for state in states]
+            changes = [_product(one, layer.output) for one in contexts]
             states = _added(states, changes, layer.output_norm)
             wide = [_activated(_product(state, layer.up)) for state in states]
             changes = [_product(one, layer.down) for one in wide]
@@ -182,8 +182,8 @@ def _attended(projected: Array) -> Array:
     weights -= weights.max(axis=-1, keepdims=True)
     np.exp(weights, out=weights)
     weights /= weights.sum(axis=-1, keepdims=True)
-    seen: Array = (weights @ values).transpose(1, 0, 2).reshape(tokens, WIDTH)
-    return seen
+    context: Array = (weights @ values).transpose(1, 0, 2).reshape(tokens, WIDTH)
+    return context
 
 
 def _activated(state: Array) -> Array:

@@ -351,7 +351,7 @@ def check_batches(models: ModelOptions, record: Path | None, *, batch_api: bool)
 def calls_folder(memory: str, runtime: Runtime) -> Path | None:
     """Return where the calls of a memory are recorded by default; nowhere for a server's."""
     from ldm.memory.addresses import is_server
-    from ldm.memory.store import CALLS
+    from ldm.memory.directory import CALLS
 
     if is_server(memory):
         runtime.message("The calls of a memory on a server are recorded with --record FOLDER only.")

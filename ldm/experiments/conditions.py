@@ -45,9 +45,9 @@ def alike(checked: Sequence[Checked[EvaluationSpec]], runtime: Runtime) -> list[
     Agents that cannot show them stay as they are, and so do all where the option was given.
     """
     names = dict.fromkeys(one.spec.agent for one in checked)
-    asked = any(ACTIONS in dict(one.spec.agent_options) for one in checked)
+    explicit = any(ACTIONS in dict(one.spec.agent_options) for one in checked)
     seeing = [one.spec.agent for one in checked if sees_actions(one.spec, one.protocol)]
-    if len(names) < 2 or asked or not seeing or len(seeing) == len(checked):
+    if len(names) < 2 or explicit or not seeing or len(seeing) == len(checked):
         return list(checked)
     result, changed = [], dict[str, None]()
     for one in checked:

@@ -132,9 +132,9 @@ def _differing(entries: Sequence[_Entry]) -> str:
         grown = [name for name in (GENERATION, EPISODES) if name in names]
         if not options and grown:  # the other facts of a memory grow with it
             return grown[0]
-        found = ", ".join(names) or "nothing"
+        differences = ", ".join(names) or "nothing"
         raise LdmError(
-            f"It is unclear what to plot the curve over: the runs differ in {found}.",
+            f"It is unclear what to plot the curve over: the runs differ in {differences}.",
             "Name it with --over.",
         )
     return (options or names)[0]

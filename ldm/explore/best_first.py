@@ -244,8 +244,8 @@ class _Search:
             return
         number = self._take(entry.node, entry.action, 0.0, entry.base)
         state = self._at[number].state
-        if self._nodes[number].fate == "grown" and state not in stage.seen:
-            stage.seen.add(state)
+        if self._nodes[number].fate == "grown" and state not in stage.states:
+            stage.states.add(state)
             self._queue_survey(_Open(stage.cost, 0, number, "survey"))
 
     def _plan_shortening(self, number: int, action: str) -> None:
@@ -317,7 +317,7 @@ class _Search:
         stage = self._stages.get(advances)
         if stage is None or stage.depth > node.depth + SHORTER:
             stage = self._stages[advances] = Stage(advances, node.number, node.depth, cost)
-            stage.seen.add(position.state)
+            stage.states.add(position.state)
             self._push(_Open(cost + SURVEY, 0, node.number, "survey"))
         return stage
 

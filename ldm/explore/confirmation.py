@@ -103,5 +103,5 @@ def likeness(text: str, other: str) -> float:
 
 def corresponding_step(ground: Trajectory, observation: str) -> int:
     """Return the index of the action of an attempt before which it saw what is most alike."""
-    seen = [likeness(before, observation) for _, before, _ in ground.states()]
-    return max(range(len(seen)), key=lambda step: (round(seen[step], 9), -step))
+    similarities = [likeness(before, observation) for _, before, _ in ground.states()]
+    return max(range(len(similarities)), key=lambda step: (round(similarities[step], 9), -step))

@@ -140,8 +140,8 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
             continue
         refused = sum(bool(one.refused) for one in judged)
         accepted = len(judged) - refused
-        kept = f"kept for {counted(accepted, 'goal')}"
-        lines.append(f"{learnt.capitalize()}: {kept}, refused for {refused}.")
+        acceptance = f"kept for {counted(accepted, 'goal')}"
+        lines.append(f"{learnt.capitalize()}: {acceptance}, refused for {refused}.")
         by_reason = goals_by_reason(judged)
         for reason in sorted(by_reason, key=lambda reason: (bool(reason), -len(by_reason[reason]))):
             goals = by_reason[reason]

@@ -27,7 +27,7 @@ class Stage:
     """A stage, and what was done in it.
 
     advances: see above. node, depth: where it was entered, and after how many actions. cost: of
-    entering it. queued: actions that the survey of this stage has tried or will. seen: hashes of
+    entering it. queued: actions that the survey of this stage has tried or will. states: hashes of
     the states that it came to.
     """
 
@@ -36,7 +36,7 @@ class Stage:
     depth: int
     cost: float
     queued: set[str] = field(default_factory=set)
-    seen: set[str] = field(default_factory=set)
+    states: set[str] = field(default_factory=set)
 
 
 class Experience:

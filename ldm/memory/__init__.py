@@ -26,7 +26,7 @@ import numpy as np
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
-from ldm.memory.columns import Contents, Rows, kinds_of, outcome_counts, type_sizes
+from ldm.memory.contents import Contents, kinds_of
 from ldm.memory.exemplars import Exemplar, nearest
 from ldm.memory.formation import (
     Failures,
@@ -48,6 +48,7 @@ from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.opening import known_generations, load
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
+from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reasoner import Reasoner
 from ldm.types import Recall, StateActionTuple, stable_seed
 

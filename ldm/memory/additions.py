@@ -27,8 +27,9 @@ import numpy as np
 from ldm import records, untrusted
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
+from ldm.memory.chroma import store_errors
+from ldm.memory.directory import ADDED, additions_of
 from ldm.memory.formation import texts_of
-from ldm.memory.store import ADDED, additions_of, store_errors
 from ldm.types import Reward, Trajectory, stable_hash
 
 if TYPE_CHECKING:
@@ -150,8 +151,8 @@ class Log(Generic[R]):
                 file.flush()
                 os.fsync(file.fileno())
 
-    def keep(self, wanted: Callable[[R], bool]) -> int:
-        """Leave only the records that `wanted` is true for; return how many others there were.
+    def keep(self, condition: Callable[[R], bool]) -> int:
+        """Leave only the records that `condition` is true for; return how many others there were.
 
         Either all of the others go or none.
         """
@@ -159,7 +160,7 @@ class Log(Generic[R]):
             return 0
         with store_errors(str(self.path.parent)), self._opened():
             entries, _ = self.read()
-            rest = [entry for entry in entries if wanted(entry)]
+            rest = [entry for entry in entries if condition(entry)]
             if len(rest) < len(entries):
                 with records.replaced(self.path) as temporary, temporary.open("wb") as file:
                     file.writelines(map(_line, rest))

@@ -21,8 +21,12 @@ import numpy as np
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import additions, snapshot
+from ldm.memory.access import writing
 from ldm.memory.addresses import is_server
-from ldm.memory.columns import ColumnsBuilder, Contents, Rows
+from ldm.memory.chroma import store_errors
+from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.contents import Contents
+from ldm.memory.directory import STAGING
 from ldm.memory.formation import (
     BatchPlan,
     FormationOptions,
@@ -33,7 +37,8 @@ from ldm.memory.formation import (
     texts_of,
 )
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.store import STAGING, Store, store_errors, writing
+from ldm.memory.rows import Rows
+from ldm.memory.store import Store
 from ldm.parallel import iterate_concurrently, map_concurrently
 from ldm.reasoner import AsksAhead, Reasoner
 from ldm.types import Trajectory, stable_hash

@@ -1,4 +1,4 @@
-"""The tuples of a memory as columns of numbers; an IndexedTuple is made when one is asked for.
+"""The tuples of a memory as columns of numbers.
 
 Every text is kept once and referred to by its number, and so are vectors. What a trajectory's
 tuples have in common, their past, is a tree: a node is a pair (observation, action) with the node
@@ -8,19 +8,17 @@ steps and not, as with each tuple's past written out, with the square of an epis
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ldm import records
-from ldm.memory.index import WHOLE, BatchIndex, Generation, IndexedTuple
-from ldm.memory.kind_classifier import KindWeights, trained
-from ldm.types import FULL_OUTCOME, History, Outcome, Past, StateActionTuple, stable_hash, tuple_id
+from ldm.memory.index import WHOLE, BatchIndex, Generation
+from ldm.types import FULL_OUTCOME, History, Outcome, stable_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,9 +43,6 @@ NUMBERS: Mapping[str, type[np.generic]] = {
 NO_PAST = -1
 #: The columns that a digest covers, beside ids and pasts.
 DIGESTED = (*TEXTS, "step", "generation", "goal_type", "observation_type", "reach")
-#: Values, and texts, that are kept once they were asked for.
-KEPT_ROWS = 20_000
-KEPT_TEXTS = 20_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,7 +168,7 @@ class Columns:
 
     def with_outcome(self, chosen: Callable[[Outcome | None], bool]) -> NDArray[np.bool_]:
         """Return which tuples have an outcome (None: not recorded) that `chosen` is true for."""
-        numbers = [i for i, text in self.distinct("outcome").items() if chosen(_outcome(text))]
+        numbers = [i for i, text in self.distinct("outcome").items() if chosen(outcome_of(text))]
         return np.isin(self["outcome"], numbers)
 
     def batch_spans(self) -> dict[str, slice]:
@@ -301,228 +296,6 @@ class Vectors:
         return np.asarray(self[:], dtype)
 
 
-class Rows(Sequence[IndexedTuple]):
-    """The tuples of `Columns` in their cells, made when asked for and then kept for a while.
-
-    As long as one is kept it is the same object, so that others may know it by its id().
-    """
-
-    def __init__(self, columns: Columns) -> None:
-        self.columns = columns
-        self._rows: dict[int, IndexedTuple] = {}
-        self._texts: dict[int, str] = {}
-        self._pasts: dict[int, Past] = {NO_PAST: ()}
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-    @overload
-    def __getitem__(self, at: int) -> IndexedTuple: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> tuple[IndexedTuple, ...]: ...
-
-    def __getitem__(self, at: int | slice) -> IndexedTuple | tuple[IndexedTuple, ...]:
-        if isinstance(at, slice):
-            return tuple(self[i] for i in range(*at.indices(len(self))))
-        number = at if at >= 0 else at + len(self)
-        if not 0 <= number < len(self):
-            raise IndexError(at)
-        row = self._rows.get(number)
-        if row is None:
-            if len(self._rows) >= KEPT_ROWS:
-                self._rows.clear()
-            row = self._rows.setdefault(number, self._made(number))  # the first of two threads
-        return row
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (Rows, tuple, list)):
-            return NotImplemented
-        if len(self) != len(other):
-            return False
-        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]  # as a list has none
-
-    def __contains__(self, row: object) -> bool:
-        if not isinstance(row, IndexedTuple):
-            return False
-        number = number_of(row.tuple.id)
-        return any(self[i] == row for i in np.flatnonzero(self.columns["id"] == number).tolist())
-
-    def with_ids(self, ids: Collection[str]) -> tuple[IndexedTuple, ...]:
-        """Return the tuples with these ids, in the order of the rows; others are ignored."""
-        return tuple(self[i] for i in np.flatnonzero(self.columns.named(ids)).tolist())
-
-    def after(self, generation: int) -> tuple[IndexedTuple, ...]:
-        """Return the tuples that came after a generation."""
-        later = np.flatnonzero(self.columns["generation"] > generation)
-        return tuple(self[i] for i in later.tolist())
-
-    def sizes(self, batch: str) -> dict[tuple[int, int], int]:
-        """Count the tuples of each cell (goal type, observation type) of a batch."""
-        columns = self.columns
-        members = np.isin(
-            columns["batch"], [i for i, b in columns.distinct("batch").items() if b == batch]
-        )
-        pairs = np.stack([columns["goal_type"][members], columns["observation_type"][members]])
-        cells, counts = np.unique(pairs, axis=1, return_counts=True)
-        return {(g, o): n for g, o, n in zip(*cells.tolist(), counts.tolist(), strict=True)}
-
-    def _text(self, number: int) -> str:
-        text = self._texts.get(number)
-        if text is None:
-            if len(self._texts) >= KEPT_TEXTS:
-                self._texts.clear()
-            text = self._texts.setdefault(number, self.columns.texts[number])
-        return text
-
-    def past(self, node: int) -> Past:
-        """Return the past that ends with a node of `Columns.pasts`."""
-        later, at = [], node
-        while (known := self._pasts.get(at)) is None:
-            later.append(at)
-            at = int(self.columns.pasts[at, 0])
-        for one in reversed(later):
-            _, observation, action = self.columns.pasts[one].tolist()
-            known = (*known, (self._text(observation), self._text(action)))
-            if len(self._pasts) >= KEPT_ROWS:
-                self._pasts.clear()
-                self._pasts[NO_PAST] = ()
-            self._pasts[one] = known
-        return known
-
-    def _made(self, number: int) -> IndexedTuple:
-        columns = self.columns
-        texts = {name: self._text(int(columns[name][number])) for name in TEXTS}
-        outcome = texts["outcome"]
-        history = History(
-            texts["assessment"], texts["summary"], self.past(int(columns["past"][number]))
-        )
-        source = StateActionTuple(
-            goal=texts["goal"],
-            history=history,
-            observation=texts["observation"],
-            action=texts["action"],
-            kind=texts["kind"],
-            env=columns.env,
-            split=texts["split"],
-            task_id=texts["task_id"],
-            source=texts["source"],
-            trajectory_id=texts["trajectory_id"],
-            step=int(columns["step"][number]),
-            origin=texts["origin"],  # type: ignore[arg-type]  # one of its names
-            generation=int(columns["generation"][number]),
-            outcome=_outcome(outcome),
-        )
-        return IndexedTuple(
-            source,
-            texts["batch"],
-            int(columns["goal_type"][number]),
-            int(columns["observation_type"][number]),
-            float(columns["reach"][number]),
-        )
-
-
-class ColumnsBuilder:
-    """Collects tuples and their vectors. Of tuples with one id the first is kept."""
-
-    def __init__(
-        self, env: str, dimension: int, base: tuple[Columns, Vectors] | None = None
-    ) -> None:
-        """Start with the tuples and vectors of `base`, None for none."""
-        self._env = env
-        self._dimension = dimension
-        self._base = base
-        texts = base[0].texts if base else ()
-        nodes = base[0].pasts.tolist() if base else ()
-        self._texts = {text: i for i, text in enumerate(texts)}
-        self._pasts: dict[tuple[int, ...], int] = {tuple(node): i for i, node in enumerate(nodes)}
-        self._present = base[0].ids if base else IdSet(())
-        self._first_vector = len(base[1].distinct) if base else 0
-        self._vectors: dict[bytes, int] = {}
-        self._values: dict[str, list[Any]] = {name: [] for name in (*TEXTS, *NUMBERS)}
-        self._ids: set[int] = set()
-        self._longest: tuple[Past, list[int]] = ((), [])
-
-    def text(self, text: str) -> int:
-        """Return the number of a text."""
-        return self._texts.setdefault(text, len(self._texts))
-
-    def past(self, parent: int, observation: str, action: str) -> int:
-        """Return the number of the node of the pasts for a pair after `parent`."""
-        node = parent, self.text(observation), self.text(action)
-        return self._pasts.setdefault(node, len(self._pasts))
-
-    def vector(self, vector: bytes) -> int:
-        """Return the number of a vector, given as the bytes of its float32."""
-        return self._vectors.setdefault(vector, self._first_vector + len(self._vectors))
-
-    def add(self, texts: Mapping[str, str], numbers: Mapping[str, int | float]) -> None:
-        """Add a tuple by its columns, all but the id."""
-        origin = texts["origin"], texts["goal"], texts["observation"], texts["action"]
-        step = int(numbers["step"])
-        name = tuple_id(self._env, texts["task_id"], texts["trajectory_id"], step, *origin)
-        number = int(name, 16)
-        if number in self._ids or name in self._present:
-            return
-        self._ids.add(number)
-        self._values["id"].append(number)
-        for column, text in texts.items():
-            self._values[column].append(self.text(text))
-        for column, value in numbers.items():
-            self._values[column].append(value)
-
-    def add_row(self, row: IndexedTuple, goal: bytes, observation: bytes) -> None:
-        """Add a tuple with the bytes of its two vectors."""
-        past = self._past_of(row.tuple.history.past)
-        numbers = {"past": past, "goal_vector": self.vector(goal)}
-        numbers["observation_vector"] = self.vector(observation)
-        self.add(texts_of(row), {**numbers, **numbers_of(row)})
-
-    def _past_of(self, whole: Past) -> int:
-        """Return the number of the node at which a past ends.
-
-        The nodes of the longest past of late are remembered: others are mostly parts of it, and to
-        walk each of them anew would take the square of an episode's length.
-        """
-        known, nodes = self._longest
-        if whole != known[: len(whole)]:
-            nodes = nodes if known == whole[: len(known)] else []
-            for pair in whole[len(nodes) :]:
-                nodes.append(self.past(nodes[-1] if nodes else NO_PAST, *pair))
-            self._longest = whole, nodes
-        return nodes[len(whole) - 1] if whole else NO_PAST
-
-    def add_rows(
-        self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
-    ) -> None:
-        """Add n tuples with their vectors, (n, 2 · dimension)."""
-        for row, vector in zip(rows, vectors, strict=True):
-            halves = vector.astype(np.float32, copy=False)
-            goal, observation = halves[: self._dimension], halves[self._dimension :]
-            self.add_row(row, goal.tobytes(), observation.tobytes())
-
-    def collected(self) -> tuple[Columns, Vectors]:
-        """Return all tuples, those of the base included, in the order of cells."""
-        values: dict[str, NDArray[Any]] = {
-            name: np.array(self._values[name], np.uint32) for name in TEXTS
-        }
-        for name, kind in NUMBERS.items():
-            values[name] = np.array(self._values[name], kind)
-        distinct = np.frombuffer(b"".join(self._vectors), np.float32).reshape(-1, self._dimension)
-        if self._base:
-            before, vectors = self._base
-            if not self._ids:
-                return before, vectors
-            values = {n: np.concatenate([before[n], column]) for n, column in values.items()}
-            distinct = np.concatenate([vectors.distinct, distinct])
-        pasts = np.array(list(self._pasts), np.int32).reshape(-1, 3)
-        columns = Columns(self._env, tuple(self._texts), values, pasts)
-        columns = columns.take(columns.order())
-        return columns, Vectors.of(distinct, columns)
-
-
 @lru_cache(maxsize=10_000)
 def outcome_text(outcome: Outcome) -> str:
     """Return an outcome as it is stored and digested: as before there was hindsight, without it."""
@@ -530,172 +303,6 @@ def outcome_text(outcome: Outcome) -> str:
 
 
 @lru_cache(maxsize=10_000)
-def _outcome(text: str) -> Outcome | None:
+def outcome_of(text: str) -> Outcome | None:
+    """Return the outcome that a text stands for; None where none was recorded."""
     return records.loads(text, Outcome) if text else None
-
-
-def texts_of(row: IndexedTuple) -> dict[str, str]:
-    """Return a tuple's columns of texts."""
-    t = row.tuple
-    return {
-        "goal": t.goal,
-        "observation": t.observation,
-        "action": t.action,
-        "assessment": t.history.assessment,
-        "summary": t.history.summary,
-        "kind": t.kind,
-        "split": t.split,
-        "task_id": t.task_id,
-        "source": t.source,
-        "trajectory_id": t.trajectory_id,
-        "origin": t.origin,
-        "batch": row.batch,
-        "outcome": "" if t.outcome is None else outcome_text(t.outcome),
-    }
-
-
-def numbers_of(row: IndexedTuple) -> dict[str, int | float]:
-    """Return a tuple's columns of numbers, but for its id, past and vectors."""
-    return {
-        "step": row.tuple.step,
-        "generation": row.tuple.generation,
-        "goal_type": row.goal_type,
-        "observation_type": row.observation_type,
-        "reach": row.reach,
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """All that a memory holds of one environment up to a generation.
-
-    batches: sorted by id.
-    rows: the n tuples, sorted by cell, trajectory, step and id, those that the generation hides
-        included; equal memories are equal values.
-    vectors: (n, 2 · dimension) float32, row i = [goal; observation] of rows[i], each half of unit
-        length.
-    kinds: the classifier of kinds, trained on the tuples that are not hidden; None where it still
-        has to be trained.
-    """
-
-    generation: Generation
-    batches: tuple[BatchIndex, ...]
-    rows: Rows
-    vectors: Vectors
-    kinds: KindWeights | None = None
-
-    def recallable(self) -> IdSet:
-        """Return the ids of the tuples that the generation does not hide."""
-        columns = self.rows.columns
-        return columns.take(~columns.named(self.generation.hidden)).ids
-
-    def with_kinds(self) -> Contents:
-        """Return the memory with its classifier of kinds, trained where it has none."""
-        if self.kinds is not None:
-            return self
-        columns = self.rows.columns
-        return replace(
-            self, kinds=kinds_of(columns, columns.named(self.generation.hidden), self.generation)
-        )
-
-    def sources(self) -> frozenset[str]:
-        """Return the sources that no evaluated task may share (compared with `Task.leak_key`)."""
-        return frozenset(self.rows.columns.distinct("source").values())
-
-    def extended(
-        self,
-        rows: Sequence[IndexedTuple],
-        vectors: NDArray[np.floating],
-        batches: Sequence[BatchIndex] = (),
-    ) -> Contents:
-        """Return the memory with more tuples, those that it holds already left out.
-
-        vectors: (n, 2 · dimension), of the n `rows`. batches: new ones.
-        """
-        before = self.rows.columns, self.vectors
-        builder = ColumnsBuilder(before[0].env, self.vectors.dimension, before)
-        builder.add_rows(rows, vectors)
-        columns, of_rows = builder.collected()
-        together = tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id))
-        return Contents(self.generation, together, Rows(columns), of_rows)
-
-    def at(self, generation: Generation) -> Contents:
-        """Return what the memory held at an earlier generation."""
-        columns = self.rows.columns
-        earlier = columns["generation"] <= generation.number
-        if not earlier.all():
-            columns = columns.take(earlier)
-        of_rows = Vectors.of(self.vectors.distinct, columns)
-        batches = tuple(b for b in self.batches if b.generation <= generation.number)
-        return Contents(generation, batches, Rows(columns), of_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The memory of one environment with its generations, oldest first; contents: of the newest."""
-
-    contents: Contents
-    generations: tuple[Generation, ...]
-
-
-def kinds_of(
-    columns: Columns, hidden: NDArray[np.bool_] | None, generation: Generation
-) -> KindWeights:
-    """Train the classifier of kinds on the tuples that are not hidden, on all if all are."""
-    if hidden is not None and not hidden.all():
-        columns = columns.take(~hidden)
-    goals, kinds = zip(*columns.pairs("goal", "kind"), strict=True)
-    by_count = generation.kinds_by_count or generation.is_of_first_version
-    return trained(goals, kinds, balanced=not by_count)
-
-
-def empty(generation: Generation) -> Contents:
-    """Return a memory without tuples."""
-    columns, vectors = ColumnsBuilder(generation.env, generation.dimension).collected()
-    return Contents(generation, (), Rows(columns), vectors)
-
-
-def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, int, list[tuple[str, int]]]]:
-    """Count the tuples of a batch by type.
-
-    rows: those of the memory.
-
-    Returns (goal type, tuples, [(observation type, tuples), …]) for each goal type, in index order.
-    """
-    counts = rows.sizes(batch.id)
-    sizes = []
-    for g, goal_type in enumerate(batch.goal_types):
-        below = [
-            (name, counts.get((g, o), 0)) for o, name in enumerate(goal_type.observation_types)
-        ]
-        sizes.append((goal_type.name, sum(count for _, count in below), below))
-    return sizes
-
-
-def outcome_counts(rows: Rows, generation: int | None = None) -> dict[str, int]:
-    """Count the trajectories of `rows` by what they earned, in this order, without zeros.
-
-    generation: count those up to this one; None for all.
-
-    Returns "full", "partial" (less than everything), "failed" (nothing), "warning" (nothing, and
-    their tuples vote against their actions) and "unknown" → number.
-    """
-    columns = rows.columns
-    if generation is not None:
-        columns = columns.take(columns["generation"] <= generation)
-    counted = {
-        name: _earned(_outcome(text)) for name, text in columns.pairs("trajectory_id", "outcome")
-    }
-    earned = Counter(counted.values())
-    names = ("full", "partial", "failed", "warning", "unknown")
-    return {name: earned[name] for name in names if earned[name]}
-
-
-def _earned(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "unknown"
-    if outcome.is_warning:
-        return "warning"
-    if not outcome.fell_short:
-        return "full"
-    return "partial" if outcome.score > 0 else "failed"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ldm import records
 from ldm.errors import MemoryStoreError
-from ldm.memory.columns import NO_PAST, TEXTS, Columns, Contents, outcome_text
+from ldm.memory.columns import NO_PAST, TEXTS, Columns, outcome_text
+from ldm.memory.contents import Contents
 from ldm.memory.index import Generation, IndexedTuple
 from ldm.types import FULL_OUTCOME, stable_hash
 

@@ -14,11 +14,12 @@ from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import snapshot
+from ldm.memory.access import creating
 from ldm.memory.building import OnProgress, StagedEmbedder
-from ldm.memory.columns import empty
+from ldm.memory.columns_builder import digest
+from ldm.memory.contents import empty
 from ldm.memory.index import BatchIndex, Cell, Generation, IndexedTuple
 from ldm.memory.opening import known_generations, load
-from ldm.memory.store import creating, digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ldm.memory.columns import Rows, Vectors
+from ldm.memory.columns import Vectors
 from ldm.memory.retrieval import DECIMALS
+from ldm.memory.rows import Rows
 from ldm.types import Outcome, Step, Task, Trajectory
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _whole(rows: Rows, number: int) -> Trajectory | None:
     # Observations that are long stand whole only in the tuples of their own steps.
     same = np.flatnonzero(rows.columns["trajectory_id"] == rows.columns["trajectory_id"][number])
     observed = {one.step: one.observation for one in (rows[int(i)].tuple for i in same)}
-    observations = [observed.get(step, seen) for step, (seen, _) in enumerate(past)]
+    observations = [observed.get(step, observation) for step, (observation, _) in enumerate(past)]
     observations.append(last.observation)
     actions = [*(action for _, action in past), last.action]
     answers = [*observations[1:], ""]

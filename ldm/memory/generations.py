@@ -15,11 +15,14 @@ import numpy as np
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import snapshot
+from ldm.memory.access import writing
 from ldm.memory.building import OnProgress, StagedEmbedder
-from ldm.memory.columns import Columns, Contents, empty
+from ldm.memory.columns import Columns
+from ldm.memory.contents import Contents, empty
+from ldm.memory.directory import unknown_environment
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.opening import known_generations
-from ldm.memory.store import Store, unknown_environment, writing
+from ldm.memory.store import Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,6 +20,8 @@ from ldm.memory import HISTORY_CANDIDATES, Memory, additions, ranked_by_utility,
 from ldm.memory.additions import Addition, Feedback, KnownVectors
 from ldm.memory.addresses import is_server
 from ldm.memory.building import build
+from ldm.memory.chroma import store_errors
+from ldm.memory.directory import DATABASE, check_free
 from ldm.memory.formation import FormationOptions, texts_of
 from ldm.memory.generations import value
 from ldm.memory.index import Generation
@@ -27,7 +29,6 @@ from ldm.memory.opening import known_generations, load
 from ldm.memory.recalls import Recalls
 from ldm.memory.recent import extended, vectors_of
 from ldm.memory.recording import Recording
-from ldm.memory.store import DATABASE, check_free, store_errors
 from ldm.memory.utility import Tallies
 from ldm.reasoner import Notes
 from ldm.reasoner.offline import OfflineReasoner
@@ -97,9 +98,8 @@ class GrowingMemory:
     ) -> GrowingMemory:
         """Open a memory to add to it.
 
-        location: its directory. env: any name; a directory holds a memory of each.
-        embedder: the one that the memory was built with; None loads it, or the default one.
-        create: whether to begin a memory where there is none.
+        location, env, embedder, create: see `Memory.open`, but the location is a directory, and env
+            any name: a directory holds a memory of each.
         batch_size: how many additions of a kind make a batch; 0 for what the memory was built with,
             or 50.
 
@@ -208,15 +208,15 @@ class GrowingMemory:
         """
         view = self._current()
         self._count()
-        wanted = k * HISTORY_CANDIDATES if utility else k
+        count = k * HISTORY_CANDIDATES if utility else k
         past = self._in_words(goal, observation, history)
-        found = [
+        candidates = [
             recall
             for part in (view.recent, view.base)
             if part is not None
-            for recall in part.retrieve(goal, observation, wanted, history=past)
+            for recall in part.retrieve(goal, observation, count, history=past)
         ]
-        recalls = _best(found, wanted)
+        recalls = _best(candidates, count)
         worth = {one.id: known for one in recalls if (known := self._tallies.worth(one.id))}
         if utility:
             learnt = {name: known.utility for name, known in worth.items()}
@@ -451,9 +451,9 @@ def _generations(location: str, env: str) -> tuple[Generation, ...]:
     return known_generations(location).get(env, ())
 
 
-def _best(found: Iterable[Recall], k: int) -> list[Recall]:
+def _best(recalls: Iterable[Recall], k: int) -> list[Recall]:
     """Return the `k` most similar: one a text and, as long as there are enough, a trajectory."""
-    ranked = sorted(found, key=lambda one: (-one.similarity, one.id))
+    ranked = sorted(recalls, key=lambda one: (-one.similarity, one.id))
     distinct = {
         (one.tuple.goal, one.tuple.observation, one.tuple.action): one for one in reversed(ranked)
     }

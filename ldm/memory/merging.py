@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import snapshot
-from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Whole
+from ldm.memory.access import creating
+from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.comparing import Key, Tuples
+from ldm.memory.contents import Contents, Whole
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.rows import Rows
 from ldm.memory.sources import Source, common_environment
-from ldm.memory.store import creating
 from ldm.types import stable_hash
 
 if TYPE_CHECKING:

@@ -12,16 +12,12 @@ from pathlib import Path
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import locks, snapshot
+from ldm.memory.access import reading
 from ldm.memory.addresses import is_server
-from ldm.memory.columns import Contents
+from ldm.memory.chroma import store_errors
+from ldm.memory.contents import Contents
+from ldm.memory.directory import check_directory, chosen_of, unknown_environment
 from ldm.memory.index import Generation
-from ldm.memory.store import (
-    check_directory,
-    chosen_of,
-    reading,
-    store_errors,
-    unknown_environment,
-)
 
 #: How often a memory is read before a reader gives up, and the seconds between.
 ATTEMPTS = 20

@@ -29,11 +29,14 @@ import numpy as np
 from ldm import records, untrusted
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import snapshot
-from ldm.memory.columns import ColumnsBuilder, Contents, Rows
+from ldm.memory.access import creating
+from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation
 from ldm.memory.opening import known_generations, load
 from ldm.memory.passages import OWN_NUMBERS, OWN_TEXTS, SHARED, add_passage, passages
-from ldm.memory.store import creating, vector_id
+from ldm.memory.rows import Rows
+from ldm.memory.store import vector_id
 from ldm.types import Origin, Outcome
 
 FORMAT = 1

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldm.memory.columns import NO_PAST, ColumnsBuilder, numbers_of, texts_of
+from ldm.memory.columns import NO_PAST
+from ldm.memory.columns_builder import ColumnsBuilder, numbers_of, texts_of
 from ldm.memory.index import IndexedTuple
 from ldm.types import Past, stable_hash
 
@@ -61,8 +62,8 @@ def _passage(
             if whole[: len(longest)] != longest:
                 longest, path = (), []
             past = path[-1] if path else NO_PAST
-            for seen, action in whole[len(longest) :]:
-                first = texts.setdefault(seen, len(texts))
+            for observation, action in whole[len(longest) :]:
+                first = texts.setdefault(observation, len(texts))
                 node = past, first, texts.setdefault(action, len(texts))
                 past = nodes.setdefault(node, len(nodes))
                 path.append(past)
@@ -98,9 +99,9 @@ def add_passage(
     passage = json.loads(content)
     texts: list[str] = passage["texts"]
     nodes: list[int] = []
-    for before, seen, action in passage["steps"]:
+    for before, text, action in passage["steps"]:
         parent = NO_PAST if before == NO_PAST else nodes[before]
-        nodes.append(builder.past(parent, texts[seen], texts[action]))
+        nodes.append(builder.past(parent, texts[text], texts[action]))
     numbers = [builder.vector(vectors[name]) for name in passage["vectors"]]
     shared = {name: passage[name] for name in SHARED}
     for values in passage["tuples"]:

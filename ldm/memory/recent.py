@@ -11,7 +11,7 @@ import numpy as np
 from ldm.embed import Embedder
 from ldm.memory import Memory
 from ldm.memory.additions import Addition, KnownVectors
-from ldm.memory.columns import Contents, empty
+from ldm.memory.contents import Contents, empty
 from ldm.memory.formation import MIXED, FormationOptions, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.reasoner import Reasoner

@@ -20,7 +20,7 @@ class Recording:
     kind: str = ""
     source: str = ""
     origin: Origin = "agent"
-    _seen: list[str] = field(default_factory=list)
+    _observations: list[str] = field(default_factory=list)
     _actions: list[str] = field(default_factory=list)
     _rewards: list[float | None] = field(default_factory=list)
     _end: str = ""
@@ -36,7 +36,7 @@ class Recording:
             raise ValueError("a step has an action")
         if reward is not None and not -1 <= reward <= 1:
             raise ValueError("a reward is a number from -1 to 1")
-        self._seen.append(observation)
+        self._observations.append(observation)
         self._actions.append(action)
         self._rewards.append(reward)
 
@@ -67,11 +67,11 @@ class Recording:
                 " finish(score=0) for a failure.",
             )
         score = min(1.0, max(0.0, sum(rewards))) if self._score is None else float(self._score)
-        answers = [*self._seen[1:], self._end]
+        answers = [*self._observations[1:], self._end]
         steps = tuple(
             Step(action, answer, reward)
             for action, answer, reward in zip(self._actions, answers, rewards, strict=True)
         )
         name = stable_hash(self.goal, self.kind, self.source, score)
         task = Task(f"recorded/{name}", self.env, SPLIT, self.goal, self.kind, self.source)
-        return Trajectory(task, self._seen[0], steps, score, score >= 1, self.origin)
+        return Trajectory(task, self._observations[0], steps, score, score >= 1, self.origin)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ldm.memory.columns import Columns, Rows, Vectors, id_of
+from ldm.memory.columns import Columns, Vectors, id_of
 from ldm.memory.index import BatchIndex
+from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reasoner import EXAMPLES, Reasoner, TypeView
 from ldm.types import Recall

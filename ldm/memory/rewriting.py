@@ -23,21 +23,16 @@ import numpy as np
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import additions, snapshot
+from ldm.memory.access import locked, open_store, reading
 from ldm.memory.addresses import is_server
-from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Whole
+from ldm.memory.chroma import store_errors
+from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.contents import Contents, Whole
+from ldm.memory.directory import CALLS, DATABASE, STAGING, check_directory
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
 from ldm.memory.opening import known_generations, load
-from ldm.memory.store import (
-    CALLS,
-    DATABASE,
-    STAGING,
-    check_directory,
-    is_old_collection,
-    locked,
-    open_store,
-    reading,
-    store_errors,
-)
+from ldm.memory.rows import Rows
+from ldm.memory.store import is_old_collection
 
 #: Folder inside a memory for the new database.
 NEW = ".rewriting"

@@ -36,9 +36,11 @@ from pydantic import Field
 from ldm import records, untrusted
 from ldm.errors import LdmError
 from ldm.memory.addresses import is_server
-from ldm.memory.columns import NUMBERS, TEXTS, Columns, Contents, Rows, Vectors
+from ldm.memory.columns import NUMBERS, TEXTS, Columns, Vectors
+from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
+from ldm.memory.rows import Rows
 from ldm.types import stable_hash
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ldm.errors import MemoryStoreError
 from ldm.memory.addresses import is_server
-from ldm.memory.columns import Contents, Whole
+from ldm.memory.contents import Contents, Whole
+from ldm.memory.directory import chosen_of
 from ldm.memory.index import Generation
 from ldm.memory.opening import known_generations, load
 from ldm.memory.packs import SUFFIX, is_pack, read_pack
-from ldm.memory.store import chosen_of
 
 
 class Source:

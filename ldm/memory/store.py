@@ -1,4 +1,4 @@
-"""The store of a memory in Chroma: an embedded directory or a server. Only here is chromadb used.
+"""The store of a memory in Chroma: an embedded directory or a server.
 
 Each environment has three collections: trajectories, each with its tuples of one generation and
 batch, its steps written once; the distinct vectors of goals and observations, by their content; and
@@ -12,36 +12,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from difflib import get_close_matches
-from functools import wraps
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
-from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldm import records, secrecy
-from ldm.errors import LdmError, MemoryStoreError, RecordError
-from ldm.memory import index_files, locks, snapshot
-from ldm.memory.addresses import is_server, let_in
-from ldm.memory.columns import ColumnsBuilder, Contents, Rows, Vectors
+from ldm import records
+from ldm.errors import MemoryStoreError, RecordError
+from ldm.memory import locks
+from ldm.memory.chroma import collection_of, is_internal, with_store_errors
+from ldm.memory.columns import Vectors
+from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.contents import Contents
+from ldm.memory.directory import chosen_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.passages import add_passage, passages, vectors_of
+from ldm.memory.rows import Rows
 from ldm.types import History, Outcome, StateActionTuple, stable_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 #: Chroma refuses larger writes (5,461 rows); smaller ones keep the progress bar moving.
 WRITE_ROWS = 2_000
@@ -53,20 +45,6 @@ FORMAT = 2
 #: How often a memory is read before it counts as damaged, and the seconds between.
 READS = 3
 PAUSE = 0.1
-#: How often a request to a server is made before the network counts as failing.
-REQUESTS = 4
-#: Seconds that a server has for its first sign of life, and for any reply.
-ANSWER = 20.0
-REPLY = 300.0
-#: A disk with fewer free bytes counts as full: one write may need more.
-LITTLE_SPACE = 16 * 1024**2
-DATABASE = "chroma.sqlite3"
-#: Folder inside a memory for vectors that an unfinished formation has already computed.
-STAGING = "staging"
-#: Folder inside a memory for the model calls of formation; it belongs to the caller.
-CALLS = "calls"
-#: Folder inside a memory for what is in no generation yet (`ldm.memory.additions`).
-ADDED = "added"
 #: Hexadecimal digits of a vector's id.
 VECTOR_ID = 24
 #: What a passage may raise that was changed, or refers to what is not there.
@@ -74,80 +52,6 @@ DAMAGE = (KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionE
 _PREFIX = "ldm"
 #: Records carry no meaning in their vector, but Chroma wants one.
 _NO_VECTOR = [1.0]
-
-
-@contextmanager
-def store_errors(location: str) -> Iterator[None]:
-    """Turn errors of Chroma, SQLite and the file system into MemoryStoreError with a remedy."""
-    try:
-        yield
-    except Exception as error:
-        # Known by its module: Chroma is not loaded where a snapshot answers.
-        ours = isinstance(error, (sqlite3.Error, OSError, ValueError))
-        chromas = type(error).__module__.startswith(("chromadb", "httpx"))
-        # Of a server's answers Chroma makes whatever comes: a KeyError, an Exception.
-        foreign = is_server(location) and not isinstance(error, LdmError)
-        if not (ours or chromas or foreign or _is_unreachable(error)):
-            raise
-        text = " ".join(str(error).split()).lower()
-        if "readonly" in text or "permission" in text or "read-only" in text:
-            problem, remedy = "cannot be written", "Check its permissions, or use another --memory."
-        elif "full" in text or "no space" in text or _is_nearly_full(location):
-            problem, remedy = "cannot be written: the disk is full", "Free space and run it again."
-        elif isinstance(error, FileNotFoundError | NotADirectoryError):
-            problem = f"cannot be created or read: {error.strerror}"
-            remedy = "Check the path, or use another --memory."
-        elif is_server(location) and ("connect" in text or _is_unreachable(error)):
-            problem = "does not answer"
-            remedy = "Start it with `chroma run`, or check the address."
-        elif is_server(location) and any(
-            word in text for word in ("401", "403", "unauthor", "forbid")
-        ):
-            problem = "does not let us in"
-            remedy = let_in()
-        else:
-            problem, remedy = (
-                f"cannot be used: {secrecy.redacted(str(error))}",
-                "Check that it is a memory made by ldm.",
-            )
-        problem = secrecy.redacted(problem)  # a server may say what it was sent
-        raise MemoryStoreError(f"The memory at {location} {problem}.", remedy) from error
-
-
-def _is_nearly_full(location: str) -> bool:
-    """Return whether the disk is the likely cause of a failure: Chroma does not always say so."""
-    place = Path(location)
-    return place.is_dir() and shutil.disk_usage(place).free < LITTLE_SPACE
-
-
-def _is_unreachable(error: BaseException | None) -> bool:
-    """Return whether a request got no reply: the network's fault, or a server that restarts."""
-    while error is not None:
-        kinds = {kind.__name__ for kind in type(error).__mro__}
-        if isinstance(error, ConnectionError) or kinds & {"TransportError", "ConnectError"}:
-            return True  # httpx is imported by Chroma alone
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _with_store_errors(
-    method: Callable[Concatenate[Any, P], R],
-) -> Callable[Concatenate[Any, P], R]:
-    @wraps(method)
-    def wrapper(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        attempts = REQUESTS if is_server(self.location) else 1
-        for attempt in range(1, attempts):
-            try:
-                return method(self, *args, **kwargs)
-            except Exception as error:
-                if not _is_unreachable(error):
-                    with store_errors(self.location):
-                        raise
-                time.sleep(PAUSE * 4**attempt)
-        with store_errors(self.location):
-            return method(self, *args, **kwargs)  # every method may be repeated
-
-    return wrapper  # type: ignore[return-value]  # mypy keeps the name of `self`
 
 
 class Store:
@@ -165,7 +69,12 @@ class Store:
         self.lock: locks.ServerLock | None = None
         self._client = client
 
-    @_with_store_errors
+    def take_lock(self) -> locks.ServerLock:
+        """Take the lock of a writer on a server; each writing checks that it is still held."""
+        self.lock = locks.ServerLock(self._client, self.location)
+        return self.lock
+
+    @with_store_errors
     def environments(self) -> tuple[str, ...]:
         """List the environments with at least one complete generation, sorted."""
         names = set()
@@ -176,25 +85,23 @@ class Store:
                 names.add(str(collection.metadata["env"]))
         return tuple(sorted(names))
 
-    @_with_store_errors
+    @with_store_errors
     def generations(self, env: str) -> tuple[Generation, ...]:
         """List the complete generations of `env`, oldest first; empty where there is no memory."""
         collection = self._collection(env, "records")
         return self._generations(collection) if collection else ()
 
-    @_with_store_errors
+    @with_store_errors
     def complete(self) -> dict[str, tuple[Generation, ...]]:
         """Return the complete generations of each environment, oldest first."""
         return {env: self.generations(env) for env in self.environments()}
 
-    @_with_store_errors
+    @with_store_errors
     def load(self, env: str, generation: int | None = None) -> Contents:
         """Read the memory of `env` up to `generation` (None: the newest).
 
         Raises MemoryStoreError where there is none, no such generation, or it is damaged.
         """
-        from chromadb.errors import InternalError
-
         for attempt in range(1, READS + 1):
             # A writer that meanwhile removes rows shifts the pages that are read here, or deletes
             # a row between its being listed and read, which Chroma reports as internal.
@@ -202,7 +109,7 @@ class Store:
                 if contents := self._read(env, generation):
                     return contents
             except MemoryStoreError as error:
-                if not isinstance(error.__cause__, InternalError) or attempt == READS:
+                if not is_internal(error.__cause__) or attempt == READS:
                     raise
             time.sleep(PAUSE)
         raise MemoryStoreError(
@@ -226,7 +133,7 @@ class Store:
             return None
         return Contents(chosen, batches, rows, vectors)
 
-    @_with_store_errors
+    @with_store_errors
     def batches(self, env: str) -> tuple[BatchIndex, ...]:
         """List the complete batches, also of a generation still being written, sorted by id."""
         collection = self._collection(env, "records")
@@ -237,7 +144,7 @@ class Store:
             sorted((records.loads(text, BatchIndex) for text in texts), key=lambda b: b.id)
         )
 
-    @_with_store_errors
+    @with_store_errors
     def embedder(self, env: str) -> str:
         """Return the name of the embedder that made the vectors; "" where there are none.
 
@@ -246,12 +153,12 @@ class Store:
         collections = [self._collection(env, content) for content in ("vectors", "tuples")]
         return next((str(one.metadata["embedder"]) for one in collections if one), "")
 
-    @_with_store_errors
+    @with_store_errors
     def is_outdated(self, env: str) -> bool:
         """Return whether tuples of `env` were written by a version before 0.3."""
         return self._collection(env, "tuples") is not None
 
-    @_with_store_errors
+    @with_store_errors
     def add_tuples(
         self, rows: Sequence[IndexedTuple], vectors: NDArray[np.float32], embedder: str
     ) -> None:
@@ -302,12 +209,12 @@ class Store:
             self.add_batch(env, batch)
         self.commit(*generations)
 
-    @_with_store_errors
+    @with_store_errors
     def add_batch(self, env: str, batch: BatchIndex) -> None:
         """Write a batch's index, after its tuples: a batch with an index is complete."""
         self._put(env, "batch", {f"batch:{batch.id}": batch})
 
-    @_with_store_errors
+    @with_store_errors
     def commit(self, *generations: Generation) -> None:
         """Write generations' records of one environment, which makes them exist, all at once.
 
@@ -317,7 +224,7 @@ class Store:
         named = {f"generation:{one.number:06d}": one for one in generations}
         self._put(generations[0].env, "generation", named)
 
-    @_with_store_errors
+    @with_store_errors
     def withdraw_after(self, env: str, generation: int) -> None:
         """Hide later generations from readers; `drop_after` removes them, `restore` does not."""
         self._check_lock()
@@ -326,7 +233,7 @@ class Store:
             self._put(env, "withdrawn", {f"withdrawn:{g.number:06d}": g for g in later})
             log.delete(ids=[f"generation:{g.number:06d}" for g in later])
 
-    @_with_store_errors
+    @with_store_errors
     def withdrawn(self, env: str) -> tuple[Generation, ...]:
         """List the generations that were withdrawn and not removed yet, oldest first."""
         log = self._collection(env, "records")
@@ -335,7 +242,7 @@ class Store:
         last = max((g.number for g in self._generations(log)), default=-1)
         return tuple(g for g in self._generations(log, "withdrawn") if g.number > last)
 
-    @_with_store_errors
+    @with_store_errors
     def restore(self, env: str) -> tuple[Generation, ...]:
         """Make the withdrawn generations exist again; return them."""
         if generations := self.withdrawn(env):
@@ -343,7 +250,7 @@ class Store:
             self._collection(env, "records").delete(where={"record": "withdrawn"})
         return generations
 
-    @_with_store_errors
+    @with_store_errors
     def drop_after(self, env: str, generation: int, keep: Iterable[str] = ()) -> None:
         """Remove all data of later generations, except batches with ids in `keep`.
 
@@ -388,7 +295,7 @@ class Store:
         for start in range(0, len(unused), WRITE_ROWS):
             collection.delete(ids=unused[start : start + WRITE_ROWS])
 
-    @_with_store_errors
+    @with_store_errors
     def drop(self, env: str) -> None:
         """Remove everything of `env`."""
         self._check_lock()
@@ -396,7 +303,7 @@ class Store:
             if self._collection(env, content) is not None:
                 self._client.delete_collection(_collection_name(env, content))
 
-    @_with_store_errors
+    @with_store_errors
     def rows(
         self, env: str, generation: int, dimension: int, base: Contents | None = None
     ) -> tuple[Rows, Vectors]:
@@ -510,11 +417,8 @@ class Store:
                 configuration={"hnsw": {"space": "ip", "max_neighbors": 4, "ef_construction": 10}},
                 embedding_function=None,
             )
-        from chromadb.errors import NotFoundError
-
-        try:
-            collection = self._client.get_collection(name, embedding_function=None)
-        except (NotFoundError, ValueError):
+        collection = collection_of(self._client, name)
+        if collection is None:
             return None
         if (made := int((collection.metadata or {}).get("format", 1))) > FORMAT:
             raise MemoryStoreError(
@@ -525,249 +429,9 @@ class Store:
         return collection
 
 
-@contextmanager
-def reading(location: str) -> Iterator[Store]:
-    """Open the store at a directory or http(s) address, to read.
-
-    Raises MemoryStoreError where there is none.
-    """
-    if not is_server(location):
-        check_directory(location)
-    with open_store(location) as store:
-        yield store
-
-
-def check_directory(location: str) -> Path:
-    """Return the database of a memory in a directory; raise MemoryStoreError if there is none."""
-    path = Path(location)
-    if not path.exists():
-        raise MemoryStoreError(
-            f"There is no memory at {location}.",
-            "Make one with `ldm build-memory DATA`, or name another with --memory.",
-        )
-    if not (path / DATABASE).is_file():
-        if any((path / ADDED).glob("*")):
-            raise _only_added(location)
-        raise MemoryStoreError(
-            f"{location} is not a memory: it has no {DATABASE}.",
-            "Name the directory that `ldm build-memory` wrote with --memory.",
-        )
-    return path / DATABASE
-
-
-def additions_of(location: str, env: str) -> Path:
-    """Return the file of what was added to a memory in a directory and is in no generation yet."""
-    return Path(location) / ADDED / f"{stable_hash(env)}.trajectories.log"
-
-
-def _only_added(location: str) -> MemoryStoreError:
-    return MemoryStoreError(
-        f"{location} holds only what was added one by one, and no generation yet.",
-        "Make one with `ldm memory fold`, or in Python with fold().",
-    )
-
-
-def unknown_environment(location: str, env: str, known: Iterable[str] = ()) -> MemoryStoreError:
-    """Return what to raise where a memory has nothing of `env`. known: what it has."""
-    names = sorted(known)
-    close = get_close_matches(env, names, n=1)
-    holds = f"It holds {', '.join(names)}. " if names else ""
-    return MemoryStoreError(
-        f"{location} holds no memory of {env}.",
-        f"Did you mean {close[0]}? {holds}".strip()
-        if close
-        else f"{holds}Make one with `ldm build-memory DATA`.",
-    )
-
-
-def chosen_of(
-    present: Sequence[Generation], location: str, env: str, number: int | None
-) -> Generation:
-    """Return the generation called `number` (None: the newest), or raise MemoryStoreError."""
-    if not present:
-        if not is_server(location) and additions_of(location, env).exists():
-            raise _only_added(location)
-        raise unknown_environment(location, env)
-    if number is None:
-        return present[-1]
-    for generation in present:
-        if generation.number == number:
-            return generation
-    raise MemoryStoreError(
-        f"The memory of {env} has no generation {number}.",
-        f"It has {', '.join(str(g.number) for g in present)}.",
-    )
-
-
-@contextmanager
-def writing(location: str) -> Iterator[Store]:
-    """Open the store at `location`, to write; a directory is created where it is absent.
-
-    Raises MemoryStoreError where another process is writing to it, or the directory holds something
-    other than a memory, or cannot be written.
-    """
-    if is_server(location):
-        with open_store(location) as store:
-            with store_errors(location):
-                store.lock = locks.ServerLock(store._client, location)
-            try:
-                yield store
-            finally:
-                store.lock.release()
-        return
-    with locked(location) as place:
-        with open_store(location) as store:
-            yield store
-            complete = store.complete()
-        snapshot.publish(location, complete, snapshot.stamp(place / DATABASE))
-
-
-@contextmanager
-def creating(location: str, env: str) -> Iterator[Store]:
-    """Open the store at `location` to write a memory of `env` that it does not have.
-
-    What an interrupted writer left behind of it is removed.
-    Raises MemoryStoreError as `writing` does, and where there is a memory of `env`.
-    """
-    with writing(location) as store:
-        if store.generations(env):
-            raise MemoryStoreError(
-                f"{location} has a memory of {env} already.", "Name another with --memory."
-            )
-        store.drop(env)
-        yield store
-
-
-@contextmanager
-def locked(location: str) -> Iterator[Path]:
-    """Hold the lock of a memory's directory, which is created where it is absent.
-
-    Raises MemoryStoreError where another process has it, or there is something else than a memory.
-    """
-    place = Path(location)
-    with store_errors(location):
-        place.mkdir(parents=True, exist_ok=True)
-        check_free(location)
-        lock = locks.of_directory(place)
-    with lock:  # the system gives it back with the process, however that ends
-        _publish_anew(location, place / DATABASE)
-        yield place
-
-
-def check_free(location: str) -> None:
-    """Raise MemoryStoreError where a directory holds something other than a memory."""
-    names = {path.name for path in Path(location).iterdir()}
-    others = names - {locks.LOCK, index_files.OPEN, STAGING, CALLS, ADDED}
-    if others and DATABASE not in others:
-        raise MemoryStoreError(
-            f"{location} holds other files and no memory, so none is made there.",
-            "Name an empty or a new directory with --memory.",
-        )
-
-
-def _publish_anew(location: str, database: Path) -> None:
-    """Publish what is complete before anything is written: readers go by that until the end."""
-    if not database.is_file():
-        return
-    known = snapshot.catalog(location)
-    if known is None or known.stamp != snapshot.stamp(database):
-        with suppress(MemoryStoreError):  # a damaged one can still be written anew
-            with open_store(location) as store:
-                complete = store.complete()
-            snapshot.publish(location, complete, snapshot.stamp(database))
-
-
 def vector_id(vector: NDArray[np.float32]) -> str:
     """Return the id of a vector, by its content."""
     return hashlib.sha256(vector.tobytes()).hexdigest()[:VECTOR_ID]
-
-
-def digest(
-    rows: Sequence[IndexedTuple],
-    of: Generation | None = None,
-    batches: Iterable[BatchIndex] = (),
-) -> str:
-    """Return the hash of tuples of one environment: see `Columns.digest`."""
-    if isinstance(rows, Rows):
-        return rows.columns.digest(of, batches)
-    builder = ColumnsBuilder(rows[0].tuple.env if rows else "", 1)
-    builder.add_rows(rows, np.zeros((len(rows), 2), np.float32))
-    return builder.collected()[0].digest(of, batches)
-
-
-@contextmanager
-def open_store(location: str) -> Iterator[Store]:
-    """Open the store at a directory, which is created where it is absent, without any lock."""
-    with ExitStack() as stack:
-        with store_errors(location):
-            if not is_server(location):
-                users = index_files.joined(Path(location))
-                stack.callback(_leave, location, users)
-            try:
-                client = _client(location)
-            except AttributeError as error:
-                # Chroma fails so where an earlier attempt in this process to open it has failed.
-                raise OSError("it could not be opened before") from error
-        stack.callback(_close, client)
-        yield Store(location, client)
-
-
-def _leave(location: str, users: BinaryIO) -> None:
-    users.close()
-    with store_errors(location):
-        index_files.clear_if_last(Path(location))
-
-
-def _close(client: Any) -> None:
-    """Close a client: Chroma caches them by path, and one left open answers for what comes later.
-
-    Its HTTP client leaves connections open.
-    """
-    client.close()
-    for api in (client._server, client._admin_client._server):
-        if session := getattr(api, "_session", None):
-            session.close()
-
-
-def _client(location: str) -> Any:
-    import chromadb
-    from chromadb.config import Settings
-
-    # Chroma would read a file .env in the working directory, which can name classes to load.
-    settings = Settings(_env_file=None, anonymized_telemetry=False)
-    if credentials := settings.chroma_client_auth_credentials:
-        secrecy.guard([credentials, credentials.partition(":")[2]])
-    if not is_server(location):
-        if Path(location, DATABASE).exists() and not os.access(location, os.W_OK):
-            raise PermissionError(f"permission denied: {location}")  # SQLite needs to write its log
-        return chromadb.PersistentClient(str(Path(location).absolute()), settings=settings)
-    import httpx  # which Chroma uses
-
-    url = urlsplit(location)
-    secure = url.scheme == "https"
-    place = url.hostname or "localhost", url.port or (443 if secure else 8000)
-    # Chroma waits without any limit: whether somebody answers at all is asked beforehand.
-    beat = f"{url.scheme}://{place[0]}:{place[1]}/api/v2/heartbeat"
-    httpx.get(beat, timeout=ANSWER, verify=secure)
-    if not secure and settings.chroma_server_ssl_verify is None:
-        settings.chroma_server_ssl_verify = False  # reading certificates takes a tenth of a second
-    try:
-        client: Any = chromadb.HttpClient(*place, ssl=secure, settings=settings)
-    except Exception as error:
-        _close_sessions(error)
-        raise
-    client._server._session.timeout = httpx.Timeout(REPLY, connect=ANSWER)
-    return client
-
-
-def _close_sessions(error: BaseException | None) -> None:
-    """Close the connections of a client that could not be made; Chroma leaves them open."""
-    while error is not None:
-        for frame, _ in walk_tb(error.__traceback__):
-            session = getattr(frame.f_locals.get("self"), "_session", None)
-            if session is not None:
-                session.close()
-        error = error.__context__
 
 
 def _texts(collection: Any, kind: str) -> list[str]:
@@ -791,7 +455,7 @@ def is_old_collection(name: str) -> bool:
 
 def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:
     # A trajectory's observations recur in the past of each of its later tuples: share the strings.
-    past = tuple((intern(seen), intern(action)) for seen, action in json.loads(values["past"]))
+    past = tuple((intern(text), intern(action)) for text, action in json.loads(values["past"]))
     outcome = values.get("outcome")
     return IndexedTuple(
         tuple=StateActionTuple(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from ldm.memory.columns import Rows
 from ldm.memory.index import BatchIndex
+from ldm.memory.rows import Rows
 
 
 def typical_goals(batch: BatchIndex, rows: Rows) -> tuple[str, ...]:

@@ -11,11 +11,12 @@ import numpy as np
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import additions, locks, snapshot
+from ldm.memory.access import reading
 from ldm.memory.addresses import is_server
-from ldm.memory.columns import TEXTS, Contents
+from ldm.memory.columns import TEXTS
+from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
 from ldm.memory.rewriting import leftovers
-from ldm.memory.store import reading
 
 #: The smallest cosine of a text's vector to that of the stored one: batches differ in last bits.
 SAME = 0.999

@@ -59,9 +59,9 @@ class Notes:
 
     assessment: the sub-goals, each complete or not (the paper's Evaluation).
     summary: what was searched, found and done (Eq. 6).
-    sub_goals, checks, found, held: what a model's assessment and summary are made of: the sub-goals
-        in the order in which they get done; what is seen as soon as each is done, () or "" where
-        nobody said; what each step brought, "" for nothing; what is held, chosen or made.
+    sub_goals, checks, findings, held: what a model's assessment and summary are made of: the
+        sub-goals in the order in which they get done; what is seen as soon as each is done, () or
+        "" where nobody said; what each step brought, "" for nothing; what is held, chosen or made.
     proofs: for each complete sub-goal, what was seen that completed it.
     steps: after how many steps `held` and `proofs` were written.
     """
@@ -69,7 +69,7 @@ class Notes:
     assessment: str = ""
     summary: str = ""
     sub_goals: tuple[str, ...] = ()
-    found: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
     held: str = ""
     checks: tuple[str, ...] = ()
     proofs: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class Answer:
         the actions that they can come to here, it is the one most like their own, or one of several
         (`voting.Poll.followers`). An action that no vote can come to follows those that name it
         word for word. None where that is unknown.
-    asked: why a model was asked for it; "" where memory decided.
+    reason: why a model was asked for it; "" where memory decided.
     votes: for `act`, the actions that the recalls vote for, most first, with their shares of all
         votes: the first `VOTES` of them. () where no recall fits.
     """
@@ -119,7 +119,7 @@ class Answer:
     proposals: tuple[Proposal, ...]
     notes: Notes = Notes()
     followed: tuple[int, ...] | None = None
-    asked: str = ""
+    reason: str = ""
     votes: tuple[Proposal, ...] = ()
 
     @property

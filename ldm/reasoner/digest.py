@@ -48,11 +48,11 @@ def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
 
     course: the pairs (observation, action) before the present `observation`.
     """
-    seen = [*(text for text, _ in course), observation]
+    observations = [*(text for text, _ in course), observation]
     actions = [action for _, action in course]
-    places, held = _places(seen, actions)
-    named = [name for name in _numbered(seen[0]) if name not in places] if places else []
-    items, pages = _items(seen, actions)
+    places, held = _places(observations, actions)
+    named = [name for name in _numbered(observations[0]) if name not in places] if places else []
+    items, pages = _items(observations, actions)
     lines = tuple(
         f"{' '.join(name)}: {'; '.join(entries)}"
         for name, entries in sorted(places.items(), key=_by_number)
@@ -64,21 +64,21 @@ def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
     left = room - len(Digest(lines, unseen))
     if left < 0 or not items:
         return Digest()
-    wanted = content_words(goal)
+    goal_words = content_words(goal)
     fitting: list[_Item] = []
     for item in sorted(
-        items, key=lambda one: (not one.opened, -len(wanted & content_words(one.text)))
+        items, key=lambda one: (not one.opened, -len(goal_words & content_words(one.text)))
     ):
         left -= len(item.line) + 1
         if left >= 0:
             fitting.append(item)
-    kept = tuple(item.line for item in items if item in fitting)
-    others = f"({len(items) - len(kept)} others)"
-    return Digest(lines, unseen, (*kept, others), frozenset(held | pages))
+    item_lines = tuple(item.line for item in items if item in fitting)
+    others = f"({len(items) - len(item_lines)} others)"
+    return Digest(lines, unseen, (*item_lines, others), frozenset(held | pages))
 
 
 def _places(
-    seen: Sequence[str], actions: Sequence[str]
+    observations: Sequence[str], actions: Sequence[str]
 ) -> tuple[dict[Entity, list[str]], set[int]]:
     """Return what was seen at each place and done there since, and the steps that this holds.
 
@@ -89,7 +89,7 @@ def _places(
     logs: dict[Entity, list[tuple[int, str]]] = {}
     held: set[int] = set()
     for number, action in enumerate(actions, 1):
-        after = " ".join(seen[number].split())
+        after = " ".join(observations[number].split())
         about, named = _numbered(action.partition(" ")[2]), _numbered(after)
         if not about or about[-1] not in named:
             continue
@@ -130,7 +130,7 @@ class _Item:
         return f"[{self.label}] {self.text}" + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
-def _items(seen: Sequence[str], actions: Sequence[str]) -> tuple[list[_Item], set[int]]:
+def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_Item], set[int]]:
     """Return the items of all lists, in the order in which they came, and the steps with lists.
 
     An item is open from when its label is pressed until a list is seen again. A press that leaves
@@ -139,7 +139,7 @@ def _items(seen: Sequence[str], actions: Sequence[str]) -> tuple[list[_Item], se
     items: dict[str, _Item] = {}
     lists: set[int] = set()
     page, opened = "", None
-    for number, text in enumerate(seen):
+    for number, text in enumerate(observations):
         before, page = page, text if labels_of(text) else page
         listed = _listed(text)
         if listed:
@@ -157,7 +157,7 @@ def _items(seen: Sequence[str], actions: Sequence[str]) -> tuple[list[_Item], se
             name = _spelt(before, call.label)
             if labels_of(page) == labels_of(before):
                 chosen.append(name)
-            elif _forward(seen[:number], page):
+            elif _forward(observations[:number], page):
                 read.append(name)
     return list(items.values()), lists
 

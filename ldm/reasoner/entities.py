@@ -239,7 +239,7 @@ class Situation:
     def __init__(self, goal: str, past: Past, observation: str) -> None:
         """Read a state; past: the pairs (observation, action) before the present `observation`."""
         self.goal = words(goal)
-        self.texts = (goal, *(seen for seen, _ in past), observation)
+        self.texts = (goal, *(text for text, _ in past), observation)
         self.past: list[Command] = []
         self.frames: dict[str, int] = {}
         self.done: dict[str, int] = {}
@@ -332,11 +332,11 @@ class View:
     def _untouched(self, entity: Entity) -> tuple[Part, Part]:
         name, known = name_of(entity), self._roles.untouched
         role = role_of(name, self._roles)
-        out, seen = (Part(name, role, here, False, 0, "", NONE, NONE) for here in (False, True))
+        out, present = (Part(name, role, here, False, 0, "", NONE, NONE) for here in (False, True))
         if len(known) >= UNTOUCHED:
             known.clear()
-        known[entity] = out, seen
-        return out, seen
+        known[entity] = out, present
+        return out, present
 
     @cached_property
     def scene(self) -> frozenset[tuple[str, int]]:

@@ -187,13 +187,15 @@ class _Hearing:
     def _weighed(self, progress: Events, scene: Events) -> list[float]:
         panel, w = self._panel, self._panel.weights
         done = {one: self._overlap(progress, one) for one in {v.progress for v in self.views}}
-        seen = {one: self._overlap(scene, one) for one in {v.scene for v in self.views}}
+        overlaps = {one: self._overlap(scene, one) for one in {v.scene for v in self.views}}
         weights = []
         for precedent, view, distance in zip(
             panel.precedents, self.views, panel.distances, strict=True
         ):
             further = (
-                distance + w.progress * (1 - done[view.progress]) + w.scene * (1 - seen[view.scene])
+                distance
+                + w.progress * (1 - done[view.progress])
+                + w.scene * (1 - overlaps[view.scene])
             )
             weights.append(precedent.voice * math.exp(-further))
         return weights

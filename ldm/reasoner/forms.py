@@ -125,7 +125,7 @@ class Extras:
     def bases(self) -> tuple[type[Any], ...]:
         """The forms whose fields come before the action, the first ones last."""
         forms = ((NotesForm, self.notes), (ThoughtForm, self.thought))
-        return tuple(form for form, wanted in forms if wanted)
+        return tuple(form for form, included in forms if included)
 
 
 def action_length(listed: Sequence[str]) -> int:

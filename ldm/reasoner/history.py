@@ -20,14 +20,14 @@ from ldm.reasoner.budget import Budget
 from ldm.reasoner.entities import Entity, numbered
 from ldm.reasoner.excerpts import Passage, fitted
 from ldm.reasoner.forms import WORDS, StepForm, SubGoalsForm, field_values, steps_form
-from ldm.reasoner.notes import (
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.progress import (
     initial_notes,
     next_notes,
     progress_text,
     status_text,
     with_summary,
 )
-from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.replies import Prompter, fit_context_or_none, match_action
 from ldm.reasoner.views import sub_goal_views
 from ldm.types import Card, Past
@@ -135,7 +135,7 @@ class HistoryWriter:
                 card=self.card,
                 goal=shortened(trajectory.goal, int(GOAL_LENGTH * share)),
                 sub_goals=sub_goal_views(before),
-                before=status_text(before) if before.found else "",
+                before=status_text(before) if before.findings else "",
                 earlier=steps[: len(earlier)],
                 steps=steps[len(earlier) :],
                 wanted=list(numbers),
@@ -166,9 +166,9 @@ class HistoryWriter:
             notes = next_notes(before)
         else:
             hidden = trajectory.hidden(number)
-            found, held = (self._if_visible(text, hidden) for text in (entry.found, entry.held))
+            finding, held = (self._if_visible(text, hidden) for text in (entry.found, entry.held))
             assessment = progress_text(before.sub_goals, entry.complete)
-            notes = next_notes(before, found, held, assessment)
+            notes = next_notes(before, finding, held, assessment)
         return with_summary(notes, self.fallback, trajectory.goal, past, observation)
 
     def _if_visible(self, text: str, hidden: frozenset[Entity]) -> str:

@@ -327,8 +327,8 @@ def _quotes(state: State, recalls: Sequence[Recall]) -> bool:
         return False
     calls = [(read_call(recall.tuple.action), recall.tuple.observation) for recall in recalls]
     on_pages = sum(
-        call is not None and (call.label in labels_of(seen) or has_lines_of_labels(seen))
-        for call, seen in calls
+        call is not None and (call.label in labels_of(text) or has_lines_of_labels(text))
+        for call, text in calls
     )
     return on_pages <= len(calls) / 2
 

@@ -42,8 +42,8 @@ from ldm.reasoner.forms import (
 )
 from ldm.reasoner.history import HistoryWriter
 from ldm.reasoner.indexing import TypeIndexer
-from ldm.reasoner.notes import assessment_text, noted, with_summary
 from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.progress import assessment_text, noted, with_summary
 from ldm.reasoner.proofs import proves
 from ldm.reasoner.replies import (
     Prompter,
@@ -142,8 +142,8 @@ class PromptedReasoner:
         always = self._options.consulting.when == "always"
         self._noting = self._options.notes and always
         voting = self._options.candidates == "vote" or not always
-        shown = self._options.recalls
-        pool = shown if self._options.histories == "paper" else POOL * shown
+        recalls = self._options.recalls
+        pool = recalls if self._options.histories == "paper" else POOL * recalls
         self.recalls = fallback.recalls if voting else pool
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
@@ -226,33 +226,36 @@ class PromptedReasoner:
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
         """Return the notes of the last decision that wrote any, with what was found since.
 
-        A process starts with the sub-goals alone, asked for by themselves as in formation. What was
-        found is read off the record, whoever decided the steps. In the paper's way they are written
-        anew, of the whole past.
+        A process starts with the sub-goals alone, asked for by themselves as in formation. What
+        each step brought is read off the record, whoever decided it. In the paper's way notes are
+        written anew, of the whole past.
         """
         if self._options.histories == "paper":
             return self._history(goal, past, observation)
         if not previous.sub_goals and self._options.consulting.when == "always":
             previous = self._writer.begin(goal)
-        seen = [*(text for text, _ in past), observation]
-        found = tuple(finding(goal, seen[:n], seen[n], WORDS) for n in range(1, len(seen)))
-        notes = replace(previous, found=found)
+        observations = [*(text for text, _ in past), observation]
+        findings = tuple(
+            finding(goal, observations[:n], observations[n], WORDS)
+            for n in range(1, len(observations))
+        )
+        notes = replace(previous, findings=findings)
         return with_summary(notes, self._fallback, goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """See `Reasoner.act`; the vote's action where memory is to decide and is sure."""
         consulting = self._options.consulting
         if consulting.when == "always":
-            return replace(self._asked(state, recalls), asked="always")
+            return replace(self._consult(state, recalls), reason="always")
         vote = self._fallback.act(state, recalls)
         agreed = self._fallback.agree(state, recalls)
         why = consulting.reason(self._card, state, recalls, agreed, vote.action)
         self._prompter.counts.add(f"consulted: {why}" if why else "decided by memory")
         if not why:
             return vote
-        return replace(self._asked(state, recalls), asked=why)
+        return replace(self._consult(state, recalls), reason=why)
 
-    def _asked(self, state: State, recalls: Sequence[Recall]) -> Answer:
+    def _consult(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Return what the model decides; the same call also writes the notes on what has happened.
 
         At the first step that is nothing: a small model asked for notes there told how it had done
@@ -301,7 +304,7 @@ class PromptedReasoner:
         return Answer(proposals, self._notes(form, state))
 
     def alternatives(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
-        """Return what `propose` does, without a question where memory decides unless it is unsure."""
+        """Return what `propose` does; the vote, if a model is only asked where memory is unsure."""
         always = self._options.consulting.when == "always"
         return (self if always else self._fallback).propose(state, recalls, z)
 
@@ -316,7 +319,7 @@ class PromptedReasoner:
         """
         if state.admissible is not None:
             return self._fallback.follow(state, recalls, agreed)
-        answer = self._asked(state, recalls)
+        answer = self._consult(state, recalls)
         return replace(answer, proposals=(Proposal(answer.action, 1.0),))
 
     def _decide(
@@ -402,11 +405,14 @@ class PromptedReasoner:
         """
         if not isinstance(form, NotesForm):
             return state.notes
-        seen = (*(text for text, _ in state.course or state.history.past), state.observation)
+        observations = (
+            *(text for text, _ in state.course or state.history.past),
+            state.observation,
+        )
         complete = min(form.complete, len(state.notes.sub_goals))
         latest = sub_goal_views(state.notes)[max(0, complete - 1) :][:1]
         about = " ".join(f"{one.text} {one.check}" for one in latest)
-        proof = form.proof if proves(form.proof, about, seen) else ""
+        proof = form.proof if proves(form.proof, about, observations) else ""
         notes = noted(state.notes, form.held, proof, complete, state.steps)
         if len(notes.proofs) < complete:
             self._prompter.counts.add("unproven")

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ldm.reasoner.entities import numbered
-from ldm.reasoner.notes import blank_if_nothing
 from ldm.reasoner.pages import content_words
+from ldm.reasoner.progress import blank_if_nothing
 
 #: The least share of a proof's words that must stand in one observation.
 SHARE = 0.75
 
 
-def proves(proof: str, sub_goal: str, seen: Iterable[str]) -> bool:
+def proves(proof: str, sub_goal: str, texts: Iterable[str]) -> bool:
     """Return whether a proof speaks of a sub-goal, and one of the texts that were seen says it.
 
     sub_goal: with what is seen as soon as it is done. A small model copies any line of the record.
     """
-    return bool(content_words(proof) & content_words(sub_goal)) and shown_by(proof, seen)
+    return bool(content_words(proof) & content_words(sub_goal)) and shown_by(proof, texts)
 
 
-def shown_by(proof: str, seen: Iterable[str]) -> bool:
+def shown_by(proof: str, texts: Iterable[str]) -> bool:
     """Return whether one of the texts that were seen says what a proof says.
 
     A model puts the record into its own words, so most of the words suffice; all numbers must be
@@ -35,4 +35,4 @@ def shown_by(proof: str, seen: Iterable[str]) -> bool:
         enough = len(claimed & there) >= SHARE * len(claimed)
         return enough and numbers <= there and numbered(proof) <= numbered(text)
 
-    return bool(claimed) and any(map(shows, seen))
+    return bool(claimed) and any(map(shows, texts))

@@ -40,7 +40,7 @@ _STOPS = frozenset(".?!;")
 class QuoteWeights:
     """How much each difference costs. Chosen on training questions, not on evaluated ones.
 
-    `text`, `goal`, `seen` and `done` are the rates at which a recall's weight falls with the
+    `text`, `goal`, `scene` and `done` are the rates at which a recall's weight falls with the
     distance of its text, of the goal's plain words, of the observation's and of what was done.
     `repeat` multiplies votes for what was done before, `lone` those for an argument that stands in
     no text and that no other recall has, and `shape` those for a quotation that is written
@@ -49,7 +49,7 @@ class QuoteWeights:
 
     text: float = 12.0
     goal: float = 12.0
-    seen: float = 3.0
+    scene: float = 3.0
     done: float = 4.0
     repeat: float = 0.1
     lone: float = 0.1
@@ -160,7 +160,7 @@ def _weight(
     distance = (
         weights.text * (closest - precedent.similarity)
         + weights.goal * _difference(theirs.goal_words, present.goal_words)
-        + weights.seen * _difference(theirs.seen_words, present.seen_words)
+        + weights.scene * _difference(theirs.seen_words, present.seen_words)
         + weights.done * _apart(theirs.verbs, present.verbs)
     )
     return precedent.voice * math.exp(-distance)

@@ -59,10 +59,10 @@ class RunningNotes:
 
     def over(self, steps: Past) -> Iterator[Notes]:
         """Yield the notes on each of the steps (o_τ, a_τ), of what came before it."""
-        for step, (seen, action) in zip(steps, shortened(steps), strict=True):
+        for step, (text, action) in zip(steps, shortened(steps), strict=True):
             yield Notes(self._assessment(), self._summary(step[0]))
-            self._known |= phrases(seen)
-            self._texts.append(seen)
+            self._known |= phrases(text)
+            self._texts.append(text)
             self._take(read_command(action, self._known))
 
     def _take(self, command: Command) -> None:

@@ -15,7 +15,7 @@ from ldm.reasoner import Notes, Process, State
 from ldm.reasoner.budget import OVERHEAD
 from ldm.reasoner.digest import Digest, digest_of
 from ldm.reasoner.excerpts import Passage, excerpt, fitted, level
-from ldm.reasoner.notes import in_words
+from ldm.reasoner.progress import in_words
 from ldm.types import Card, Past, Recall, StateActionTuple
 
 #: Characters of an action that are shown, and of the goal of an example.
@@ -82,12 +82,12 @@ def course_views(
     digest: what is shown of the course beside it; then no observation is cut: those of the latest
     steps are shown that are not in it, as far as they have room.
     """
-    seen = [*(text for text, _ in course), observation]
+    observations = [*(text for text, _ in course), observation]
     steps = [
         StepView(
             number,
             shortened(action, ACTION_LENGTH),
-            "" if number in digest.steps else _named(seen, number),
+            "" if number in digest.steps else _named(observations, number),
         )
         for number, (_, action) in enumerate(course, 1)
     ]
@@ -95,7 +95,7 @@ def course_views(
     while steps and sum(costs) > room:
         steps, costs = steps[1:], costs[1:]
     if digest:
-        return _latest(steps, seen, room - sum(costs))
+        return _latest(steps, observations, room - sum(costs))
     following = [*(action for _, action in course), ""]
     passages = [Passage(step.seen, following[step.number]) for step in steps]
     texts = fitted(passages, room - sum(costs), goal)
@@ -104,7 +104,7 @@ def course_views(
     ]
 
 
-def _latest(steps: Sequence[StepView], seen: Sequence[str], room: int) -> list[StepView]:
+def _latest(steps: Sequence[StepView], observations: Sequence[str], room: int) -> list[StepView]:
     """Return the steps, the last ones with all that was seen after them, as far as `room` holds it.
 
     What was seen again later is named by that step. A step that is to show nothing shows nothing.
@@ -112,7 +112,7 @@ def _latest(steps: Sequence[StepView], seen: Sequence[str], room: int) -> list[S
     views: list[StepView] = []
     later: dict[str, int] = {}
     for step in reversed(steps):
-        text = seen[step.number] if step.seen else ""
+        text = observations[step.number] if step.seen else ""
         if text in later and len(text) >= REPEATED:
             text = f"the same as after step {later[text]}"
         room -= len(text)
@@ -124,15 +124,15 @@ def _latest(steps: Sequence[StepView], seen: Sequence[str], room: int) -> list[S
     return views[::-1]
 
 
-def _named(seen: Sequence[str], number: int) -> str:
+def _named(observations: Sequence[str], number: int) -> str:
     """Return what was seen after a step, or where it was seen before.
 
-    seen: all observations, the opening first and the present one last.
+    observations: all observations, the opening first and the present one last.
     """
-    text = seen[number]
-    if number == len(seen) - 1:
+    text = observations[number]
+    if number == len(observations) - 1:
         return ""
-    first = seen.index(text)
+    first = observations.index(text)
     if first == number or len(text) < REPEATED:
         return text
     return f"the same as after step {first}" if first else "the same as at the start"
@@ -210,7 +210,7 @@ def decision_view(
     system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
     fixed = [goal, opening, observation, so_far, *offered, *state.notes.sub_goals]
     left = room - system - sum(map(len, fixed)) - 2 * len(offered)
-    past = sum(len(seen) + len(action) + 10 for seen, action in course)
+    past = sum(len(text) + len(action) + 10 for text, action in course)
     examples = sum(len(r.tuple.observation) + len(r.tuple.goal) + 200 for r in recalls)
     most = level([past, examples], left)
     taken, digest = min(past, most), NO_DIGEST
@@ -261,7 +261,7 @@ class ProcessView:
         steps = [process.steps[place] for place in places]
         actions = [shortened(action, ACTION_LENGTH) for action, _ in steps]
         following = [process.steps[p + 1][0] if p + 1 < len(process.steps) else "" for p in places]
-        passages = [Passage(seen, then) for (_, seen), then in zip(steps, following, strict=True)]
+        passages = [Passage(text, then) for (_, text), then in zip(steps, following, strict=True)]
         left = room - len(goal) - len(opening) - sum(len(action) + 8 for action in actions)
         texts = fitted(passages, left, process.goal)
         numbered = zip((place + 1 for place in places), actions, texts, strict=True)
@@ -274,7 +274,7 @@ def past_view(past: Past, observation: str, room: int, goal: str) -> dict[str, A
     now = excerpt(observation, room // 4, "", goal)
     actions = [shortened(action, ACTION_LENGTH) for _, action in past]
     left = room - OVERHEAD - len(goal) - len(now) - sum(len(action) + 20 for action in actions)
-    texts = fitted([Passage(seen, action) for seen, action in past], left, goal)
+    texts = fitted([Passage(text, action) for text, action in past], left, goal)
     return {"goal": goal, "observation": now, "past": list(zip(texts, actions, strict=True))}
 
 

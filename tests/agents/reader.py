@@ -28,7 +28,7 @@ def known() -> dict[str, Question]:
 
 def answer(contents: Sequence[str]) -> str:
     """The reply to the messages of a request."""
-    what = washer.asked(contents)
+    what = washer.kind_of(contents)
     if what == "thought":
         return "Think: on with it."
     if what == "action":

@@ -118,10 +118,10 @@ def test_no_craft_begins_with_a_look_at_the_empty_inventory() -> None:
 
 def test_questions_are_answered_in_all_the_ways_that_there_are() -> None:
     """Of six questions, each of another form, one meets a miss, one a lookup, one a yes or no."""
-    shown = demonstrations.load("hotpotqa")
-    misses = [one for one in shown if any("Could not find" in s.observation for s in one.steps)]
-    lookups = [one for one in shown if any(s.action.startswith("lookup[") for s in one.steps)]
-    whole = [one for one in shown if one.steps[-1].action in ("finish[yes]", "finish[no]")]
+    examples = demonstrations.load("hotpotqa")
+    misses = [one for one in examples if any("Could not find" in s.observation for s in one.steps)]
+    lookups = [one for one in examples if any(s.action.startswith("lookup[") for s in one.steps)]
+    whole = [one for one in examples if one.steps[-1].action in ("finish[yes]", "finish[no]")]
     assert [one.task.kind for one in (*misses, *lookups, *whole)] == [
         "bridge",
         "bridge",
@@ -138,10 +138,10 @@ def test_every_thought_of_a_question_says_what_was_read_or_what_is_sought() -> N
         assert len(thoughts) == len(acts)  # one before each action
         answer = acts[-1].removeprefix("finish[").removesuffix("]")
         assert thoughts[-1].endswith(f"the answer is {answer}.")
-        seen = " ".join(step.observation for step in one.steps)
+        answers = " ".join(step.observation for step in one.steps)
         for thought in thoughts[1:]:
-            told = thought.partition(". ")[0]
-            assert told in seen or "There is no article" in thought or "does not tell" in thought
+            fact = thought.partition(". ")[0]
+            assert fact in answers or "There is no article" in thought or "does not tell" in thought
 
 
 @pytest.mark.parametrize("name", ENVS)
@@ -179,9 +179,9 @@ def test_no_published_task_of_textcraft_is_shown(shared_data: Path) -> None:
     env_class = load_env("textcraft")
     published = shared_data / "textcraft" / "adapt_test_200.jsonl"
     env = env_class(env_class.Options(tasks=str(published)))
-    shown = demonstrations.sources("textcraft", None, 2, with_skills=True, with_plans=True)
-    assert len(shown) > len(demonstrations.sources("textcraft", None, 2))
-    check_leakage(shown, env.tasks("stored"))
+    sources = demonstrations.sources("textcraft", None, 2, with_skills=True, with_plans=True)
+    assert len(sources) > len(demonstrations.sources("textcraft", None, 2))
+    check_leakage(sources, env.tasks("stored"))
 
 
 class TestSkills:
@@ -197,11 +197,11 @@ class TestSkills:
         ],
     )
     def test_there_is_one_of_each(self, name: str, skills: set[str]) -> None:
-        shown = demonstrations.skills(name)
-        assert {one.task.kind for one in shown} == skills
+        examples = demonstrations.skills(name)
+        assert {one.task.kind for one in examples} == skills
         words = {skill.split()[0] for skill in card_of(name).skills}
         assert skills <= words
-        succeeded = {one.task.kind for one in shown if one.success}
+        succeeded = {one.task.kind for one in examples if one.success}
         assert succeeded >= skills - {"choose"}  # which is a part of buying
 
     @pytest.mark.parametrize("name", DIVIDED)
@@ -238,25 +238,25 @@ class TestDivisions:
     def test_there_are_as_many_as_in_the_paper_whatever_the_kind(
         self, name: str, count: int
     ) -> None:
-        shown = demonstrations.divisions(name, None, "heat", 1)
-        assert len(shown) == count
-        assert demonstrations.divisions(name, None, "other", 9) == shown
+        divisions = demonstrations.divisions(name, None, "heat", 1)
+        assert len(divisions) == count
+        assert demonstrations.divisions(name, None, "other", 9) == divisions
         assert demonstrations.divisions(name, None, "heat", 0) == ()
 
     def test_a_household_is_one_place_in_which_something_is_found_here_or_there(self) -> None:
-        shown = demonstrations.divisions("alfworld", None, "", 1)
-        assert len({one.seen for one in shown}) == 1
-        (find,) = [one for one in shown if one.task.startswith("find")]
+        divisions = demonstrations.divisions("alfworld", None, "", 1)
+        assert len({one.seen for one in divisions}) == 1
+        (find,) = [one for one in divisions if one.task.startswith("find")]
         plan = parse_plan(find.plan)
         assert isinstance(plan.logic, Group)
         assert plan.logic.operator == "or"
-        assert find.task in {parse_plan(one.plan).steps[1] for one in shown}  # others end there
+        assert find.task in {parse_plan(one.plan).steps[1] for one in divisions}  # others end there
 
     @pytest.mark.parametrize("name", DIVIDED)
     def test_some_are_of_a_sub_task_of_another(self, name: str) -> None:
-        shown = demonstrations.divisions(name, None, "", 1)
-        sub_tasks = {step for one in shown for step in parse_plan(one.plan).steps.values()}
-        assert len([one for one in shown if one.task in sub_tasks]) == 1
+        divisions = demonstrations.divisions(name, None, "", 1)
+        sub_tasks = {step for one in divisions for step in parse_plan(one.plan).steps.values()}
+        assert len([one for one in divisions if one.task in sub_tasks]) == 1
 
     @pytest.mark.parametrize("name", DIVIDED)
     def test_all_plans_read_as_they_are_meant(self, name: str) -> None:
@@ -276,9 +276,9 @@ class TestDivisions:
     @pytest.mark.parametrize("name", DIVIDED)
     def test_detailed_plans_leave_nothing_to_divide(self, name: str) -> None:
         """No step of theirs is a sub-task that another example divides."""
-        shown = demonstrations.divisions(name, None, "", 1)
-        divided = {one.task for one in shown}
-        for one in shown:
+        divisions = demonstrations.divisions(name, None, "", 1)
+        divided = {one.task for one in divisions}
+        for one in divisions:
             if one.detailed:
                 assert not divided & set(parse_plan(one.detailed).steps.values())
 
@@ -292,9 +292,9 @@ class TestDivisions:
             assert text.splitlines()[0].startswith("Think: ")
             assert plan.logic is not None
             assert text.splitlines()[-1] == f"Execution Order: {written(plan.logic)}"
-        shown = demonstrations.divisions("hotpotqa", None, "comparison", 3)
-        assert [one.plan for one in shown] == [one.detailed for one in shown]
-        assert len(shown) == 3
+        divisions = demonstrations.divisions("hotpotqa", None, "comparison", 3)
+        assert [one.plan for one in divisions] == [one.detailed for one in divisions]
+        assert len(divisions) == 3
 
     def test_plans_by_task_id_are_shown_as_before(self, tmp_path: Path) -> None:
         """A file of one's own: up to as many as demonstrations, those of the kind first."""
@@ -304,9 +304,9 @@ class TestDivisions:
         plans = {one.task.id: f"Step 1: do {one.task.id}" for one in episodes[1:]}
         (tmp_path / "own.plans.json").write_text(json.dumps(plans))
         kind = episodes[1].task.kind
-        (shown,) = demonstrations.divisions("toy", str(file), kind, 1)
-        assert (shown.task, shown.plan) == (episodes[1].task.goal, plans[episodes[1].task.id])
-        assert shown.detailed == shown.plan
+        (division,) = demonstrations.divisions("toy", str(file), kind, 1)
+        assert (division.task, division.plan) == (episodes[1].task.goal, plans[episodes[1].task.id])
+        assert division.detailed == division.plan
         assert demonstrations.divisions("toy", str(file), kind, 0) == ()
         assert len(demonstrations.divisions("toy", str(file), kind, 3)) == 2
 

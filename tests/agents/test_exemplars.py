@@ -70,7 +70,7 @@ def together(memory: Memory, count: int) -> list[str]:
     return example_texts(near, width=4000, thoughts=True)
 
 
-def shown(result: EpisodeResult) -> list[Any]:
+def exemplars_of(result: EpisodeResult) -> list[Any]:
     (note,) = [note for note in result.notes if note.kind == "exemplars"]
     exemplars: list[Any] = note.data["shown"]
     return exemplars
@@ -89,7 +89,7 @@ class TestEachAgent:
     def test_records_once_what_it_was_shown(self, name: str, memory: Memory) -> None:
         result = played(name, memory, always("Act: go to sink"))
         near = list(memory.whole_near(TASK.goal))[:2]
-        assert shown(result) == [[o.id, o.trajectory.task.id, o.similarity] for o in near]
+        assert exemplars_of(result) == [[o.id, o.trajectory.task.id, o.similarity] for o in near]
 
     def test_without_the_option_needs_no_memory(self, name: str, memory: Memory) -> None:
         agent = load_agent(name)
@@ -113,13 +113,13 @@ class TestTheBudgetOfTokens:
         lengths = [len(text) for text in texts(memory, len(near))]
         tokens = min(lengths) // 3 + 1
         result = played("react", memory, always("Act: go to sink"), exemplar_tokens=tokens)
-        (name, *_) = shown(result)[0]
+        (name, *_) = exemplars_of(result)[0]
         fitting = [o.id for o, length in zip(near, lengths, strict=True) if length <= tokens * 3]
         assert name == fitting[0] != near[0].id
 
     def test_with_too_few_nothing_is_shown(self, memory: Memory) -> None:
         llm = always("Act: go to sink")
-        assert shown(played("react", memory, llm, exemplar_tokens=1)) == []
+        assert exemplars_of(played("react", memory, llm, exemplar_tokens=1)) == []
         assert "Task:" not in llm.prompts[0]
 
 

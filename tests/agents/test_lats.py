@@ -210,18 +210,18 @@ class TestATraceByHand:
     ) -> None:
         llm = Scripted(guide)
         result, _ = play(Fork(self.REWARDS), llm, width=3, simulations=9)
-        asked = dict(zip(guide.log, llm.prompts, strict=True))
-        assert "failed" not in asked["a?"] + asked["abb!"]
+        prompts = dict(zip(guide.log, llm.prompts, strict=True))
+        assert "failed" not in prompts["a?"] + prompts["abb!"]
         for later in ("b?", "bb!"):
-            assert asked[later].count("Lesson: ") == 1
-        assert asked["ba?"].count("Lesson: ") == 2
+            assert prompts[later].count("Lesson: ") == 1
+        assert prompts["ba?"].count("Lesson: ") == 2
         assert (
             "Attempt 1, score 0.00 of 1:\n"
             "- go a: You are at a.\n- go b: You are at ab.\n- go b: You are at abb.\n"
             "Lesson: The way through abb was wrong.\n"
             "Attempt 2, score 0.40 of 1:\n- go b: You are at b.\n"
-        ) in asked["ba?"]
-        assert "its score is 0.40 of 1" in asked["bba:"]
+        ) in prompts["ba?"]
+        assert "its score is 0.40 of 1" in prompts["bba:"]
         reflections = [note.data for note in result.notes if note.kind == "reflection"]
         tree = nodes(result)
         assert reflections == [

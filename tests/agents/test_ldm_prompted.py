@@ -126,7 +126,7 @@ def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
     assert len(trial.steps) == 5
     counts = replies(result)
     assert counts.get("asked again", 0) == again
-    assert counts["replies"] == len(model.asked) == result.usage.calls == 6 + again  # sub-goals
+    assert counts["replies"] == len(model.prompts) == result.usage.calls == 6 + again  # sub-goals
     assert sum(n for name, n in counts.items() if name.startswith("matched")) == 5 + again
 
 
@@ -156,7 +156,7 @@ def test_no_reply_breaks_an_episode_in_any_environment(
     assert (result.error, result.submitted) == ("", 0)
     assert result.end in ("budget", "done")
     assert len(trials[0].steps) <= 4
-    assert replies(result)["replies"] == len(model.asked) == result.usage.calls
+    assert replies(result)["replies"] == len(model.prompts) == result.usage.calls
 
 
 def test_a_model_that_follows_the_vote_does_as_well_as_the_vote(memory: Memory) -> None:
@@ -169,7 +169,7 @@ def test_a_model_that_follows_the_vote_does_as_well_as_the_vote(memory: Memory) 
         assert [s.action for s in trial.steps] == [s.action for s in by_vote.steps]
         assert result.usage.calls == result.env_steps + 1  # one a step, and one for sub-goals
         assert replies(result)["matched choice"] == result.env_steps
-    last = model.asked[-1][-1].content
+    last = model.prompts[-1][-1].content
     assert "<notes-so-far>" in last
     assert "then the first" in last
 
@@ -179,14 +179,14 @@ def test_the_record_says_who_decided_each_step(memory: Memory) -> None:
     player, model = agent(memory, follow, consult="unsure", budget=12)
     alone = LdmAgent(LdmOptions(budget=12), Resources(memory, OfflineReasoner(EMBEDDER)))
     for task in env.tasks("test")[:6]:
-        before = len(model.asked)
+        before = len(model.prompts)
         result, (trial,) = run_episode(env, player, task)
         (why,) = (note.data["steps"] for note in result.notes if note.kind == "consulted")
         assert len(why) == len(trial.steps)
-        asked = [reason for reason in why if reason]
-        assert set(asked) <= {"refused", "loop", "far", "unsure", "final"}
+        reasons = [reason for reason in why if reason]
+        assert set(reasons) <= {"refused", "loop", "far", "unsure", "final"}
         again = replies(result).get("asked again", 0)
-        assert len(model.asked) - before - again == len(asked)
+        assert len(model.prompts) - before - again == len(reasons)
         by_vote = run_episode(env, alone, task)[1][0]
         first = next((n for n, reason in enumerate(why) if reason), len(why))
         assert [s.action for s in trial.steps[:first]] == [s.action for s in by_vote.steps[:first]]
@@ -202,8 +202,8 @@ def test_a_model_that_is_never_asked_costs_nothing(memory: Memory, decision: str
         _, trials = run_episode(env, player, task)
         by_vote = run_episode(env, alone, task)[1]
         assert [t.steps for t in trials] == [t.steps for t in by_vote]
-    asked = [messages[-1].content for messages in model.asked]
-    assert all("Which attempt" in question for question in asked)
+    questions = [messages[-1].content for messages in model.prompts]
+    assert all("Which attempt" in question for question in questions)
 
 
 def test_a_model_that_is_always_asked_is_on_record_beside_the_vote(memory: Memory) -> None:
@@ -242,7 +242,7 @@ def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> Non
     player, model = agent(memory, reply, budget=4)
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
-    notes_shown = [re.findall(r"note \d+", messages[-1].content) for messages in model.asked]
+    notes_shown = [re.findall(r"note \d+", messages[-1].content) for messages in model.prompts]
     assert notes_shown == [
         [],
         [],
@@ -268,7 +268,7 @@ def test_history_says_what_the_model_sees_and_writes(
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
     first, (system, question) = (
-        [message.content for message in model.asked[number]] for number in (int(notes), -1)
+        [message.content for message in model.prompts[number]] for number in (int(notes), -1)
     )
     assert ("<start>" in question) == (notes and actions)
     assert "<start>" not in first[-1]  # it is what is seen now
@@ -284,7 +284,7 @@ def test_each_batch_is_a_trial_and_the_model_chooses(memory: Memory) -> None:
     result, trials = run_episode(env, player, task)
     assert len(trials) == len(memory.batches_for(task.goal)) == 2
     assert result.submitted == 1
-    assert sum("Which attempt" in messages[-1].content for messages in model.asked) == 1
+    assert sum("Which attempt" in messages[-1].content for messages in model.prompts) == 1
     assert result.usage.calls == result.env_steps + 3  # sub-goals of each process, and the choice
 
 
@@ -292,7 +292,7 @@ def test_calls_are_charged_to_the_episode(memory: Memory) -> None:
     player, model = agent(memory, follow, budget=3)
     env = ToyEnv()
     result, _ = run_episode(env, player, env.tasks("test")[0])
-    prompt = sum(len(messages[-1].content) for messages in model.asked)
+    prompt = sum(len(messages[-1].content) for messages in model.prompts)
     assert result.usage.prompt_tokens == prompt
     assert result.usage != Usage()
 

@@ -56,13 +56,13 @@ def prompted(agent: str, env: str, replies: Sequence[str], **options: Any) -> Sc
     return llm
 
 
-def of_autoplan(asked: int, env: str = "alfworld", **options: Any) -> Callable[[], list[Message]]:
+def of_autoplan(number: int, env: str = "alfworld", **options: Any) -> Callable[[], list[Message]]:
     """A request of the second step, or of the first in another environment."""
 
     def request() -> list[Message]:
         replies = ["Think: Step 1: a drawer.", "Act: go to drawer 1", "Think: Step 1: on."]
         llm = prompted("autoplan", env, replies, budget=2, **options)
-        return list(llm.requests[asked][0])
+        return list(llm.requests[number][0])
 
     return request
 

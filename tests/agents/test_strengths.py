@@ -41,7 +41,7 @@ def environment(name: str) -> Environment:
     return made
 
 
-def asked(agent: str, env: Environment, task: Task, llm: Scripted, **options: Any) -> Scripted:
+def prompted(agent: str, env: Environment, task: Task, llm: Scripted, **options: Any) -> Scripted:
     """The model, after an agent had one try at a task with it."""
     agent_class = load_agent(agent)
     known = {name: value for name, value in options.items() if hasattr(agent_class.Options(), name)}
@@ -52,7 +52,7 @@ def asked(agent: str, env: Environment, task: Task, llm: Scripted, **options: An
 
 
 def first_prompt(agent: str, env: Environment, task: Task, **options: Any) -> str:
-    llm = asked(agent, env, task, always("Act: task failed"), trials=1, d_max=1, **options)
+    llm = prompted(agent, env, task, always("Act: task failed"), trials=1, d_max=1, **options)
     return llm.prompts[0]
 
 
@@ -61,7 +61,7 @@ def examples(prompt: str) -> str:
     return prompt.partition("The examples are over.")[0]
 
 
-def shown(trajectories: Sequence[Trajectory], *, judged: bool = True) -> list[str]:
+def texts_of(trajectories: Sequence[Trajectory], *, judged: bool = True) -> list[str]:
     return example_texts(trajectories, width=4000, thoughts=True, judged=judged)
 
 
@@ -83,12 +83,12 @@ class TestHybrid:
         env = environment("alfworld")
         prompt = examples(first_prompt("adapt", env, env.tasks("demo_test")[0]))
         whole = demonstrations.load("alfworld")
-        wanted = [next(w for w in whole if w.task.kind == kind) for kind in ("heat", "look")]
+        tasks = [next(w for w in whole if w.task.kind == kind) for kind in ("heat", "look")]
         skills = demonstrations.skills("alfworld")
-        for text in shown([*skills, *wanted]):
+        for text in texts_of([*skills, *tasks]):
             assert text in prompt
         assert prompt.count("Task: ") == len(skills) + 2
-        others = [one.task.goal for one in whole if one not in wanted]
+        others = [one.task.goal for one in whole if one not in tasks]
         assert not any(goal in prompt for goal in others)
 
     @RECIPES
@@ -124,7 +124,7 @@ class TestSkills:
         env = environment(name)
         prompt = first_prompt("adapt", env, env.tasks(split)[0], strength="skills")
         skills = [s for s in demonstrations.skills(name) if s.task.kind not in env.card.judged]
-        texts = shown(skills)
+        texts = texts_of(skills)
         assert all(text in prompt for text in texts)
         assert prompt.count("<example>") == len(texts)
         assert "<skills>" not in prompt
@@ -156,7 +156,7 @@ class TestSkills:
             strength="skills",
             demonstrations=str(file),
         )
-        (text,) = shown([skill])
+        (text,) = texts_of([skill])
         assert text in prompt
         assert text.endswith("Act: task failed")
         assert whole[0].task.goal not in examples(prompt)
@@ -170,7 +170,7 @@ class TestTask:
             prompt = first_prompt("adapt", env, task, strength="task")
             own = demonstrations.chosen(demonstrations.load("alfworld"), task.kind, 2)
             assert [one.task.kind for one in own] == [task.kind] * 2
-            assert all(text in prompt for text in shown(own))
+            assert all(text in prompt for text in texts_of(own))
             assert prompt.count("<example>") == 2
 
 
@@ -189,10 +189,10 @@ class TestBaselines:
         env = environment("alfworld")
         task = env.tasks("demo_test")[0]
         planned = "Step 1: find a cellphone and take it\nExecution Order: Step 1"
-        fixed = asked(
+        fixed = prompted(
             "plan_execute", env, task, in_turn([planned], "Act: task failed"), strength=strength
         )
-        adaptive = asked(
+        adaptive = prompted(
             "adapt",
             env,
             task,
@@ -207,7 +207,7 @@ class TestBaselines:
         env = ToyEnv()
         task = env.tasks("test")[0]
         for agent in ("react", "try_again", "plan_hint"):
-            llm = asked(
+            llm = prompted(
                 agent, env, task, always("Act: task completed"), strength="hybrid", trials=1
             )
             assert len(llm.requests) == 1 + (agent == "plan_hint")
@@ -217,7 +217,7 @@ class TestBaselines:
         env = ToyEnv()
         task = env.tasks("test")[0]
         replies = ["Act: task failed", "I gave up too early.", *(f"Act: {a}" for a in expert(task))]
-        llm = asked("reflexion", env, task, in_turn(replies), strength="skills", trials=2)
+        llm = prompted("reflexion", env, task, in_turn(replies), strength="skills", trials=2)
         assert "- I gave up too early." in llm.prompts[2]
 
     @pytest.mark.parametrize("agent", ["react", "standard", "reflexion", "try_again", "plan_hint"])
@@ -225,7 +225,7 @@ class TestBaselines:
         """Whole tasks of the kind, and no word of a judgement."""
         env = environment("alfworld")
         task = env.tasks("demo_test")[0]
-        llm = asked(agent, env, task, always("Act: look"), budget=1, trials=1)
+        llm = prompted(agent, env, task, always("Act: look"), budget=1, trials=1)
         messages, _ = llm.requests[-1]
         assert "task completed" not in messages[0].content + messages[-1].content
         own = demonstrations.chosen(demonstrations.load("alfworld"), task.kind, 2)
@@ -266,14 +266,14 @@ class TestEndings:
     def test_one_that_failed_ends_by_saying_so(self) -> None:
         (one,) = expert_trajectories()[:1]
         failed = replace(one, success=False, score=0.0)
-        assert shown([one])[0].endswith("\nAct: task completed")
-        assert shown([failed])[0].endswith("\nAct: task failed")
-        assert shown([failed], judged=False)[0].endswith("is in the basket.")
+        assert texts_of([one])[0].endswith("\nAct: task completed")
+        assert texts_of([failed])[0].endswith("\nAct: task failed")
+        assert texts_of([failed], judged=False)[0].endswith("is in the basket.")
 
     def test_those_in_one_place_describe_it_once(self) -> None:
         (one,) = expert_trajectories()[:1]
         other = replace(one, task=replace(one.task, goal="another task"))
-        (text,) = shown([one, other])
+        (text,) = texts_of([one, other])
         assert text.count(one.opening) == 1
         assert text.startswith(f"Observation: {one.opening}\n\nTask: {one.task.goal}\n")
         assert "\n\nTask: another task\nAct: " in text

@@ -22,7 +22,7 @@ ENDINGS = {
 }
 
 
-def asked(contents: Sequence[str]) -> str:
+def kind_of(contents: Sequence[str]) -> str:
     """What the messages of a request ask for."""
     last = contents[-1]
     for what, ending in ENDINGS.items():
@@ -45,8 +45,8 @@ def action(contents: Sequence[str]) -> str:
     target = next(fruit for fruit in FRUIT if fruit in task)
     if f"You hold the {target}." not in trace:
         visited = re.findall(r"^Act: go to (shelf \d+)", trace, re.MULTILINE)
-        seen = trace.rpartition("Observation: ")[2].partition("On it you see: ")[2]
-        if visited and target in seen:
+        things = trace.rpartition("Observation: ")[2].partition("On it you see: ")[2]
+        if visited and target in things:
             return f"take {target} from {visited[-1]}"
         shelves = re.findall(r"shelf \d+", trace.partition("\nThink:")[0])
         return f"go to {next((s for s in shelves if s not in visited), shelves[0])}"
@@ -60,7 +60,7 @@ def answer(contents: Sequence[str], sample: int = 0) -> str:
 
     A plan from one attempt alone is a matter of luck, that is of the sample.
     """
-    what = asked(contents)
+    what = kind_of(contents)
     if what == "thought":
         return "Think: on with it."
     if what == "action":

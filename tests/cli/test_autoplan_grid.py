@@ -222,9 +222,9 @@ class TestGoingOn:
         printed(run, "autoplan", "--resume", str(first), "--trust", "--workers", "1")
         optimised = [b for b in server.bodies if b.get("temperature")]
         assert len(optimised) == pytest.approx(calls, rel=0.3)
-        asked = [json.dumps(body, sort_keys=True) for body in server.bodies]
+        requests = [json.dumps(body, sort_keys=True) for body in server.bodies]
         assert len(server.bodies) > before
-        assert len({text for text in asked if "Hello" not in text}) > before
+        assert len({text for text in requests if "Hello" not in text}) > before
 
 
 def stopped_after(run: Run, server: FakeServer, calls: int, *command: str) -> Any:

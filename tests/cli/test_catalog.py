@@ -114,8 +114,8 @@ def test_an_option_of_a_published_agent_names_its_section_or_is_called_ours(name
     agent = agents.load_agent(name)
     if agent.paper == "baseline":
         return
-    said = {n: text for n, text in sentences(agent.Options).items() if n not in HOUSEKEEPING}
-    assert {n: text for n, text in said.items() if not PLACE.search(text)} == {}
+    meanings = {n: text for n, text in sentences(agent.Options).items() if n not in HOUSEKEEPING}
+    assert {n: text for n, text in meanings.items() if not PLACE.search(text)} == {}
 
 
 def test_options_are_described_together_or_anew_where_an_agent_means_something_else() -> None:
@@ -133,15 +133,15 @@ def test_an_option_without_a_sentence_is_listed_all_the_same(
     monkeypatch.setattr(agents, "AGENTS", {"terse": "tests.cli.test_catalog:Terse"})
     outcome = run("agents")
     assert outcome.code == 0
-    assert "  options:\n    bare=1\n    said=2: with a colon: and all.\n" in outcome.out
+    assert "  options:\n    bare=1\n    colon=2: with a colon: and all.\n" in outcome.out
 
 
 @dataclass(frozen=True)
 class TerseOptions:
-    """said: with a colon: and all."""
+    """colon: with a colon: and all."""
 
     bare: int = 1
-    said: int = 2
+    colon: int = 2
 
 
 class Terse:

@@ -131,20 +131,20 @@ class TestLeavingOut:
 class TestCredit:
     def test_counts_are_those_of_the_record(self, run: Run) -> None:
         directory = evaluated(run, *TRAINING)
-        found = json.loads(run("memory", "credit", directory, "--json", "--limit", "1000").out)
+        credit = json.loads(run("memory", "credit", directory, "--json", "--limit", "1000").out)
         trajectories = records.read(Path(directory) / "trajectories.jsonl", Trajectory)
         steps = [step for t in trajectories for step in t.steps]
         used, followed = Counter[str](), Counter[str]()
         for step in steps:
             used.update({i for i, _ in step.recalls})
             followed.update({step.recalls[place][0] for place in step.followed or ()})
-        assert found["attempts"] == len(trajectories) == 6
-        assert {c["tuple_id"]: c["recalled"] for c in found["tuples"]} == dict(used)
-        assert {c["tuple_id"]: c["followed"] for c in found["tuples"] if c["followed"]} == followed
-        assert [c["harm"] for c in found["tuples"]] == sorted(
-            (c["harm"] for c in found["tuples"]), reverse=True
+        assert credit["attempts"] == len(trajectories) == 6
+        assert {c["tuple_id"]: c["recalled"] for c in credit["tuples"]} == dict(used)
+        assert {c["tuple_id"]: c["followed"] for c in credit["tuples"] if c["followed"]} == followed
+        assert [c["harm"] for c in credit["tuples"]] == sorted(
+            (c["harm"] for c in credit["tuples"]), reverse=True
         )
-        assert all(c["outcome"]["score"] == 1.0 for c in found["tuples"])
+        assert all(c["outcome"]["score"] == 1.0 for c in credit["tuples"])
 
     def test_runs_are_taken_together_and_the_table_is_cut(self, run: Run) -> None:
         runs = [evaluated(run, *TRAINING, "--seed", seed) for seed in ("0", "1")]

@@ -34,11 +34,11 @@ def test_it_builds_refines_and_evaluates_with_commands_that_it_shows(
     outcome = run("demo", "--env", "toy", "--tasks", 2, "--limit", 2, "--folder", "my demo")
     assert outcome.code == 0, outcome.err
     assert generations("my demo/memory", "toy")[0].number == 0
-    shown = [line for line in outcome.err.splitlines() if line.startswith("$ ldm ")]
-    assert [line.split()[2] for line in shown] == ["build-memory", "refine", "eval"]
+    printed = [line for line in outcome.err.splitlines() if line.startswith("$ ldm ")]
+    assert [line.split()[2] for line in printed] == ["build-memory", "refine", "eval"]
     assert "4 trajectories added as generation 0" in outcome.out  # two of each kind
     assert "on toy, test" in outcome.out
-    again = run(*shlex.split(shown[-1])[2:])  # as it was printed
+    again = run(*shlex.split(printed[-1])[2:])  # as it was printed
     assert (again.code, "on toy, test" in again.out) == (0, True)
 
 

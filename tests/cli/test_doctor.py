@@ -21,7 +21,7 @@ from ldm.envs import ENVS
 from ldm.envs.metadata import metadata as metadata_of_env
 from ldm.experiments import building
 from ldm.memory import build
-from ldm.memory.store import writing
+from ldm.memory.access import writing
 from ldm.reasoner.offline import OfflineReasoner
 from tests.cli.conftest import Run
 from tests.toy import expert_trajectories

@@ -29,9 +29,9 @@ def test_a_model_is_trained_and_described(run: Run, place: Path) -> None:
 
 def test_as_json_and_the_same_again(run: Run, place: Path) -> None:
     for name in ("one.npz", "two.npz"):
-        told = json.loads(run("horizon", *SMALL, "--seed", "3", "--out", name, "--json").out)
-        assert told["worlds"] == 8
-        assert told["bytes"] == (place / name).stat().st_size
+        result = json.loads(run("horizon", *SMALL, "--seed", "3", "--out", name, "--json").out)
+        assert result["worlds"] == 8
+        assert result["bytes"] == (place / name).stat().st_size
     assert (place / "one.npz").read_bytes() == (place / "two.npz").read_bytes()
 
 

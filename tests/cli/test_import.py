@@ -131,8 +131,19 @@ def test_the_options_say_what_recordings_of_others_do_not(run: Run, tmp_path: Pa
     refused = run("import", tmp_path / "chat.jsonl", "--out", out)
     assert (refused.code, out.exists()) == (1, False)
     assert "chat.jsonl:1:env: the messages name no environment" in refused.err
-    told = ("--env", "kitchen", "--kind", "heat", "--split", "a", "--origin", "human", "--score", 1)
-    assert run("import", tmp_path / "chat.jsonl", *told, "--out", out).code == 0
+    options = (
+        "--env",
+        "kitchen",
+        "--kind",
+        "heat",
+        "--split",
+        "a",
+        "--origin",
+        "human",
+        "--score",
+        1,
+    )
+    assert run("import", tmp_path / "chat.jsonl", *options, "--out", out).code == 0
     (read,) = records.read(out, Trajectory)
     assert (read.task.env, read.task.kind, read.task.split) == ("kitchen", "heat", "a")
     assert (read.origin, read.score, read.success) == ("human", 1.0, True)
@@ -164,8 +175,8 @@ def test_a_file_that_fits_no_format_says_what_was_looked_for_and_shows_ours(
 
 
 def test_an_agents_log_becomes_a_memorys_data(run: Run, tmp_path: Path) -> None:
-    said = [{"from": "human", "value": "Heat an egg."}, {"from": "gpt", "value": "take egg"}]
-    (tmp_path / "log.json").write_text(json.dumps([{"conversations": said}]))
+    messages = [{"from": "human", "value": "Heat an egg."}, {"from": "gpt", "value": "take egg"}]
+    (tmp_path / "log.json").write_text(json.dumps([{"conversations": messages}]))
     options = ("--env", "kitchen", "--score", 1, "--out", tmp_path / "out.jsonl")
     done = run("import", tmp_path / "log.json", *options)
     assert done.code == 0, done.err

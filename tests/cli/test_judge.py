@@ -103,9 +103,9 @@ def test_only_answers_that_are_no_exact_match_are_asked_about_and_only_once(
 ) -> None:
     sorts = kinds(evaluated)
     run("judge", evaluated, "--llm", "judge")
-    asked = judging(server)
-    assert len(asked) == sorts[1] + sorts[2]
-    for body in asked:
+    requests = judging(server)
+    assert len(requests) == sorts[1] + sorts[2]
+    for body in requests:
         contents = [message["content"] for message in body["messages"]]
         question = washer.block("question", contents)
         assert washer.block("right-answer", contents) == known()[question].answer
@@ -113,7 +113,7 @@ def test_only_answers_that_are_no_exact_match_are_asked_about_and_only_once(
         assert body["temperature"] == 0
     again = run("judge", evaluated, "--llm", "judge")
     assert again.code == 0
-    assert len(judging(server)) == len(asked)
+    assert len(judging(server)) == len(requests)
     replayed = run("judge", evaluated, "--replay", evaluated / "judge", "--json")
     assert json.loads(replayed.out)["model_judge"] == "judge"
 
@@ -146,10 +146,10 @@ def test_it_goes_on_where_a_limit_stopped_it(run: Run, server: FakeServer, evalu
     assert stopped.code == 1
     assert f"Resume with `ldm judge {evaluated}" in stopped.err or "ldm judge" in stopped.err
     assert not (evaluated / "judged.jsonl").exists()
-    asked = len(judging(server))
+    requests = len(judging(server))
     assert run("judge", evaluated, "--llm", "judge").code == 0
     sorts = kinds(evaluated)
-    assert len(judging(server)) == sorts[1] + sorts[2] >= asked
+    assert len(judging(server)) == sorts[1] + sorts[2] >= requests
 
 
 def test_it_says_what_it_costs_at_most(run: Run, server: FakeServer, evaluated: Path) -> None:

@@ -109,7 +109,7 @@ def test_an_interruption_gives_the_cursor_back() -> None:
     assert file.getvalue().rindex("\x1b[?25h") > file.getvalue().rindex("\x1b[?25l")
 
 
-def said(playing: Playing, *results: EpisodeResult) -> list[str]:
+def lines_of(playing: Playing, *results: EpisodeResult) -> list[str]:
     printed: list[str] = []
     with live.lines(playing, printed.append) as on_episode:
         for one in results:
@@ -119,16 +119,16 @@ def said(playing: Playing, *results: EpisodeResult) -> list[str]:
 
 class TestWithoutATerminal:
     def test_there_is_a_line_an_episode(self) -> None:
-        first, second = said(PAID, episode(7), episode(8, success=False))
+        first, second = lines_of(PAID, episode(7), episode(8, success=False))
         assert first.startswith("[ 1/12] 7 solved, 4 steps, 0.5 s | success 100.0 %")
         assert second.startswith("[ 2/12] 8 failed, 4 steps, 0.5 s | success 50.0 %")
 
     def test_an_error_is_named_by_its_last_line(self) -> None:
-        (line,) = said(PAID, episode(7, error="Traceback …\nValueError: no"))
+        (line,) = lines_of(PAID, episode(7, error="Traceback …\nValueError: no"))
         assert "7 error: ValueError: no, 4 steps" in line
 
     def test_what_was_recorded_before_is_one_line(self) -> None:
-        first, second = said(replace(PAID, recorded=3), *map(episode, range(4)))
+        first, second = lines_of(replace(PAID, recorded=3), *map(episode, range(4)))
         assert first.startswith("ldm on toy: 3 recorded before; success 100.0 %")
         assert second.startswith("[ 4/12] 3 solved")
 

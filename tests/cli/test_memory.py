@@ -272,9 +272,9 @@ class TestLooking:
         records.write(place / "data" / "more.jsonl", more)
         run("build-memory", "data")
         newest = generations(".ldm/memory", "toy")[-1]
-        asked = run("memory", "rollback", "0")
-        assert asked.code == 1
-        assert "Add --yes" in asked.err
+        outcome = run("memory", "rollback", "0")
+        assert outcome.code == 1
+        assert "Add --yes" in outcome.err
         assert len(generations(".ldm/memory", "toy")) == 2
         assert "is back at generation 0; removed: 1" in run("memory", "rollback", "0", "--yes").out
         assert run("memory", "verify", "--texts", "0").code == 0
@@ -427,11 +427,11 @@ class TestOutcomes:
     def test_are_shown_where_any_is_not_full(self, run: Run) -> None:
         run("build-memory", "data", "--failures", "contrast")
         assert "10 full, 1 partial, 1 warning" in " ".join(run("memory", "show").out.split())
-        (shown,) = json.loads(run("memory", "show", "--json").out)["generations"]
-        assert shown["outcomes"] == {"full": 10, "partial": 1, "warning": 1}
+        (listing,) = json.loads(run("memory", "show", "--json").out)["generations"]
+        assert listing["outcomes"] == {"full": 10, "partial": 1, "warning": 1}
         query = ("search", "wash the apple", "You see nothing.", "--k", "60")
-        assert "outcome" in (shown := run("memory", *query).out)
-        assert "warning" in shown
+        assert "outcome" in (listing := run("memory", *query).out)
+        assert "warning" in listing
         recalls = json.loads(run("memory", *query, "--json").out)["recalls"]
         assert {recall["tuple"]["outcome"]["score"] for recall in recalls} == {0.0, 1.0}
 
@@ -439,8 +439,8 @@ class TestOutcomes:
         records.write(place / "data" / "toy" / "train.jsonl", expert_trajectories())
         run("build-memory", "data")
         assert "outcomes" not in run("memory", "show").out
-        (shown,) = json.loads(run("memory", "show", "--json").out)["generations"]
-        assert shown["outcomes"] == {"full": 12}
+        (listing,) = json.loads(run("memory", "show", "--json").out)["generations"]
+        assert listing["outcomes"] == {"full": 12}
         assert "outcome" in run("memory", "search", "wash the apple", "You see.").out
 
     def test_of_a_refinement_say_what_more_was_earned_and_what_confirms_it(

@@ -70,8 +70,8 @@ class TestProgressWithoutATerminal:
         monkeypatch.setattr(output, "say", lines.put)
         with output.stages() as report:
             report("embed", 256, 1000)
-            said = [lines.get(timeout=30) for _ in range(3)]
-        assert any(line.startswith("embed: 256 of 1000 (") for line in said)
+            printed = [lines.get(timeout=30) for _ in range(3)]
+        assert any(line.startswith("embed: 256 of 1000 (") for line in printed)
 
     def test_is_left_out_where_it_is_not_wanted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(output, "say", pytest.fail)

@@ -110,13 +110,15 @@ def test_it_is_estimated_and_then_played_to_the_end(
     assert len(reports) == len(evaluated)
     assert [report["episodes"] for report in reports] == [2] * len(reports)
     assert [report["errors"] for report in reports] == [0] * len(reports)
-    shown = result["preset"]["published"]
-    assert [row["row"] for row in shown] == [row.name for row in one.content.rows if row.published]
+    published = result["preset"]["published"]
+    assert [row["row"] for row in published] == [
+        row.name for row in one.content.rows if row.published
+    ]
     labels = {report["agent"] for report in reports}
     assert len(labels) == len(reports)
     for label in labels if len(labels) > 1 else ():
         assert f"{label}:\n" in estimated.out or f"{label} calls no model" in estimated.out
-    for row in shown:
+    for row in published:
         known = next(known for known in one.content.rows if known.name == row["row"])
         assert (row["beside"] in labels) == bool(known.agent)
 
@@ -162,10 +164,14 @@ class TestPublishedRows:
         assert "Human: of ten people" in outcome.out
 
     def test_json_has_them_in_the_one_object(self, run: Run) -> None:
-        shown = json.loads(run(*SHED, "--json").out)["preset"]
-        assert (shown["name"], shown["table"], shown["tasks"]) == ("shed", "Table 1", 12)
-        assert shown["overridden"] == []
-        chance, expert, human = shown["published"]
+        published = json.loads(run(*SHED, "--json").out)["preset"]
+        assert (published["name"], published["table"], published["tasks"]) == (
+            "shed",
+            "Table 1",
+            12,
+        )
+        assert published["overridden"] == []
+        chance, expert, human = published["published"]
         assert chance == {
             "row": "Chance",
             "beside": "random",

@@ -79,8 +79,8 @@ class TestShow:
         lines = outcome.out.splitlines()
         assert lines[:2] == [first.task.id, f"goal: {first.task.goal}"]
         for number, step in enumerate(first.steps):
-            shown = f"{number + 1:>3} {step.action}"
-            assert any(line.partition("  (")[0] == shown for line in lines)
+            beginning = f"{number + 1:>3} {step.action}"
+            assert any(line.partition("  (")[0] == beginning for line in lines)
         assert f"    the vote decided: {first.steps[0].action}" in outcome.out
         assert f"    recalled {len(first.steps[0].recalls)}, " in outcome.out
         assert "(expert, score 1.00)" in outcome.out

@@ -83,10 +83,10 @@ class TestListing:
 class TestDeleting:
     def test_asks_and_says_what_rests_on_a_run(self, run: Run) -> None:
         directory = played(run, *RANDOM, "--limit", "1")
-        asked = run("runs", "delete", directory)
-        assert asked.code == 1
-        assert "Add --yes" in asked.err
-        assert "`ldm refine` with --runs runs may then explore its 1 task" in asked.err
+        outcome = run("runs", "delete", directory)
+        assert outcome.code == 1
+        assert "Add --yes" in outcome.err
+        assert "`ldm refine` with --runs runs may then explore its 1 task" in outcome.err
         assert directory.is_dir()
         done = run("runs", "delete", directory.name, "--yes")
         assert (done.code, done.out) == (0, f"Deleted {directory}.\n")
@@ -106,8 +106,8 @@ class TestDeleting:
         outcome = run(*TOY, "--agent", "ldm", "--control", "none", "--limit", "1", "--json")
         report = json.loads(outcome.out)
         first, second = Path(report["run"]), Path(report["compared"][0]["run"])
-        asked = run("runs", "delete", second)
-        assert f"{first} names it as its companion" in asked.err
+        question = run("runs", "delete", second)
+        assert f"{first} names it as its companion" in question.err
         assert f"started together with {second.name}" in run("runs", "delete", first).err
 
     def test_of_what_is_no_run_deletes_nothing(self, run: Run, place: Path) -> None:

@@ -85,8 +85,8 @@ def test_they_are_listed_with_their_options(run: Run) -> None:
 def test_doctor_looks_at_the_data(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def check() -> dict[str, Any]:
         checks = json.loads(run("doctor", "--json").out)["checks"]
-        (found,) = (check for check in checks if check["name"] == "POST_OFFICE_DATA")
-        return dict(found)
+        (entry,) = (check for check in checks if check["name"] == "POST_OFFICE_DATA")
+        return dict(entry)
 
     missing = check()
     assert (missing["status"], missing["remedy"][:10]) == ("missing", "Write one:")

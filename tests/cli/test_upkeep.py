@@ -13,7 +13,7 @@ from ldm import records
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import VectorFile
 from ldm.memory import build, generations, inspect, rollback, snapshot
-from ldm.memory.store import open_store
+from ldm.memory.access import open_store
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
@@ -41,8 +41,8 @@ def content_of(place: str) -> bytes:
 
 def others_texts(trajectories: list[Trajectory]) -> set[str]:
     """The texts whose vectors a memory of these trajectories holds."""
-    seen = {step.observation for one in trajectories for step in one.steps}
-    return seen | {text for one in trajectories for text in (one.task.goal, one.opening)}
+    observations = {step.observation for one in trajectories for step in one.steps}
+    return observations | {text for one in trajectories for text in (one.task.goal, one.opening)}
 
 
 class TestForget:
@@ -94,8 +94,8 @@ class TestForget:
             *("--source", str(tmp_path / "session.jsonl")),
         )
         assert reply.code == 0
-        kept = inspect(place, "toy").rows.columns.distinct("trajectory_id").values()
-        assert not {t.id for t in chosen} & {*kept}
+        remaining = inspect(place, "toy").rows.columns.distinct("trajectory_id").values()
+        assert not {t.id for t in chosen} & {*remaining}
         left_over = content_of(place) + content_of(str(tmp_path / "cache"))
         assert not [one for one in (*gone, *gone_vectors) if one in left_over]
         records.write(tmp_path / "other.jsonl", chosen)
@@ -160,8 +160,8 @@ class TestMigrate:
         unpack(STORED, tmp_path)
         place = str(tmp_path / ".ldm" / "memory")
         before = recalled(place)
-        shown = run("memory", "show", "--memory", place)
-        assert "`ldm memory migrate` makes it smaller" in shown.err
+        outcome = run("memory", "show", "--memory", place)
+        assert "`ldm memory migrate` makes it smaller" in outcome.err
         reply = run("memory", "migrate", "--memory", place, "--json")
         sizes = json.loads(reply.out)
         assert sizes["bytes_after"] < sizes["bytes_before"]

@@ -30,30 +30,32 @@ def by_id(*attempts: Trajectory) -> dict[str, Credit]:
 
 
 def test_steps_and_attempts_are_counted() -> None:
-    found = by_id(
+    by_tuple = by_id(
         attempt(1.0, step("a", "b"), step("a"), step("", "b")),
         attempt(0.0, step("b"), step("", "a"), step()),
         attempt(0.0, step("c")),
     )
-    counts = {i: (c.recalled, c.recalled_in, c.followed, c.followed_in) for i, c in found.items()}
+    counts = {
+        i: (c.recalled, c.recalled_in, c.followed, c.followed_in) for i, c in by_tuple.items()
+    }
     assert counts == {"a": (3, 2, 2, 1), "b": (3, 2, 1, 1), "c": (1, 1, 1, 1)}
 
 
 def test_scores_are_compared_with_attempts_that_did_not_follow_it() -> None:
-    found = by_id(
+    by_tuple = by_id(
         attempt(0.2, step("a")),
         attempt(0.4, step("a"), step("a")),
         attempt(0.6, step("", "a")),  # recalled, but not followed
         attempt(1.0, step("b")),
     )
-    a, b = found["a"], found["b"]
+    a, b = by_tuple["a"], by_tuple["b"]
     assert (a.score, a.without, a.others, a.harm) == (0.3, 0.8, 2, 1.0)  # 0.6 + 0.4 less than 0.8
     assert (b.score, b.without, b.others, b.harm) == (1.0, 0.4, 3, -0.6)
 
 
 def test_kinds_are_compared_each_by_itself() -> None:
     """An easy kind without the tuple is no reproach to a hard one with it."""
-    found = by_id(
+    by_tuple = by_id(
         attempt(0.5, step("a"), kind="hard"),
         attempt(0.3, step("a"), kind="hard"),
         attempt(0.2, kind="hard"),
@@ -61,15 +63,15 @@ def test_kinds_are_compared_each_by_itself() -> None:
         attempt(0.8, kind="easy"),
         attempt(0.0, kind="never followed here"),
     )
-    a = found["a"]
+    a = by_tuple["a"]
     assert (a.score, a.others) == (0.6, 2)
     assert a.without == pytest.approx((2 * 0.2 + 0.8) / 3)
     assert a.harm == pytest.approx(-0.3 - 0.1 - 0.2)
 
 
 def test_what_was_never_followed_or_always_has_no_harm() -> None:
-    found = by_id(attempt(0.0, step("a", "b")), attempt(0.5, step("a")))
-    a, b = found["a"], found["b"]
+    by_tuple = by_id(attempt(0.0, step("a", "b")), attempt(0.5, step("a")))
+    a, b = by_tuple["a"], by_tuple["b"]
     assert (a.score, a.without, a.others, a.harm) == (0.25, None, 0, 0.0)
     assert (b.score, b.without, b.others, b.harm) == (None, None, 0, 0.0)
 

@@ -45,17 +45,17 @@ def everything(
 def test_a_later_experiment_computes_nothing_and_comes_to_the_same(
     computed: list[str], built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = tmp_path / "embeddings"
+    folder = tmp_path / "embeddings"
     without = everything(tmp_path / "without", built, None, monkeypatch)
     often = len(computed)
     computed.clear()
-    cold = everything(tmp_path / "cold", built, kept, monkeypatch)
+    cold = everything(tmp_path / "cold", built, folder, monkeypatch)
     assert len(set(computed)) == len(computed) < often
     computed.clear()
-    warm = everything(tmp_path / "warm", built, kept, monkeypatch)
+    warm = everything(tmp_path / "warm", built, folder, monkeypatch)
     assert computed == []
     assert without == cold == warm
-    assert (kept / FILE).is_file()
+    assert (folder / FILE).is_file()
 
 
 def test_commands_keep_vectors_in_the_user_s_cache(

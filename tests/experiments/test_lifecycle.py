@@ -156,9 +156,9 @@ class TestPlans:
             assert run_command("autoplan", "--resume", run, *more).code == 0
         else:
             resume(run, ModelOptions(max_calls=999), runtime)
-        asked = [json.dumps(body) for body in server.bodies]
-        assert len(asked) > calls
-        assert len(set(asked)) == len(asked)  # nothing is paid twice
+        requests = [json.dumps(body) for body in server.bodies]
+        assert len(requests) > calls
+        assert len(set(requests)) == len(requests)  # nothing is paid twice
         file = place / "plans" / "alfworld-heat.json"
         interrupted = comparable(file.read_text(), place)
         ldm.optimize_plan(

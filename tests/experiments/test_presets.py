@@ -240,9 +240,9 @@ def test_the_preset_that_the_docs_show_is_one(place: Path) -> None:
     page = (CHECKOUT / "docs" / "usage" / "evaluating.md").read_text()
     (text,) = re.findall(r"^```toml\n(.*?)^```$", page, re.M | re.S)
     (place / "shown.toml").write_text(text)
-    shown = preset("shown.toml")
-    shown.check()
-    assert {row.agent for row in shown.content.rows} == {"react", "ldm", ""}
+    own = preset("shown.toml")
+    own.check()
+    assert {row.agent for row in own.content.rows} == {"react", "ldm", ""}
 
 
 class TestFindingOne:
@@ -386,14 +386,14 @@ class TestWhatItComesTo:
         result = planned(toy, trusting, Grid(("ldm",)))
         assert [spec.generation for spec in result.specs] == [0, None]
         assert result.counterparts == (("Before",), ("After",))
-        asked = planned(toy, trusting, Grid(("ldm",)), generation=0)
-        assert asked.counterparts == (("Before",),)
-        assert "generation 0 (preset: 0, newest)" in asked.overridden
+        plan = planned(toy, trusting, Grid(("ldm",)), generation=0)
+        assert plan.counterparts == (("Before",),)
+        assert "generation 0 (preset: 0, newest)" in plan.overridden
 
 
 def test_it_is_evaluated_from_python(toy: Path, trusting: Runtime) -> None:
-    said: list[str] = []
-    runtime = replace(trusting, message=said.append)
+    messages: list[str] = []
+    runtime = replace(trusting, message=messages.append)
     result = evaluate_preset(toy, {"limit": 2}, runtime=runtime)
     assert [report.summary.overall.episodes for report in result.reports] == [2, 2, 2]
     lines = str(result).splitlines()
@@ -408,7 +408,7 @@ def test_it_is_evaluated_from_python(toy: Path, trusting: Runtime) -> None:
     assert any("do not rank them" in line for line in lines)
     assert any(line.startswith("Overridden") and "limit 2 (preset: 4)" in line for line in lines)
     assert lines[-1] == "Human: of ten people"
-    assert said[:2] == [
+    assert messages[:2] == [
         "A shed (Sheds, arXiv 0000.00000, Table 1).",
         "Overridden settings: limit 2 (preset: 4).",
     ]

@@ -145,16 +145,16 @@ class TestCallbacks:
         assert "using the bundled split demo_test" in recorder.messages[0]
 
     def test_a_folder_with_data_is_the_runtime_s(self, place: Path) -> None:
-        asked: list[str] = []
+        names: list[str] = []
 
         def data(env: str) -> str | None:
-            asked.append(env)
+            names.append(env)
             return str(place / "nothing")
 
         spec = ldm.EvaluationSpec("alfworld", agent="random", limit=1)
         with pytest.raises(LdmError, match=str(place / "nothing")):
             ldm.evaluate(spec, runtime=Runtime(data=data))
-        assert asked == ["alfworld"]
+        assert names == ["alfworld"]
 
 
 @pytest.mark.parametrize(

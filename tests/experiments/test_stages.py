@@ -58,13 +58,13 @@ class TestRefining:
         assert dict(spec.policy_options)["histories"] == "paper"
 
     def test_takes_what_is_asked_for_instead(self) -> None:
-        asked = RefinementSpec(
+        request = RefinementSpec(
             env="webshop",
             split="demo_train",
             options=settings(width=2),
             policy_options=settings(k=7),
         )
-        spec = RefinementPreset.named("ldm2", "webshop").spec(asked)
+        spec = RefinementPreset.named("ldm2", "webshop").spec(request)
         assert spec.split == "demo_train"
         assert spec.refine_options().width == 2
         assert dict(spec.policy_options) == {**dict(spec.policy_options), "k": "7", "index": "llm"}

@@ -74,9 +74,9 @@ class Maze:
     def _answer(self, reward: float, *, valid: bool = True) -> TimeStep:
         doors = tuple(self.doors.get(self.room, ()))
         drifted = 0 < self.options.drifts <= self.resets
-        seen = f"You are in {self.room}." + (" The light flickers." if drifted else "")
+        text = f"You are in {self.room}." + (" The light flickers." if drifted else "")
         done = not doors and self.room != "cellar"
-        return TimeStep(seen, reward, done, doors, valid)
+        return TimeStep(text, reward, done, doors, valid)
 
 
 @dataclass

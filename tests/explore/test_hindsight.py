@@ -230,12 +230,12 @@ class TestInARefinement:
         monkeypatch.setattr("ldm.explore.learnt.revised", misled)
         verdict = learnt_by(run, place, explored)
         practice = [one for one in verdict.comparisons if one.learnt == "practice"]
-        kept = [one for one in practice if one.chosen]
-        assert kept
-        assert all(one.plain for one in kept)
+        chosen = [one for one in practice if one.chosen]
+        assert chosen
+        assert all(one.plain for one in chosen)
         assert all(not one.chosen for one in practice if not one.plain)
         plain = learn(Builder(str(place)), explored, FORMATION, practice=True).plain
-        kinds = {one.kind for one in kept}
+        kinds = {one.kind for one in chosen}
         added = {
             row.tuple.id for row in verdict.rows if row.batch in {b.id for b in verdict.batches}
         }

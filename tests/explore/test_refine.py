@@ -417,7 +417,7 @@ class TestAnEnvironmentWithoutForksAndWithoutAdmissibleActions:
     def test_is_explored_by_replay(self, tmp_path: Path) -> None:
         env = EchoEnv(EchoOptions(tasks=8))
         tasks = env.tasks("train")
-        recorded = [record(env, task, said(env, task)) for task in tasks[:2]]
+        recorded = [record(env, task, actions_of(env, task)) for task in tasks[:2]]
         build(str(tmp_path), recorded, BagOfWords(), OfflineReasoner)
         memory = Memory.open(str(tmp_path), "echo", embedder=BagOfWords())
         reasoner = OfflineReasoner(BagOfWords())
@@ -430,7 +430,7 @@ class TestAnEnvironmentWithoutForksAndWithoutAdmissibleActions:
         assert all(node.state for one in explored for t in one.trees for node in t.nodes[:1])
 
 
-def said(env: EchoEnv, task: Task) -> list[str]:
+def actions_of(env: EchoEnv, task: Task) -> list[str]:
     """The right answers: each word backwards."""
     actions: list[str] = []
     now = env.reset(task)

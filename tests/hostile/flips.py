@@ -50,7 +50,7 @@ except LdmError as error:
 """
 
 
-def seen(place: Path, what: str = "read") -> tuple[int, str, str]:
+def outcome_of(place: Path, what: str = "read") -> tuple[int, str, str]:
     """Return (exit status, what is printed, complaint) of a process that reads the memory."""
     done = subprocess.run(
         [sys.executable, "-c", READER, str(place), what],
@@ -82,7 +82,7 @@ def attack(memory: Path, flips: int, seed: int = 0, *, store_only: bool = False)
     store_only: remove the snapshots first, so that everything is read from the database.
     """
     draw, outcomes = random.Random(seed), Counter[str]()
-    expected = seen(memory)
+    expected = outcome_of(memory)
     assert expected[0] == 0, expected
     with tempfile.TemporaryDirectory() as folder:
         for number in range(flips):
@@ -91,7 +91,7 @@ def attack(memory: Path, flips: int, seed: int = 0, *, store_only: bool = False)
             if store_only:
                 shutil.rmtree(place / "snapshots")
             where = flip(place, draw)
-            status, text, complaint = seen(place)
+            status, text, complaint = outcome_of(place)
             if status == 0 and text == expected[1]:
                 outcome = "harmless"
             elif status == 2:

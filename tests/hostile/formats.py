@@ -71,7 +71,7 @@ def subjects(folder: Path) -> list[Subject]:
         *_foreign(folder),
         *_data(folder),
         *_questions(),
-        *_kept(folder),
+        *_stored(folder),
         *_batches(),
         *memories(folder),
         *caches(folder),
@@ -148,8 +148,8 @@ def _foreign(folder: Path) -> list[Subject]:
         listed.append(
             Subject(f"{name} {file}", file, content, reading(name), by_line, commands=(IMPORT,))
         )
-    said = [{"from": "human", "value": "Heat an egg."}, {"from": "gpt", "value": "take egg"}]
-    shared = [{"conversations": said, "id": "1"}, {"conversations": said, "score": 0.5}]
+    messages = [{"from": "human", "value": "Heat an egg."}, {"from": "gpt", "value": "take egg"}]
+    shared = [{"conversations": messages, "id": "1"}, {"conversations": messages, "score": 0.5}]
     chats = [
         {"messages": [{"role": "user", "content": "Heat."}, {"role": "assistant", "content": "go"}]}
     ]
@@ -166,14 +166,14 @@ def _foreign(folder: Path) -> list[Subject]:
         for name, file, content, by_line in logs
     ]
     opening = "-= Welcome =-\n\nA room.\n\nYour task is to: put a hot egg in desk."
-    told = conversation(opening, "go to desk 1", "You arrive at loc 3.", "put egg 1 in/on desk 1")
+    story = conversation(opening, "go to desk 1", "You arrive at loc 3.", "put egg 1 in/on desk 1")
     shopped = (results("red lamp", [A]), item("red lamp", A), purchase(A, {"size": "s"}))
     return [
         *listed,
         Subject(
             "conversations",
             "a.jsonl",
-            _text(told, told),
+            _text(story, story),
             reading("alfworld-conversations"),
             True,
             commands=(IMPORT,),
@@ -325,7 +325,7 @@ def _presets(manifest: Manifest) -> list[Subject]:
     ]
 
 
-def _kept(folder: Path) -> list[Subject]:
+def _stored(folder: Path) -> list[Subject]:
     """What ldm itself writes and reads again, and others may send: runs, plans, recordings."""
     manifest = Manifest("eval", {"plan": {"env": "toy"}}, {"split": "a"}, id="x", fingerprint="y")
     plan = plans.PlanFile("toy", "wash", "train", "Wash it.", ("1",), ("1",), {}, {}, 0, "r")

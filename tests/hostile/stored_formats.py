@@ -21,10 +21,10 @@ from ldm.embed.disk import FILE, VectorFile
 from ldm.envs.compiled import open_compiled, value_at
 from ldm.memory import generations, snapshot
 from ldm.memory.building import StagedEmbedder
+from ldm.memory.directory import additions_of
 from ldm.memory.exchange import export, import_memory
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import export_pack, read_pack
-from ldm.memory.store import additions_of
 from ldm.types import Trajectory
 from ldm.untrusted import Problem
 from tests.embedder import BagOfWords, Counting

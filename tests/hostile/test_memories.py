@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ldm.errors import LdmError, MemoryStoreError
+from ldm.memory.access import open_store
 from ldm.memory.exchange import export, import_memory
-from ldm.memory.store import open_store
 from tests.embedder import BagOfWords
 from tests.hostile.flips import attack, small_memory
 

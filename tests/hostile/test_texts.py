@@ -89,8 +89,8 @@ def test_what_trajectories_and_memories_hold_is_printed_harmlessly(run: Run, pla
         "memory verify",
     ):
         clean(run(*command.split()))
-    found = clean(run("memory", "search", "fetch the apple", "You are in the shed."))
-    assert r"\x1b]52;c;aGk=\x07" in found.out
+    listing = clean(run("memory", "search", "fetch the apple", "You are in the shed."))
+    assert r"\x1b]52;c;aGk=\x07" in listing.out
     listed = clean(run("memory", "search", "fetch the apple", "You are in the shed.", "--json"))
     assert HOSTILE in json.dumps(json.loads(listed.out), ensure_ascii=False).replace(
         json.dumps(HOSTILE, ensure_ascii=False)[1:-1], HOSTILE
@@ -113,9 +113,9 @@ def test_a_reply_of_a_model_is_printed_harmlessly(
 ) -> None:
     server = serve(answer=lambda _: HOSTILE)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    asked = clean(run("llm", "ask", "hello", "--llm", "m"))
-    assert asked.code == 0
-    assert r"\x1b[2J" in asked.out
+    reply = clean(run("llm", "ask", "hello", "--llm", "m"))
+    assert reply.code == 0
+    assert r"\x1b[2J" in reply.out
     clean(run("llm", "ask", "hello", "--llm", "m", "--json"))
 
 
@@ -296,7 +296,7 @@ def test_what_is_wrong_with_data_is_printed_harmlessly(run: Run, place: Path) ->
     game = place / "games" / "json_2.1.1" / "train" / named / "trial" / "game.tw-pddl"
     game.parent.mkdir(parents=True)
     game.write_text(json.dumps({HOSTILE: HOSTILE, "solvable": True}))
-    shown = ""
+    printed = ""
     for env, data in (
         ("textcraft", "a.jsonl"),
         ("webshop", "shop"),
@@ -306,8 +306,8 @@ def test_what_is_wrong_with_data_is_printed_harmlessly(run: Run, place: Path) ->
         for as_json in ((), ("--json",)):
             outcome = clean(run("data", "check", env, place / data, *as_json))
             assert outcome.code == 1, (env, outcome)
-            shown += outcome.out
-    assert r"\x1b" in shown
+            printed += outcome.out
+    assert r"\x1b" in printed
 
 
 def test_the_display_of_episodes_lets_nothing_act_on_the_terminal() -> None:

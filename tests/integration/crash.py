@@ -289,8 +289,8 @@ def refinement(base: Path, *options: str, program: Sequence[str] = LDM) -> Comma
     """
 
     def runs(place: Path) -> list[Path]:
-        found = (place / "runs").glob("*/run.json")
-        return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime_ns)]
+        manifests = (place / "runs").glob("*/run.json")
+        return [path.parent for path in sorted(manifests, key=lambda path: path.stat().st_mtime_ns)]
 
     def start(place: Path) -> list[str]:
         shutil.rmtree(place / "memory", ignore_errors=True)

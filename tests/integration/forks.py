@@ -166,8 +166,8 @@ def _become(request: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    if asked := _next_command():
+    if order := _next_command():
         from tests.integration import quick
 
-        _become(asked)
+        _become(order)
         quick.main()

@@ -173,8 +173,8 @@ def _actions(question: str) -> list[str]:
     """Return the next action, and others worth trying, the most plausible first."""
     now = re.findall(r"<now>\n(.*?)\n</now>", question, re.DOTALL)[-1]
     did = "".join(re.findall(r"<notes-so-far>\n(.*?)\n</notes-so-far>", question, re.DOTALL)[-1:])
-    if seen := re.search(r"On the (.+?), you see (\w+ \d)\.", now):
-        return [f"take {seen[2]} from {seen[1]}"]
+    if match := re.search(r"On the (.+?), you see (\w+ \d)\.", now):
+        return [f"take {match[2]} from {match[1]}"]
     if taken := re.search(r"take (\w+ \d) from", did):
         place = "cabinet 1" if "cool " in did.partition("Did:")[2] else "fridge 1"
         act = "put {} in/on {}" if place == "cabinet 1" else "cool {} with {}"
@@ -184,7 +184,7 @@ def _actions(question: str) -> list[str]:
     same = [place for task, place in examples if task == goal][::-1]
     counts = Counter(place for _, place in examples)
     most = sorted(counts, key=lambda place: (-counts[place], place))
-    wanted = [place for place in [*same, *most, *PLACES] if f"go to {place}" not in did]
-    first, *rest = dict.fromkeys(wanted)
+    places = [place for place in [*same, *most, *PLACES] if f"go to {place}" not in did]
+    first, *rest = dict.fromkeys(places)
     others = sorted(rest, key=lambda place: not place.startswith("countertop"))
     return [f"go to {place}" for place in (first, *others)]

@@ -147,7 +147,7 @@ def test_an_environment_without_questions_is_refused_before_anything_is_paid(
 
 
 def test_what_its_prompts_show_is_not_evaluated(run: Run, server: FakeServer) -> None:
-    shown = ("--env", "hotpotqa", "--split", "demo_train", "--llm", "fake", "--agent", "cot")
-    outcome = run("eval", *shown)
+    options = ("--env", "hotpotqa", "--split", "demo_train", "--llm", "fake", "--agent", "cot")
+    outcome = run("eval", *options)
     assert outcome.code == 1
     assert "of the demonstrations of cot" in outcome.err

@@ -15,10 +15,10 @@ import pytest
 
 from ldm import records
 from ldm.memory import environments, generations, inspect
+from ldm.memory.directory import DATABASE
 from ldm.memory.exchange import export
 from ldm.memory.packs import export_pack, import_pack
 from ldm.memory.rewriting import compact
-from ldm.memory.store import DATABASE
 from ldm.memory.verifying import verify
 from tests.integration import forks
 from tests.integration.crash import ATTEMPTS, building, importing, kill_and_resume
@@ -134,14 +134,14 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
                 duration = min(duration, moment)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        seen = state(place)
-        assert seen in (before, after), (change, number)
-        done += seen == after != before
+        current = state(place)
+        assert current in (before, after), (change, number)
+        done += current == after != before
         again = forks.run(command(place), check=False)
         repeated = (
-            change in ("import", "merge") and seen == after
+            change in ("import", "merge") and current == after
         )  # it is refused where there is a memory
-        assert again.returncode == int(repeated or (change == "purge" and seen == after)), again
+        assert again.returncode == int(repeated or (change == "purge" and current == after)), again
         assert state(place) == after, (change, number)
         problems = verify(str(place), "toy")
         assert all(problem.startswith("left over") for problem in problems), (change, problems)
@@ -195,10 +195,10 @@ def killed_prune(folder: Path, kills: int) -> int:
             time.sleep(generator.uniform(0.3, 1.0) * duration)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        seen = state(Path(memory))
-        assert seen in (before, after), number
-        done += seen == after
-        if seen == before:
+        current = state(Path(memory))
+        assert current in (before, after), number
+        done += current == after
+        if current == before:
             forks.run(command)
         assert state(Path(memory)) == after, number
         problems = verify(memory, "toy")
@@ -256,12 +256,12 @@ def killed_on_server(change: str, servers: Servers, folder: Path, kills: int) ->
             time.sleep(generator.uniform(0.3, 1.0) * duration)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        seen = state(address)
-        assert seen in (before, after), (change, number)
-        done += seen == after
+        current = state(address)
+        assert current in (before, after), (change, number)
+        done += current == after
         time.sleep(0.3)  # its lock is silent then
         again = forks.run(command, environment, check=False)
-        repeated = change in ("import", "merge") and seen == after
+        repeated = change in ("import", "merge") and current == after
         assert again.returncode == int(repeated), again
         assert state(address) == after, (change, number)
         problems = verify(address, "toy")

@@ -97,7 +97,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 
 
 def questions(model: Scripted, words: str) -> list[str]:
-    return [asked[-1].content for asked in model.asked if words in asked[-1].content]
+    return [messages[-1].content for messages in model.prompts if words in messages[-1].content]
 
 
 class TestFormation:
@@ -155,9 +155,9 @@ class TestDecisions:
         """Figure 1: no whole examples, but what others did in situations like this one."""
         decided = questions(published.models["initial"], "What do you do next?")
         for question in decided[1:8]:
-            seen = re.findall(r"^seen: (.*)", question, re.MULTILINE)
-            assert len(seen) == 5
-            assert all("you see nothing" in text for text in seen)
+            observations = re.findall(r"^seen: (.*)", question, re.MULTILINE)
+            assert len(observations) == 5
+            assert all("you see nothing" in text for text in observations)
             assert "possible-actions" not in question
             assert "Did: go to fridge 1" in question
 

@@ -78,9 +78,9 @@ class TestBuilding:
         assert "Measured on 6 of 10 trajectories" in outcome.out
         assert "model calls" in outcome.out
         assert not (place / ".ldm" / "memory" / "chroma.sqlite3").exists()
-        asked = server.bodies.copy()
+        requests = server.bodies.copy()
         assert run("build-memory", "data", *MODEL).code == 0
-        assert not [one for one in server.bodies[len(asked) :] if one in asked]  # paid once
+        assert not [one for one in server.bodies[len(requests) :] if one in requests]  # paid once
         again = run("build-memory", "data", *MODEL, "--estimate")
         assert "building it costs nothing" in again.err
         assert "costs nothing" in run("build-memory", "data", "--estimate").err

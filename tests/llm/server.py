@@ -77,7 +77,7 @@ class FakeServer:
         self.peak = 0
         self._log = log
         self._in_flight = 0
-        self._seen: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._done: dict[str, str | None] = {}
         self._lock = threading.Lock()
         self._http = _Server(("127.0.0.1", 0), _handler(self))
@@ -101,8 +101,8 @@ class FakeServer:
         """Which fault this request meets, "" for none: the same in every run."""
         key = stable_hash(body)
         with self._lock:
-            self._seen[key] += 1
-            number = self._seen[key]
+            self._counts[key] += 1
+            number = self._counts[key]
         point = random.Random(f"{self.behaviour.seed} {key} {number}").random()
         for fault, rate in self.behaviour.rates.items():
             if fault == "context":  # the same request never fits

@@ -308,7 +308,7 @@ class TestFaults:
         assert server.outcomes[fault] > 0
 
     @pytest.mark.parametrize(
-        ("fault", "said"),
+        ("fault", "message"),
         [
             ("500", "after 6 attempts: HTTP 500: it broke"),
             ("truncated", "not JSON"),
@@ -317,7 +317,7 @@ class TestFaults:
         ],
     )
     def test_that_stay_are_named_and_in_a_row_they_stop_the_run(
-        self, fault: str, said: str, serve: Serve, connect: Connect
+        self, fault: str, message: str, serve: Serve, connect: Connect
     ) -> None:
         server = serve()
         client = connect(server, timeout=0.1)
@@ -325,9 +325,9 @@ class TestFaults:
         server.behaviour.rates = {fault: 1.0}
         model = client.model("m")
         for number in range(2):
-            with pytest.raises(ModelError, match=said):
+            with pytest.raises(ModelError, match=message):
                 model.complete(ask(f"{number}"))
-        with pytest.raises(ModelUnavailable, match=said):
+        with pytest.raises(ModelUnavailable, match=message):
             model.complete(ask("3"))
         sent = len(server.bodies)
         with pytest.raises(ModelUnavailable):

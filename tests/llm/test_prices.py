@@ -93,7 +93,7 @@ def test_a_users_price_holds_for_dated_versions_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[]", "has no field models"),
         ('{"models": {"m": [1, 2]}}', "models.m is not three prices"),
@@ -102,9 +102,9 @@ def test_a_users_price_holds_for_dated_versions_too(tmp_path: Path) -> None:
         ("{", "prices.json:1"),
     ],
 )
-def test_a_file_of_another_form_is_refused(text: str, said: str, tmp_path: Path) -> None:
+def test_a_file_of_another_form_is_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "prices.json").write_text(text)
-    with pytest.raises(LdmError, match=said):
+    with pytest.raises(LdmError, match=message):
         load_prices(tmp_path / "prices.json")
 
 

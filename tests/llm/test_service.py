@@ -61,7 +61,7 @@ class TestRetryAfter:
 
 class TestStatuses:
     @pytest.mark.parametrize(
-        ("status", "said"),
+        ("status", "message"),
         [
             (401, "Incorrect API key provided"),
             (402, "Insufficient credits"),
@@ -71,13 +71,13 @@ class TestStatuses:
         ],
     )
     def test_that_no_further_request_can_mend_stop_the_run_at_once(
-        self, status: int, said: str, serve: Serve, connect: Connect
+        self, status: int, message: str, serve: Serve, connect: Connect
     ) -> None:
-        server = serve(status=status, complaint=said)
+        server = serve(status=status, complaint=message)
         client = connect(server)
         with pytest.raises(ModelUnavailable, match=f"failed at once: HTTP {status}") as caught:
             client.model("m").complete(ask("x"))
-        assert said in str(caught.value)
+        assert message in str(caught.value)
         assert len(server.bodies) == 1
 
     @pytest.mark.parametrize("status", [408, 409, 500, 502, 503])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ldm.memory import snapshot
-from ldm.memory.store import open_store
+from ldm.memory.access import open_store
 
 
 def free_port() -> int:

@@ -20,9 +20,11 @@ import pytest
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import BuildResult, Memory, build, environments, generations, inspect
+from ldm.memory.access import reading, writing
+from ldm.memory.directory import STAGING
 from ldm.memory.exchange import export
 from ldm.memory.formation import Failures, FormationOptions
-from ldm.memory.store import STAGING, Store, reading, writing
+from ldm.memory.store import Store
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords

@@ -12,7 +12,7 @@ import pytest
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, extend, generations, hide, inspect, locks, rollback
-from ldm.memory.store import reading, writing
+from ldm.memory.access import reading, writing
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.conftest import Places
@@ -67,7 +67,7 @@ def read_beside_writers(place: str, readers: int, rounds: int) -> int:
         for code in (*[READER] * readers, SECOND_WRITER)
     ]
     base = inspect(place, "toy")
-    digests, seen = {base.generation.digest}, []
+    digests, reports = {base.generation.digest}, []
     added = replace(base.rows[0].tuple, action="wait", generation=1)
     patch = pytest.MonkeyPatch()
     patch.setattr(locks, "PATIENCE", 120)
@@ -84,7 +84,7 @@ def read_beside_writers(place: str, readers: int, rounds: int) -> int:
                 rollback(place, "toy", 0)
                 later = generations(place, "toy")[-1]
             digests.add(later.digest)
-            seen.append(processes[done % readers].stdout.readline().strip())
+            reports.append(processes[done % readers].stdout.readline().strip())
     finally:
         patch.undo()
         stop.touch()
@@ -95,10 +95,10 @@ def read_beside_writers(place: str, readers: int, rounds: int) -> int:
                 outputs.append((process.stdout.read(), process.stderr.read()))
     for out, error in outputs:
         assert not error, error
-        seen += out.split()
+        reports += out.split()
     assert {process.returncode for process in processes} == {0}
-    assert {*seen} <= digests
-    return len(seen)
+    assert {*reports} <= digests
+    return len(reports)
 
 
 @pytest.fixture

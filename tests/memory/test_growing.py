@@ -371,9 +371,9 @@ def test_a_damaged_line_is_named(place: Path, at: int) -> None:
         opened(place)
     assert caught.value.remedy == "Remove that line; the others stay."
     build(str(place), [episode(2)], BagOfWords(), OfflineReasoner)
-    (found,) = verify(str(place), "desk")
-    assert found.startswith("added: ")
-    assert "damaged in line 1" in found
+    (problem,) = verify(str(place), "desk")
+    assert problem.startswith("added: ")
+    assert "damaged in line 1" in problem
 
 
 def test_an_interrupted_folding_doubles_nothing(

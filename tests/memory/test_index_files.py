@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ldm.memory import index_files
-from ldm.memory.store import reading
+from ldm.memory.access import reading
 
 MARK = b"sk-in-the-memory-of-the-process!"
 TAIL = len(MARK) * 4
@@ -68,7 +68,7 @@ build(sys.argv[1], expert_trajectories(), BagOfWords(), OfflineReasoner)
 """
 READ = """
 import sys
-from ldm.memory.store import reading
+from ldm.memory.access import reading
 with reading(sys.argv[1]) as store:
     assert store.load("toy").rows
 """

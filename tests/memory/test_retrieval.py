@@ -154,12 +154,12 @@ class TestAReasonerThatClassifies:
         index = next(b for b in memory.batches if b.id == "wash-1")
         assert recalls[0].goal_type == index.goal_types[-1].name
         assert recalls[0].observation_type == index.goal_types[-1].observation_types[-1]
-        assert [text for text, _ in reasoner.asked] == list(QUERIES[1])
+        assert [text for text, _ in reasoner.questions] == list(QUERIES[1])
 
     def test_sees_names_examples_and_unit_centroids(self, memory: Memory) -> None:
         reasoner = Contrary()
         memory.retrieve(*QUERIES[1], 1, classifier=reasoner)
-        for _, types in reasoner.asked:
+        for _, types in reasoner.questions:
             for view in types:
                 assert view.name
                 assert 1 <= len(view.examples) <= 3

@@ -13,10 +13,10 @@ import pytest
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, generations, hide, inspect, rewriting, snapshot, value
-from ldm.memory.columns import kinds_of
+from ldm.memory.access import reading
+from ldm.memory.contents import kinds_of
 from ldm.memory.exchange import export, import_memory
 from ldm.memory.rewriting import compact, is_outdated, purge
-from ldm.memory.store import reading
 from ldm.memory.verifying import verify
 from tests.embedder import BagOfWords
 from tests.stored.make import unpack

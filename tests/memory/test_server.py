@@ -20,6 +20,7 @@ from ldm.errors import MemoryStoreError
 from ldm.memory import (
     Memory,
     build,
+    chroma,
     environments,
     generations,
     hide,
@@ -27,10 +28,10 @@ from ldm.memory import (
     locks,
     rollback,
     snapshot,
-    store,
 )
+from ldm.memory.access import writing
 from ldm.memory.exchange import export
-from ldm.memory.store import writing
+from ldm.memory.store import Store
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.servers import free_port
@@ -170,16 +171,16 @@ class TestNetwork:
     def test_dropped_connections_are_tried_again(
         self, fresh: str, proxy: tuple[str, type[Proxy]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(store, "PAUSE", 0.001)
+        monkeypatch.setattr(chroma, "PAUSE", 0.001)
         location, handler = proxy
         with writing(location) as opened:
-            handler.dropped = store.REQUESTS - 1
+            handler.dropped = chroma.REQUESTS - 1
             assert opened.environments() == ("toy",)
             assert handler.dropped == 0
             handler.dropped = 1_000
             with pytest.raises(MemoryStoreError, match="does not answer"):
                 opened.environments()
-            assert handler.dropped == 1_000 - store.REQUESTS
+            assert handler.dropped == 1_000 - chroma.REQUESTS
             handler.dropped = 0
         assert inspect(location, "toy").rows == inspect(fresh, "toy").rows
 
@@ -208,7 +209,7 @@ class TestNetwork:
         assert len(inspect(fresh, "toy").recallable()) == len(inspect(fresh, "toy").rows) - 1
 
     def test_a_server_that_never_answers_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(store, "ANSWER", 0.2)
+        monkeypatch.setattr(chroma, "ANSWER", 0.2)
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
             silent.listen()
@@ -224,7 +225,7 @@ class TestCache:
     ) -> None:
         before = inspect(fresh, "toy").rows
         made = []
-        monkeypatch.setattr(store.Store, "load", lambda *_: made.append(1))
+        monkeypatch.setattr(Store, "load", lambda *_: made.append(1))
         assert inspect(fresh, "toy").rows == before
         assert not made
         monkeypatch.undo()

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldm.memory import Contents, Memory, build, generations, hide, inspect, snapshot
+from ldm.memory.access import reading
 from ldm.memory.kind_classifier import KindClassifier, trained
 from ldm.memory.merging import merge
 from ldm.memory.packs import export_pack
 from ldm.memory.rewriting import compact
-from ldm.memory.store import reading
 from ldm.memory.verifying import verify
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
@@ -221,8 +221,8 @@ def test_the_classifier_of_kinds_is_scikit_learns() -> None:
         pairs = sorted({*zip(goals, of_goals, strict=True)})
         model.fit([goal for goal, _ in pairs], [kind for _, kind in pairs])
         classify = KindClassifier(trained(goals, of_goals, balanced=True))
-        asked = [" ".join(generator.sample([*words, "unseen"], 3)) for _ in range(200)]
-        assert [classify(goal) for goal in asked] == model.predict(asked).tolist()
+        queries = [" ".join(generator.sample([*words, "unseen"], 3)) for _ in range(200)]
+        assert [classify(goal) for goal in queries] == model.predict(queries).tolist()
 
 
 def test_kinds_with_many_goals_do_not_draw_those_of_others_to_them() -> None:
@@ -231,8 +231,8 @@ def test_kinds_with_many_goals_do_not_draw_those_of_others_to_them() -> None:
     goals |= {f"put a hot {thing} in {place}.": "heat" for thing in things for place in places}
     goals |= {"put a clean spoon in drawer.": "clean", "clean some lid and put it in box.": "clean"}
     classify = KindClassifier(trained([*goals], [*goals.values()], balanced=True))
-    asked = [f"clean some {thing} and put it in {place}." for thing in things for place in places]
-    assert {classify(goal) for goal in asked} == {"clean"}
+    queries = [f"clean some {thing} and put it in {place}." for thing in things for place in places]
+    assert {classify(goal) for goal in queries} == {"clean"}
 
 
 def hash_of(goal: str) -> int:

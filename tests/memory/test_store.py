@@ -32,8 +32,10 @@ from ldm.memory import (
     store,
     value,
 )
+from ldm.memory.access import open_store, reading, writing
+from ldm.memory.columns_builder import digest
+from ldm.memory.directory import DATABASE
 from ldm.memory.exchange import export, import_memory
-from ldm.memory.store import digest, open_store, reading, writing
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import FULL_OUTCOME, Outcome, Step, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -161,7 +163,7 @@ class TestWriting:
 
     def test_there_is_one_writer_at_a_time(self, tmp_path: Path) -> None:
         script = (
-            "import sys, time\nfrom ldm.memory.store import writing\n"
+            "import sys, time\nfrom ldm.memory.access import writing\n"
             "with writing(sys.argv[1]):\n    print('open', flush=True)\n    sys.stdin.read()"
         )
         with subprocess.Popen(
@@ -269,7 +271,7 @@ class TestDisks:
         output = self.made_by_another_process(place / "memory")
         assert "the disk is full. Free space and run it again." in output
         subprocess.run(["mount", "-o", "remount,size=20m", str(place)], check=True)
-        if (place / "memory" / store.DATABASE).exists():
+        if (place / "memory" / DATABASE).exists():
             assert environments(str(place / "memory")) == ()
         make(place / "memory")
         for number, location in enumerate((place / "memory", toy)):

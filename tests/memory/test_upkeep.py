@@ -6,9 +6,9 @@ import pytest
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, Selection, build, generations, hide, inspect, rollback
+from ldm.memory.access import open_store
 from ldm.memory.addresses import is_server
 from ldm.memory.rewriting import compact, is_outdated, purge
-from ldm.memory.store import open_store
 from ldm.memory.verifying import verify
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords

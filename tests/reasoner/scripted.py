@@ -31,7 +31,7 @@ class Scripted:
     def __init__(self, reply: Callable[[str], Reply], room: int = 0) -> None:
         self._reply = reply
         self._room = room
-        self.asked: list[Sequence[Message]] = []
+        self.prompts: list[Sequence[Message]] = []
         self.forms: list[Any] = []
 
     def complete(
@@ -46,7 +46,7 @@ class Scripted:
         if self._room and sum(len(m.content) for m in messages) > self._room:
             raise ContextTooLong("No room.", "Shorten it.")
         assert schema is not None
-        self.asked.append(messages)
+        self.prompts.append(messages)
         self.forms.append(schema)
         reply = self._reply(messages[-1].content)
         text = reply if isinstance(reply, str) else json.dumps(reply)
@@ -60,14 +60,14 @@ class Contrary(OfflineReasoner):
 
     def __init__(self) -> None:
         super().__init__(BagOfWords())
-        self.asked: list[tuple[str, tuple[TypeView, ...]]] = []
+        self.questions: list[tuple[str, tuple[TypeView, ...]]] = []
 
     def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
-        self.asked.append((goal, tuple(types)))
+        self.questions.append((goal, tuple(types)))
         return len(types) - 1
 
     def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
-        self.asked.append((observation, tuple(types)))
+        self.questions.append((observation, tuple(types)))
         return len(types) - 1
 
 

@@ -117,42 +117,42 @@ DIVIDED = tuple(
 
 class TestDecisions:
     def test_of_memory_cost_no_call_and_are_the_votes(self) -> None:
-        asked, model = reasoner(CHOICE)
-        answer = asked.act(STATE, ALIKE)
-        assert (answer.action, answer.asked) == ("take letter 1", "")
+        consulting, model = reasoner(CHOICE)
+        answer = consulting.act(STATE, ALIKE)
+        assert (answer.action, answer.reason) == ("take letter 1", "")
         assert answer == FALLBACK.act(STATE, ALIKE)
-        assert model.asked == []
-        assert asked.counts() == {"decided by memory": 1}
+        assert model.prompts == []
+        assert consulting.counts() == {"decided by memory": 1}
 
     def test_of_the_model_say_why_it_was_asked(self) -> None:
-        asked, model = reasoner(CHOICE)
-        answer = asked.act(STATE, DIVIDED)
-        assert (answer.action, answer.asked) == ("go to drawer 2", "unsure")
-        assert asked.counts()["consulted: unsure"] == 1
+        consulting, _ = reasoner(CHOICE)
+        answer = consulting.act(STATE, DIVIDED)
+        assert (answer.action, answer.reason) == ("go to drawer 2", "unsure")
+        assert consulting.counts()["consulted: unsure"] == 1
 
     def test_in_a_search_cost_no_call_for_alternatives_unless_it_is_always_asked(self) -> None:
-        asked, model = reasoner(CHOICE)
-        assert asked.alternatives(STATE, DIVIDED, 3) == FALLBACK.propose(STATE, DIVIDED, 3)
-        assert model.asked == []
-        asked, model = reasoner({**CHOICE, "actions": []}, "always")
-        asked.alternatives(STATE, DIVIDED, 3)
-        assert model.asked != []
+        consulting, model = reasoner(CHOICE)
+        assert consulting.alternatives(STATE, DIVIDED, 3) == FALLBACK.propose(STATE, DIVIDED, 3)
+        assert model.prompts == []
+        consulting, model = reasoner({**CHOICE, "actions": []}, "always")
+        consulting.alternatives(STATE, DIVIDED, 3)
+        assert model.prompts != []
 
     def test_ask_neither_for_sub_goals_nor_for_notes(self) -> None:
-        asked, model = reasoner(CHOICE)
-        notes = asked.notes("post a letter", STATE.history.past, SEEN, Notes())
-        asked.act(replace(STATE, notes=notes), DIVIDED)
-        [question] = model.asked
+        consulting, model = reasoner(CHOICE)
+        notes = consulting.notes("post a letter", STATE.history.past, SEEN, Notes())
+        consulting.act(replace(STATE, notes=notes), DIVIDED)
+        [question] = model.prompts
         assert "sub-goal" not in " ".join(message.content for message in question)
 
     def test_are_the_votes_where_nobody_may_be_asked(self) -> None:
-        asked, model = reasoner(CHOICE, "never")
+        consulting, model = reasoner(CHOICE, "never")
         for recalls in (ALIKE, DIVIDED):
-            assert asked.act(STATE, recalls).action == FALLBACK.act(STATE, recalls).action
-        assert model.asked == []
+            assert consulting.act(STATE, recalls).action == FALLBACK.act(STATE, recalls).action
+        assert model.prompts == []
 
     def test_recall_as_many_as_a_vote_needs_and_show_a_few(self) -> None:
-        asked, model = reasoner(CHOICE)
-        assert asked.recalls == FALLBACK.recalls
-        asked.act(STATE, DIVIDED * 3)
-        assert model.asked[-1][-1].content.count("Example ") == 5
+        consulting, model = reasoner(CHOICE)
+        assert consulting.recalls == FALLBACK.recalls
+        consulting.act(STATE, DIVIDED * 3)
+        assert model.prompts[-1][-1].content.count("Example ") == 5

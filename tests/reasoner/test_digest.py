@@ -13,9 +13,9 @@ OFFICE = (
 
 def episode(opening: str, *steps: tuple[str, str]) -> tuple[Past, str]:
     """The course and the present observation of steps (action, what came of it)."""
-    seen = [opening, *(after for _, after in steps)]
+    observations = [opening, *(after for _, after in steps)]
     actions = [action for action, _ in steps]
-    return tuple(zip(seen[:-1], actions, strict=True)), seen[-1]
+    return tuple(zip(observations[:-1], actions, strict=True)), observations[-1]
 
 
 def digest(opening: str, *steps: tuple[str, str], room: int = AMPLE, goal: str = "") -> Digest:

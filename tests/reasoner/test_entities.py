@@ -16,11 +16,11 @@ EPISODES = expert_trajectories()
 def states(number: int) -> list[tuple[str, Past, str]]:
     """The goal, past and observation of each state of an episode, the last one included."""
     episode = EPISODES[number]
-    before = [(past, seen) for past, seen, _ in episode.states()]
+    before = [(past, observation) for past, observation, _ in episode.states()]
     last_past, last_seen = before[-1]
     last = episode.steps[-1]
     before.append(((*last_past, (last_seen, last.action)), last.observation))
-    return [(episode.task.goal, past, seen) for past, seen in before]
+    return [(episode.task.goal, past, observation) for past, observation in before]
 
 
 def seen_in(situation: Situation, roles: Roles) -> object:
@@ -48,21 +48,21 @@ def test_a_state_read_on_is_the_same_as_one_read_from_the_start(number: int) -> 
     roles = roles_of(("fig", "sink", "basket"))
     goal, _, opening = states(number)[0]
     on = Situation(goal, (), opening)
-    for (_, _, _), (_, past, seen) in pairwise(states(number)):
+    for (_, _, _), (_, past, observation) in pairwise(states(number)):
         before = seen_in(on, roles)
-        later = on.after(past[-1][1], seen)
-        assert seen_in(later, roles) == seen_in(Situation(goal, past, seen), roles)
+        later = on.after(past[-1][1], observation)
+        assert seen_in(later, roles) == seen_in(Situation(goal, past, observation), roles)
         assert seen_in(on, roles) == before  # it may be gone on from again
         on = later
 
 
 def test_a_search_goes_on_from_a_state_in_several_ways() -> None:
-    goal, past, seen = states(0)[1]
+    goal, past, observation = states(0)[1]
     roles = roles_of(("fig", "basket"))
-    first = read_situation(goal, past, seen)
-    assert read_situation(goal, past, seen) is first
+    first = read_situation(goal, past, observation)
+    assert read_situation(goal, past, observation) is first
     for action in ("go to shelf 2", "go to sink", "go to shelf 2"):
-        further = (*past, (seen, action))
+        further = (*past, (observation, action))
         read = read_situation(goal, further, "You are there.")
         expected = Situation(goal, further, "You are there.")
         assert seen_in(read, roles) == seen_in(expected, roles)
@@ -80,8 +80,8 @@ def test_a_command_is_read_by_what_is_known_then() -> None:
 
 
 def test_parts_differ_with_the_roles_of_things() -> None:
-    goal, past, seen = states(0)[-1]
-    situation = Situation(goal, past, seen)
+    goal, past, observation = states(0)[-1]
+    situation = Situation(goal, past, observation)
     thing = situation.past[-1].entities[0]
     named, unnamed = (situation.view(roles_of(r)).part(thing) for r in ((thing[-1],), ()))
     assert (named.role, unnamed.role) == (1, 0)

@@ -84,13 +84,13 @@ class TestFollowing:
     def test_an_action_follows_those_who_did_the_same_with_another_thing(self) -> None:
         past: Past = ((START, "go to box 3"),)
         actions = (*PLACES, "take cup 1 from box 3", "take spoon 2 from box 3")
-        seen = "In box 3 you see a cup 1 and a spoon 2."
-        assert self.follows(past, seen, actions) == ("take spoon 2 from box 3", (2, 3))
+        observation = "In box 3 you see a cup 1 and a spoon 2."
+        assert self.follows(past, observation, actions) == ("take spoon 2 from box 3", (2, 3))
 
     def test_another_action_follows_others(self) -> None:
         past: Past = ((START, "go to box 3"),)
-        seen = "In box 3 you see a cup 1 and a spoon 2."
-        state = State(SPOON, History(past=past), seen, (*PLACES, "take spoon 2 from box 3"))
+        observation = "In box 3 you see a cup 1 and a spoon 2."
+        state = State(SPOON, History(past=past), observation, (*PLACES, "take spoon 2 from box 3"))
         assert set(REASONER.followed(state, RECALLS, "take spoon 2 from box 3")) == {2, 3}
         assert not {2, 3} & set(REASONER.followed(state, RECALLS, "go to box 1"))
 
@@ -118,8 +118,8 @@ class TestActing:
     def test_the_thing_of_the_goal_is_taken_when_it_is_in_view(self) -> None:
         past: Past = ((START, "go to box 3"),)
         actions = (*PLACES, "take cup 1 from box 3", "take spoon 2 from box 3")
-        seen = "In box 3 you see a cup 1 and a spoon 2."
-        assert decide(past, seen, actions) == "take spoon 2 from box 3"
+        observation = "In box 3 you see a cup 1 and a spoon 2."
+        assert decide(past, observation, actions) == "take spoon 2 from box 3"
 
     def test_what_is_held_is_brought_to_where_it_belongs(self) -> None:
         past: Past = (
@@ -166,8 +166,8 @@ class TestActing:
 class TestWithoutAdmissibleActions:
     def test_the_recalled_action_is_carried_over(self) -> None:
         past: Past = ((START, "go to box 3"),)
-        seen = "In box 3 you see a cup 1 and a spoon 2."
-        assert decide(past, seen, None) == "take spoon 2 from box 3"
+        observation = "In box 3 you see a cup 1 and a spoon 2."
+        assert decide(past, observation, None) == "take spoon 2 from box 3"
 
     def test_its_punctuation_is_kept(self) -> None:
         recall = recalled("buy red shoes", (), "Colours: [red] [blue]", "click[red]")
@@ -186,7 +186,7 @@ def test_it_does_the_same_in_invented_words() -> None:
         return re.sub(r"[a-z]+", lambda match: names.get(match.group(), match.group()), text)
 
     def past_of(past: Past) -> Past:
-        return tuple((renamed(seen), renamed(action)) for seen, action in past)
+        return tuple((renamed(text), renamed(action)) for text, action in past)
 
     recalls = tuple(
         recalled(
@@ -213,7 +213,7 @@ def test_a_tuple_in_another_dialect_is_read_anew() -> None:
     """What was read of a tuple in one dialect does not reach a task that speaks the other."""
     past: Past = (*HELD, ("You hold the knife 1.", "put knife 1 in table 1"))
     one = recalled(KNIFE, past, "You put the knife 1.", "go to box 2")
-    local = tuple((seen, action.replace("put", "move")) for seen, action in past)
+    local = tuple((observation, action.replace("put", "move")) for observation, action in past)
     other = replace(one, tuple=replace(one.tuple, history=History(past=local)))
     assert one.tuple.id == other.tuple.id
     state = State(SPOON, History(past=local), "You put the knife 1.", PLACES)
@@ -394,8 +394,8 @@ class TestOutcomes:
         assert self.actions(late)[0] == "go to table 1"
 
     def test_a_failure_that_was_kept_votes_like_all_others(self) -> None:
-        kept = with_outcome(self.TO_TABLE, Outcome(0.0, 0.0))
-        recalls, usual = (self.TO_BOX, kept), (self.TO_BOX, self.TO_TABLE)
+        failure = with_outcome(self.TO_TABLE, Outcome(0.0, 0.0))
+        recalls, usual = (self.TO_BOX, failure), (self.TO_BOX, self.TO_TABLE)
         assert REASONER.act(self.STATE, recalls) == REASONER.act(self.STATE, usual)
 
     def test_a_warning_votes_against_its_action(self) -> None:

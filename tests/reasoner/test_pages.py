@@ -168,9 +168,9 @@ class TestTheSameGoal:
             recalled(f"find me a {kind} thing for {price} coins", (), START, "ask[thing]")
             for kind, price in (("smooth", 40), ("new", 20), ("get tiny", 50), ("wet", 60))
         ]
-        kept = recalled("find me a smooth old stone for 30 coins", (), START, "ask[pebble]")
-        asked = chosen(goal, (), START, [*others, replace(kept, nearby=True)], ("ask[?]",))
-        assert (asked == "ask[pebble]") is same
+        precedent = recalled("find me a smooth old stone for 30 coins", (), START, "ask[pebble]")
+        action = chosen(goal, (), START, [*others, replace(precedent, nearby=True)], ("ask[?]",))
+        assert (action == "ask[pebble]") is same
 
     def test_counts_for_what_it_stands_for_where_that_is_not_possible(self) -> None:
         others = [recalled("a red stone", (), START, "ask[red stone]") for _ in range(8)]

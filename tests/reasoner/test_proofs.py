@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ldm.reasoner import Notes
-from ldm.reasoner.notes import in_words, noted
+from ldm.reasoner.progress import in_words, noted
 from ldm.reasoner.proofs import proves, shown_by
 from ldm.types import History
 
@@ -18,7 +18,7 @@ SEEN = (
 
 
 @pytest.mark.parametrize(
-    ("proof", "shown"),
+    ("proof", "proven"),
     [
         ("you see a mug 2", True),
         ("A mug 2 on the desk 1.", True),
@@ -31,9 +31,9 @@ SEEN = (
     ],
 )
 def test_most_of_its_words_and_all_numbers_stood_in_one_observation(
-    proof: str, shown: bool
+    proof: str, proven: bool
 ) -> None:
-    assert shown_by(proof, SEEN) is shown
+    assert shown_by(proof, SEEN) is proven
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ LONG = st.builds(lambda start, end: start + " x" * 200 + end, TEXTS, TEXTS)
 
 def by_itself(goal: str, steps: Past) -> tuple[Notes, ...]:
     return tuple(
-        REASONER.notes(goal, shortened(steps[:number]), seen, Notes())
-        for number, (seen, _) in enumerate(steps)
+        REASONER.notes(goal, shortened(steps[:number]), observation, Notes())
+        for number, (observation, _) in enumerate(steps)
     )
 
 
@@ -36,7 +36,7 @@ def test_of_any_texts(goal: str, steps: list[tuple[str, str]]) -> None:
 def test_of_the_shipped_episodes(env: str) -> None:
     (file,) = (CHECKOUT / "data" / "trajectories" / env).glob("*train*")
     for trajectory in records.read(file, Trajectory)[:40]:
-        steps = tuple((seen, step.action) for _, seen, step in trajectory.states())
+        steps = tuple((observation, step.action) for _, observation, step in trajectory.states())
         assert REASONER.annotate(trajectory.task.goal, steps) == by_itself(
             trajectory.task.goal, steps
         )

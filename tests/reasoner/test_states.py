@@ -58,8 +58,8 @@ def reply(question: str) -> Reply:
         return notes
     if "<items>" in question:
         return {f"item_{n}": 1 for n, _ in enumerate(items_in(question), 1)}
-    seen = re.search(r"<now>\n(.*?)\n</now>", question, re.DOTALL)
-    proof = " ".join(seen[1].split()[:8]) if seen else ""
+    match = re.search(r"<now>\n(.*?)\n</now>", question, re.DOTALL)
+    proof = " ".join(match[1].split()[:8]) if match else ""
     notes = {"held": "what the record shows", "proof": proof, "complete": 1}
     return {**notes, "action": "look", "choice": 1, "item_1": 1, "actions": []}
 
@@ -75,7 +75,7 @@ class Place:
 
     @property
     def states(self) -> list[tuple[Past, str]]:
-        return [(past, seen) for past, seen, _ in self.episode.states()]
+        return [(past, observation) for past, observation, _ in self.episode.states()]
 
 
 @pytest.fixture(scope="module", params=sorted(FILES))
@@ -118,17 +118,17 @@ def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> 
     reasoner = asking(place.card, **options)
     policy = Policy(place.memory, reasoner, PolicyOptions(**options))
     memo, goal = Memo(), place.episode.task.goal
-    for at, (past, seen) in enumerate(place.states[: number + 1]):
+    for at, (past, observation) in enumerate(place.states[: number + 1]):
         possible = place.admissible[at]
-        now = Observed(goal, past, seen, possible, memo, steps_left=50 - at)
+        now = Observed(goal, past, observation, possible, memo, steps_left=50 - at)
         z = proposals if at == number else 1
         memo = policy.propose(now, policy.batches(goal), z).memo
-    return list(model(reasoner).asked[-1])
+    return list(model(reasoner).prompts[-1])
 
 
 def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
     """All questions about a state, by their kinds."""
-    past, seen = place.states[number]
+    past, observation = place.states[number]
     goal = place.episode.task.goal
     process = Process(
         goal,
@@ -136,8 +136,8 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
         tuple((step.action, step.observation) for step in place.episode.steps[: number + 2]),
         (1.0,) * (number + 2),
     )
-    other = Process(goal, place.episode.opening, (("look", seen),) * 3, (1.0,) * 3)
-    asked: dict[str, list[Message]] = {
+    other = Process(goal, place.episode.opening, (("look", observation),) * 3, (1.0,) * 3)
+    prompts: dict[str, list[Message]] = {
         "act": decisions(place, number),
         "act with a thought": decisions(place, number, thought="short"),
         "act on the vote": decisions(place, number, candidates="vote"),
@@ -146,9 +146,9 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
     seen_before = sorted({text for text, _ in place.states[0][0]} | {p[1] for p in place.states})
     ways: dict[str, Callable[[PromptedReasoner], object]] = {
         "split": lambda r: r.annotate(goal, (("", ""),)),
-        "recount": lambda r: r.annotate(goal, (*past, (seen, ""), ("", ""))),
-        "assess": lambda r: r.assess(goal, past, seen),
-        "summarize": lambda r: r.summarize(goal, past, seen),
+        "recount": lambda r: r.annotate(goal, (*past, (observation, ""), ("", ""))),
+        "assess": lambda r: r.assess(goal, past, observation),
+        "summarize": lambda r: r.summarize(goal, past, observation),
         "compare": lambda r: r.compare(process, other),
         "choose": lambda r: r.choose([process, other]),
         "cluster": lambda r: r.cluster_observations(seen_before[:4]),
@@ -156,9 +156,9 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
     for name, ask in ways.items():
         reasoner = asking(place.card)
         ask(reasoner)
-        if model(reasoner).asked:
-            asked[name] = list(model(reasoner).asked[1 if name == "recount" else 0])
-    return asked
+        if model(reasoner).prompts:
+            prompts[name] = list(model(reasoner).prompts[1 if name == "recount" else 0])
+    return prompts
 
 
 @cache
@@ -168,10 +168,10 @@ def number_of(state: str, states: int) -> int:
 
 @pytest.mark.parametrize("state", STATES)
 def test_questions_about_a_state_are_these(place: Place, state: str, golden: Golden) -> None:
-    asked = questions(place, number_of(state, len(place.states)))
+    prompts = questions(place, number_of(state, len(place.states)))
     lines = [
         Message(message.role, f"({kind})\n{message.content}")
-        for kind, messages in asked.items()
+        for kind, messages in prompts.items()
         for message in messages
     ]
     golden(GOLDEN / f"{place.card.name}_{state}.txt", lines)
@@ -179,9 +179,9 @@ def test_questions_about_a_state_are_these(place: Place, state: str, golden: Gol
 
 def test_a_decision_in_a_short_context_is_this(place: Place, golden: Golden) -> None:
     """What has no room is told in short: places, and the items of lists."""
-    asked = decisions(place, len(place.states) - 1, prompt_tokens=SHORT)
-    assert sum(len(message.content) for message in asked) <= characters(SHORT)
-    golden(GOLDEN / f"{place.card.name}_short.txt", asked)
+    prompts = decisions(place, len(place.states) - 1, prompt_tokens=SHORT)
+    assert sum(len(message.content) for message in prompts) <= characters(SHORT)
+    golden(GOLDEN / f"{place.card.name}_short.txt", prompts)
 
 
 def test_a_decision_shows_the_whole_past(place: Place) -> None:

@@ -40,8 +40,8 @@ def chunks(file: Path) -> dict[str, Any]:
 
 def entries(data: dict[str, Any], run: Path) -> list[dict[str, Any]]:
     """What is told of each episode of a run, in order."""
-    (told,) = [one for one in data["overview"]["runs"] if one["id"] == run.name]
-    return [data[f"entries-{at[0]}"][at[1]] for at in (row["at"] for row in told["entries"])]
+    (entry,) = [one for one in data["overview"]["runs"] if one["id"] == run.name]
+    return [data[f"entries-{at[0]}"][at[1]] for at in (row["at"] for row in entry["entries"])]
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +59,12 @@ class TestEpisodes:
         self, data: dict[str, Any], recorded: Recorded
     ) -> None:
         trials = records.read(recorded.later / "trajectories.jsonl", Trajectory)
-        for trial, told in zip(trials, entries(data, recorded.later), strict=True):
-            (shown,) = told["trials"]
-            assert shown["opening"] == trial.opening
-            assert [(s["action"], s["seen"], s.get("invalid", False)) for s in shown["steps"]] == [
-                (step.action, step.observation, not step.valid) for step in trial.steps
-            ]
+        for trial, entry in zip(trials, entries(data, recorded.later), strict=True):
+            (trial_entry,) = entry["trials"]
+            assert trial_entry["opening"] == trial.opening
+            assert [
+                (s["action"], s["seen"], s.get("invalid", False)) for s in trial_entry["steps"]
+            ] == [(step.action, step.observation, not step.valid) for step in trial.steps]
 
     def test_recalled_tuples_are_numbers_of_texts(
         self, data: dict[str, Any], recorded: Recorded
@@ -96,8 +96,8 @@ class TestEpisodes:
         by_key = {call.key: call for call in calls if call.role != "probe"}
         keys = [
             key
-            for told in entries(data, recorded.divided)
-            for trial in told["trials"]
+            for entry in entries(data, recorded.divided)
+            for trial in entry["trials"]
             for step in [*trial["steps"], trial]
             for key in step.get("calls", [])
         ]
@@ -170,13 +170,13 @@ class TestRuns:
     def test_a_refinement_shows_goals_with_their_trees(
         self, data: dict[str, Any], recorded: Recorded
     ) -> None:
-        told = entries(data, recorded.refinement)
-        assert len(told) == 4
-        for goal in told:
+        entry = entries(data, recorded.refinement)
+        assert len(entry) == 4
+        for goal in entry:
             for tree in goal["trees"]:
                 depths = [one["depth"] for one in tree["branches"]]
                 assert all(b <= a + 1 for a, b in zip(depths, depths[1:], strict=False))
-        keys = [b for goal in told for t in goal["trees"] for b in t["branches"] if b.get("key")]
+        keys = [b for goal in entry for t in goal["trees"] for b in t["branches"] if b.get("key")]
         assert keys
         assert all(one["chosen"] for one in keys)
 
@@ -189,9 +189,9 @@ class TestRuns:
             Played(i, one.result, one.trials) for i, one in enumerate(run.episodes()) if i < 2
         ]
         records.write(fresh.parts / "0.jsonl", played)
-        (told,) = chunks(report([fresh.directory], tmp_path / "r.html"))["overview"]["runs"]
-        assert (told["finished"], len(told["entries"])) == (False, 2)
-        assert "is not finished" in told["remarks"][0]
+        (entry,) = chunks(report([fresh.directory], tmp_path / "r.html"))["overview"]["runs"]
+        assert (entry["finished"], len(entry["entries"])) == (False, 2)
+        assert "is not finished" in entry["remarks"][0]
 
     def test_a_run_of_before_votes_and_calls_were_recorded_is_shown(
         self, recorded: Recorded, tmp_path: Path
@@ -204,8 +204,8 @@ class TestRuns:
         )
         without = (EpisodeResult(**{**_fields(one.result), "notes": ()}) for one in episodes)
         records.write(old.directory / "episodes.jsonl", without)
-        told = entries(chunks(report([old.directory], tmp_path / "r.html")), old.directory)
-        steps = [step for one in told for trial in one["trials"] for step in trial["steps"]]
+        entry = entries(chunks(report([old.directory], tmp_path / "r.html")), old.directory)
+        steps = [step for one in entry for trial in one["trials"] for step in trial["steps"]]
         assert all("votes" not in step for step in steps)
         assert any("recalls" in step for step in steps)
 
@@ -216,8 +216,8 @@ class TestRuns:
         verdicts = [Judged(task, answer, False, True, "model judge", "wise") for task in tasks]
         records.write(run / JUDGED, verdicts)
         data = chunks(report([run], tmp_path / "r.html"))
-        told = entries(data, run)[0]["texts"]
-        assert told == [["model judge", "Lovelace\nmeans the same (model judge) as\nAda Lovelace"]]
+        entry = entries(data, run)[0]["texts"]
+        assert entry == [["model judge", "Lovelace\nmeans the same (model judge) as\nAda Lovelace"]]
         remarks = data["overview"]["runs"][0]["remarks"]
         assert any("were put to wise" in line for line in remarks)
 
@@ -261,9 +261,9 @@ class TestPage:
         self, tmp_path: Path, agent: str
     ) -> None:
         run = hostile_run(tmp_path, agent)
-        told = entries(chunks(report([run], tmp_path / "r.html")), run)
-        assert len(told) == len(TEXTS) + 1
-        assert all(one["trees"] == [] for one in told)
+        entry = entries(chunks(report([run], tmp_path / "r.html")), run)
+        assert len(entry) == len(TEXTS) + 1
+        assert all(one["trees"] == [] for one in entry)
 
     def test_only_its_own_script_and_style_may_act(self, written: Path) -> None:
         page = written.read_text("utf-8")

@@ -61,8 +61,8 @@ class TestFiles:
         for sample, trial in zip(log["samples"], trials(recorded.divided), strict=True):
             one = ended[sample["id"]]
             assert sample["scores"]["success"]["value"] == ("C" if one.success else "I")
-            said = [m["content"] for m in sample["messages"] if m["role"] == "assistant"]
-            assert said[-1].splitlines()[-1] == trial.steps[-1].action
+            replies = [m["content"] for m in sample["messages"] if m["role"] == "assistant"]
+            assert replies[-1].splitlines()[-1] == trial.steps[-1].action
             assert sample["messages"][0]["content"].startswith(one.task.goal)
         (score,) = log["results"]["scores"]
         rate = sum(one.success for one in ended.values()) / len(ended)
@@ -119,9 +119,9 @@ class TestSpans:
     def test_calls_tell_their_model_and_tokens(self, recorded: Recorded) -> None:
         calls = records.read(recorded.divided / "llm.jsonl", Call)
         tokens = {(call.usage.prompt_tokens, call.usage.completion_tokens) for call in calls}
-        told = [span.attributes for span in spans_of(recorded.divided) if "chat" in span.name]
-        assert told
-        for one in told:
+        spans = [span.attributes for span in spans_of(recorded.divided) if "chat" in span.name]
+        assert spans
+        for one in spans:
             assert one is not None
             assert one["gen_ai.request.model"] == "fake"
             used = (one["gen_ai.usage.input_tokens"], one["gen_ai.usage.output_tokens"])
@@ -129,11 +129,11 @@ class TestSpans:
 
     def test_what_was_said_is_told_only_when_asked_for(self, recorded: Recorded) -> None:
         trial = trials(recorded.divided)[0]
-        silent, told = spans_of(recorded.divided), spans_of(recorded.divided, content=True)
+        silent, spans = spans_of(recorded.divided), spans_of(recorded.divided, content=True)
         assert not any(trial.opening in str(dict(span.attributes or {})) for span in silent)
-        arguments = [(span.attributes or {}).get("gen_ai.tool.call.arguments") for span in told]
+        arguments = [(span.attributes or {}).get("gen_ai.tool.call.arguments") for span in spans]
         assert trial.steps[-1].action in arguments
-        prompts = [(span.attributes or {}).get("gen_ai.input.messages") for span in told]
+        prompts = [(span.attributes or {}).get("gen_ai.input.messages") for span in spans]
         assert any(json.loads(str(one))[0]["parts"] for one in prompts if one)
 
     def test_the_same_run_has_the_same_ids(self, recorded: Recorded) -> None:

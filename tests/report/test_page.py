@@ -29,12 +29,12 @@ WIDE, NARROW = (1280, 900), (390, 844)
 def browser() -> Iterator[Browser]:
     """A Chromium that is installed here ($LDM_CHROMIUM or on PATH); none is downloaded."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = os.environ.get("LDM_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if not found:
+    program = os.environ.get("LDM_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if not program:
         pytest.skip("there is no Chromium on PATH; LDM_CHROMIUM names one")
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield running
         running.close()
 
@@ -141,9 +141,9 @@ class TestFilters:
         page = open_page(written, "#episodes")
         everyone = [result for run in (recorded.earlier, recorded.later) for result in results(run)]
         page.page.select_option("select[name=agent]", "ldm")
-        wanted = f"{len(everyone)} episodes of"
+        count = f"{len(everyone)} episodes of"
         page.page.wait_for_function(
-            "text => document.getElementById('results').innerText.startsWith(text)", arg=wanted
+            "text => document.getElementById('results').innerText.startsWith(text)", arg=count
         )
         page.page.select_option("select[name=kind]", "fetch")
         fetched = sum(result.task.kind == "fetch" for result in everyone)
@@ -325,10 +325,10 @@ class TestHostileTexts:
         page = open_page(hostile, "#episodes")
         page.page.locator("main table a").nth(len(TEXTS)).click()
         page.page.wait_for_selector(".timeline")
-        seen = page.page.locator(".timeline .seen").last
-        assert len(seen.inner_text()) < 4000
-        seen.locator("button").click()
-        assert seen.evaluate("element => element.textContent.length") == len(LINE)
+        observation = page.page.locator(".timeline .seen").last
+        assert len(observation.inner_text()) < 4000
+        observation.locator("button").click()
+        assert observation.evaluate("element => element.textContent.length") == len(LINE)
         assert page.width <= WIDE[0]
 
     def test_the_page_may_not_reach_anything(self, open_page: Open, hostile: Path) -> None:

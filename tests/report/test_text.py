@@ -40,14 +40,14 @@ def lines(
 
 
 def test_each_step_says_what_was_done_and_who_decided_it() -> None:
-    told = lines(episode())
-    assert told[:4] == [
+    printed = lines(episode())
+    assert printed[:4] == [
         "test/1",
         "goal: put the fig in the basket",
         "solved: score 1.00, 3 steps, 1 invalid, ended by done, 3 model calls",
         "start: You are in a shed.",
     ]
-    assert told[4:] == [
+    assert printed[4:] == [
         "  1 go to sink",
         "    the vote decided: go to sink 75.0 %, look 25.0 %",
         "    recalled 2, 1 followed:",
@@ -68,10 +68,10 @@ def test_each_step_says_what_was_done_and_who_decided_it() -> None:
 
 
 def test_steps_and_recalls_are_bounded() -> None:
-    told = lines(episode(), Bounds(text=10, recalls=1, steps=1))
-    assert told[-1] == "3 more steps; `ldm report` shows all."
-    assert sum("no longer" in line for line in told) == 1
-    assert "goal: put the fi…" in told
+    printed = lines(episode(), Bounds(text=10, recalls=1, steps=1))
+    assert printed[-1] == "3 more steps; `ldm report` shows all."
+    assert sum("no longer" in line for line in printed) == 1
+    assert "goal: put the fi…" in printed
 
 
 def test_the_trial_that_counts_is_shown_unless_another_is_named() -> None:
@@ -82,8 +82,8 @@ def test_the_trial_that_counts_is_shown_unless_another_is_named() -> None:
 
 
 def test_an_error_is_told_in_its_last_line() -> None:
-    told = lines(episode(error="Traceback:\n  somewhere\nValueError: no fig\n"))
-    assert "error: ValueError: no fig" in told
+    printed = lines(episode(error="Traceback:\n  somewhere\nValueError: no fig\n"))
+    assert "error: ValueError: no fig" in printed
     assert lines(episode(error="\n \n"))[2].startswith("error: score")
 
 

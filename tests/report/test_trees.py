@@ -20,7 +20,7 @@ from tests.agents.scripted import Scripted
 from tests.agents.test_lats import Fork, Guide
 
 
-def shown(all_branches: tuple[Branch, ...]) -> list[str]:
+def drawn_lines(all_branches: tuple[Branch, ...]) -> list[str]:
     """Each branch on a line: indented, with its state."""
     return [f"{'  ' * one.depth}{one.text} [{one.state or one.words}]" for one in all_branches]
 
@@ -71,7 +71,7 @@ def test_an_exploration_goes_along_its_best_path_first() -> None:
     )
     tree = Tree(("b",), ground, nodes, best=5, key=0)
     drawn = branches(tree)
-    assert shown(drawn) == [
+    assert drawn_lines(drawn) == [
         "the opening []",
         "  right []",
         "    door [done]",

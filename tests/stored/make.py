@@ -62,7 +62,7 @@ def prepare(patch: pytest.MonkeyPatch, place: Path) -> None:
 def answers(place: Path) -> dict[str, Any]:
     """What the commands of `QUESTIONS` answer in the working directory, without times and ids."""
     runs = {f"{{{folder.name}}}": sorted(folder.iterdir()) for folder in place.glob("runs/*")}
-    names = {name: str(found[0]) for name, found in runs.items()}
+    names = {name: str(runs_of_name[0]) for name, runs_of_name in runs.items()}
     names["{compared with}"] = str(runs["{compared}"][1])
     given = {}
     for question, words in QUESTIONS.items():

@@ -16,8 +16,10 @@ def played(
     name: str, kind: str, tick: int, success: bool = True
 ) -> tuple[EpisodeResult, Trajectory]:
     task = Task(name, "minecraft", "parallel", "obtain 1 log", kind)
-    seen = f"Got 1 log.\nTime: {tick} of 6000. Place: at the start, y 64, plains."
-    trial = Trajectory(task, "", (Step("mine 1 log", seen),), float(success), success, "agent")
+    observation = f"Got 1 log.\nTime: {tick} of 6000. Place: at the start, y 64, plains."
+    trial = Trajectory(
+        task, "", (Step("mine 1 log", observation),), float(success), success, "agent"
+    )
     result = EpisodeResult(task, "deps", 1, 0, "done", float(success), success, 1, 0, Usage(), 0.0)
     return result, trial
 

@@ -18,7 +18,7 @@ WEIGHTS: Mapping[str, int] = {"pick": 3, "clean": 2, "cool": 2, "heat": 1, "pick
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PublishedTask:
     """One of the ten: its instruction, kind, object, place ("" for a lamp), and how many places."""
 
     number: int
@@ -29,17 +29,17 @@ class Asked:
     places: int
 
 
-TEN: Sequence[Asked] = (
-    Asked(1, "put some soapbottle on garbagecan", "pick", "SoapBottle", "GarbageCan", 13),
-    Asked(2, "put a tissuebox in dresser", "pick", "TissueBox", "Dresser", 26),
-    Asked(3, "put some soapbar on drawer", "pick", "SoapBar", "Drawer", 15),
-    Asked(4, "put a clean soapbar in bathtubbasin", "clean", "SoapBar", "BathtubBasin", 16),
-    Asked(5, "clean some tomato and put it in fridge", "clean", "Tomato", "Fridge", 35),
-    Asked(6, "put a cool tomato in countertop", "cool", "Tomato", "CounterTop", 30),
-    Asked(7, "put a cool bread in countertop", "cool", "Bread", "CounterTop", 27),
-    Asked(8, "heat some cup and put it in cabinet", "heat", "Cup", "Cabinet", 36),
-    Asked(9, "find two cup and put them in cabinet", "pick2", "Cup", "Cabinet", 36),
-    Asked(10, "look at mug under the desklamp", "look", "Mug", "", 18),
+TEN: Sequence[PublishedTask] = (
+    PublishedTask(1, "put some soapbottle on garbagecan", "pick", "SoapBottle", "GarbageCan", 13),
+    PublishedTask(2, "put a tissuebox in dresser", "pick", "TissueBox", "Dresser", 26),
+    PublishedTask(3, "put some soapbar on drawer", "pick", "SoapBar", "Drawer", 15),
+    PublishedTask(4, "put a clean soapbar in bathtubbasin", "clean", "SoapBar", "BathtubBasin", 16),
+    PublishedTask(5, "clean some tomato and put it in fridge", "clean", "Tomato", "Fridge", 35),
+    PublishedTask(6, "put a cool tomato in countertop", "cool", "Tomato", "CounterTop", 30),
+    PublishedTask(7, "put a cool bread in countertop", "cool", "Bread", "CounterTop", 27),
+    PublishedTask(8, "heat some cup and put it in cabinet", "heat", "Cup", "Cabinet", 36),
+    PublishedTask(9, "find two cup and put them in cabinet", "pick2", "Cup", "Cabinet", 36),
+    PublishedTask(10, "look at mug under the desklamp", "look", "Mug", "", 18),
 )
 
 _GAME = re.compile(r"(?:^|/)[a-z_]+-([A-Za-z]+)-[A-Za-z]+-([A-Za-z]+)-(\d+)/")
@@ -49,7 +49,7 @@ _GAME = re.compile(r"(?:^|/)[a-z_]+-([A-Za-z]+)-[A-Za-z]+-([A-Za-z]+)-(\d+)/")
 class Choice:
     """The games that stand for one of the ten. fits: "" where object and place are the same."""
 
-    asked: Asked
+    row: PublishedTask
     tasks: tuple[Task, ...]
     fits: str = ""
 
@@ -64,32 +64,32 @@ def choices(tasks: Sequence[Task], places: Callable[[Task], int]) -> Iterator[Ch
     exact = {one.number: _fitting(one, free) for one in TEN}
     for own in exact.values():
         free = [task for task in free if task not in own]
-    for asked in TEN:
-        own = exact[asked.number]
+    for row in TEN:
+        own = exact[row.number]
         fits = ""
         if not own:
             fits = "no game has object and place"
-            own = [task for task in free if task.kind == asked.kind]
+            own = [task for task in free if task.kind == row.kind]
         ranked = sorted(
             own,
             key=lambda task: (
-                _parts(task)[1] != asked.place,
-                abs(places(task) - asked.places),
+                _parts(task)[1] != row.place,
+                abs(places(task) - row.places),
                 stable_hash("deps10", task.id),
             ),
         )
         chosen = tuple(ranked[:EPISODES])
         free = [task for task in free if task not in chosen]
-        yield Choice(asked, chosen, fits)
+        yield Choice(row, chosen, fits)
 
 
-def _fitting(asked: Asked, tasks: Sequence[Task]) -> list[Task]:
-    wanted = (asked.thing, asked.place)
+def _fitting(row: PublishedTask, tasks: Sequence[Task]) -> list[Task]:
+    parts = (row.thing, row.place)
     return [
         task
         for task in tasks
-        if task.kind == asked.kind
-        and (_parts(task)[0], _parts(task)[1] if asked.place else "") == wanted
+        if task.kind == row.kind
+        and (_parts(task)[0], _parts(task)[1] if row.place else "") == parts
     ]
 
 
@@ -103,8 +103,8 @@ def listing(chosen: Sequence[Choice]) -> str:
     """Return a task list for `ldm eval --tasks`, with a comment for each of the ten."""
     lines = []
     for one in chosen:
-        about = f" ({one.fits}: games of the kind {one.asked.kind})" if one.fits else ""
-        lines.append(f"# {one.asked.number}. {one.asked.goal}{about}")
+        about = f" ({one.fits}: games of the kind {one.row.kind})" if one.fits else ""
+        lines.append(f"# {one.row.number}. {one.row.goal}{about}")
         lines += [task.id for task in one.tasks] or ["# none of this kind"]
     return "\n".join(lines) + "\n"
 

@@ -91,7 +91,7 @@ def pick(episodes: Sequence[Trajectory]) -> Iterator[Trajectory]:
     """
     ranked = sorted(episodes, key=lambda episode: (_room(episode), episode.task.id))
     used: set[tuple[str, ...]] = set()
-    wanted: tuple[tuple[str, Callable[[Trajectory], bool]], ...] = (
+    kinds: tuple[tuple[str, Callable[[Trajectory], bool]], ...] = (
         ("bridge", lambda e: not _misses(e) and not _lookups(e)),
         ("bridge", lambda e: _misses(e) and not _lookups(e)),
         ("bridge", lambda e: _lookups(e) and not _misses(e)),
@@ -99,7 +99,7 @@ def pick(episodes: Sequence[Trajectory]) -> Iterator[Trajectory]:
         ("comparison", lambda e: _plain(e) and _whole(e)),
         ("comparison", lambda e: _plain(e) and not _whole(e)),
     )
-    for kind, fits in wanted:
+    for kind, fits in kinds:
         chosen = next(e for e in ranked if e.task.kind == kind and fits(e) and _new(e, used))
         used.add(form_of(chosen.task.goal).template)
         yield chosen
@@ -110,11 +110,11 @@ def think(episode: Trajectory) -> dict[int, str]:
     form = form_of(episode.task.goal)
     write = _bridge_thought if episode.task.kind == "bridge" else _comparison_thought
     actions = [step.action for step in episode.steps]
-    seen = ["", *(step.observation for step in episode.steps)]
+    observations = ["", *(step.observation for step in episode.steps)]
     return {
         number: _after_miss(actions[number - 1], action)
-        if seen[number].startswith(_MISS)
-        else write(form, action, seen[: number + 1])
+        if observations[number].startswith(_MISS)
+        else write(form, action, observations[: number + 1])
         for number, action in enumerate(actions)
     }
 
@@ -124,14 +124,14 @@ def divide(episode: Trajectory) -> str:
     form = form_of(episode.task.goal)
     if episode.task.kind == "bridge":
         between, noun = _between(form)
-        asked = f"{_ASKED[form.roles[1]]} of that {noun}"
+        fact = f"{_ASKED[form.roles[1]]} of that {noun}"
         thought = f"The article of {form.names[0]} names {between}; that {noun} has an article too."
         steps = [
             f"find {form.names[0]}",
             f"read {'who' if noun == 'person' else 'what'} is {between}",
             f"find the article of that {noun}",
-            f"look up {asked}",
-            f"answer with {asked}",
+            f"look up {fact}",
+            f"answer with {fact}",
         ]
     else:
         what, _ = _COMPARED[form.roles[0]]
@@ -144,36 +144,36 @@ def divide(episode: Trajectory) -> str:
     return "\n".join([f"Think: {thought}", *numbered, f"Execution Order: {order}"])
 
 
-def _bridge_thought(form: Form, action: str, seen: Sequence[str]) -> str:
+def _bridge_thought(form: Form, action: str, observations: Sequence[str]) -> str:
     between, noun = _between(form)
-    asked = _ASKED[form.roles[1]]
+    fact = _ASKED[form.roles[1]]
     verb, argument = _parts(action)
-    if len(seen) == 1:
-        return f"First I need {between}, then {asked} of that {noun}."
+    if len(observations) == 1:
+        return f"First I need {between}, then {fact} of that {noun}."
     if verb == "lookup":
-        return f"What is shown does not tell {asked}. I look for the word {argument}."
+        return f"What is shown does not tell {fact}. I look for the word {argument}."
     if verb == "finish":
-        return f"{_telling(seen[-1], argument)} So the answer is {argument}."
-    return f"{_telling(seen[-1], argument)} Next I need {asked} of {argument}."
+        return f"{_telling(observations[-1], argument)} So the answer is {argument}."
+    return f"{_telling(observations[-1], argument)} Next I need {fact} of {argument}."
 
 
-def _comparison_thought(form: Form, action: str, seen: Sequence[str]) -> str:
+def _comparison_thought(form: Form, action: str, observations: Sequence[str]) -> str:
     what, pattern = _COMPARED[form.roles[0]]
     verb, argument = _parts(action)
-    if len(seen) == 1:
+    if len(observations) == 1:
         return f"{form.names[0]} and {form.names[1]}: I have to compare {what}. First {argument}."
     if verb == "lookup":
         return f"What is shown does not tell {what}. I look for the word {argument}."
     if verb != "finish":
-        return f"{_telling(seen[-1], pattern, literal=False)} Now {argument}."
-    values = [match[1] for text in seen if (match := re.search(pattern, text))]
+        return f"{_telling(observations[-1], pattern, literal=False)} Now {argument}."
+    values = [match[1] for text in observations if (match := re.search(pattern, text))]
     if argument in ("yes", "no"):
         verdict = f"{values[0]} and {values[1]} are {'' if argument == 'yes' else 'not '}the same"
     else:
         lesser, greater = sorted(values, key=lambda value: int(value.replace(",", "")))
         verdict = f"{lesser} is less than {greater}"
-    told = _telling(seen[-1], pattern, literal=False)
-    return f"{told} {verdict[0].upper()}{verdict[1:]}, so the answer is {argument}."
+    sentence = _telling(observations[-1], pattern, literal=False)
+    return f"{sentence} {verdict[0].upper()}{verdict[1:]}, so the answer is {argument}."
 
 
 def _after_miss(missed: str, action: str) -> str:
@@ -187,10 +187,13 @@ def _between(form: Form) -> tuple[str, str]:
     return f"{words} the {form.kind} {form.names[0]}", noun
 
 
-def _telling(seen: str, sought: str, *, literal: bool = True) -> str:
+def _telling(observation: str, sought: str, *, literal: bool = True) -> str:
     """Return the sentence of an observation that holds a name or fits a pattern."""
     pattern = re.escape(re.sub(r" \([^()]*\)$", "", sought)) if literal else sought
-    sentences = re.split(r"(?<=\.) ", seen.partition(") ")[2] if seen.startswith("(Re") else seen)
+    sentences = re.split(
+        r"(?<=\.) ",
+        observation.partition(") ")[2] if observation.startswith("(Re") else observation,
+    )
     sentence = next(one for one in sentences if re.search(pattern, one))
     return f"{sentence.rstrip('.')}."
 

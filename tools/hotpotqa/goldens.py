@@ -113,10 +113,10 @@ def _opens_page(step: dict[str, Any]) -> bool:
 
 def _state(reading: Reading) -> dict[str, Any]:
     """Return our state in the words of the goldens."""
-    asked = reading.keyword is not None
+    searching = reading.keyword is not None
     return {
         "page": reading.page is not None,
         "keyword": reading.keyword,
-        "found": len(reading.matches) if asked else None,
-        "next": reading.following if asked else None,
+        "found": len(reading.matches) if searching else None,
+        "next": reading.following if searching else None,
     }

@@ -275,7 +275,7 @@ def _bridges(half: Half) -> Iterator[Draft]:
             between = entity.facts.get(first)
             if between is None or second not in between.facts:
                 continue
-            answer = _shown(between.facts[second])
+            answer = _text_of(between.facts[second])
             text = texts[number % len(texts)].format(entity.name)
             yield Draft(text, answer, "bridge", ((entity, first), (between, second)))
 
@@ -322,7 +322,7 @@ def _a(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
-def _shown(value: object) -> str:
+def _text_of(value: object) -> str:
     if isinstance(value, Entity):
         return value.name
     return f"{value:,}" if isinstance(value, int) and value > 9_999 else str(value)

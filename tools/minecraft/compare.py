@@ -79,14 +79,14 @@ def _variants(file: Mapping[str, Any], tags: Mapping[str, list[str]]) -> Iterato
     """Yield a recipe for each choice of items for its tags and alternatives."""
     if "pattern" in file:
         cells = Counter("".join(file["pattern"]).replace(" ", ""))
-        wanted = [(value, cells[key]) for key, value in file["key"].items()]
+        counted = [(value, cells[key]) for key, value in file["key"].items()]
     else:
-        wanted = [(value, 1) for value in file["ingredients"]]
+        counted = [(value, 1) for value in file["ingredients"]]
     result = file["result"]
-    options = [_items(value, tags) for value, _ in wanted]
+    options = [_items(value, tags) for value, _ in counted]
     for choice in itertools.product(*options):
         parts: Counter[str] = Counter()
-        for item, (_, number) in zip(choice, wanted, strict=True):
+        for item, (_, number) in zip(choice, counted, strict=True):
             parts[item] += number
         yield _bare(result["item"]), result.get("count", 1), tuple(sorted(parts.items()))
 

@@ -62,7 +62,7 @@ def _plainly(item: str, env: Minecraft) -> str:
     """Return "log" for the wood of the nearest known tree, any other item itself."""
     if not item.endswith("_log") or env.world is None:
         return item
-    near = sight.nearest_tree(None, env.state.seen, env.state, env.world)
+    near = sight.nearest_tree(None, env.state.sightings, env.state, env.world)
     return "log" if near and f"{sight.wood_of(near, env.world)}_log" == item else item
 
 
@@ -156,8 +156,8 @@ def _known(items: tuple[str, ...], env: Minecraft) -> Iterator[float]:
         yield from (known.distance for known in sight.animals(source.thing, state))
     elif source.where == "tree":
         woods = {item.rpartition("_")[0] for item in items} - {""}
-        near = sight.nearest_tree(woods or None, state.seen, state, world)
+        near = sight.nearest_tree(woods or None, state.sightings, state, world)
         yield from [near.distance] if near else []
     else:
-        things = sight.grounds(source.thing, state.seen, state, world)
+        things = sight.grounds(source.thing, state.sightings, state, world)
         yield from (known.distance for known in things)

@@ -77,13 +77,13 @@ def _next_ring(kind: Kind, scene: Scene, poses: Poses, listed: Sequence[str]) ->
         if text.endswith("straight") and again in listed:
             return again
     moves: dict[_Rings, tuple[int, str]] = {}
-    queue, seen = deque([start]), {start}
+    queue, visited = deque([start]), {start}
     while queue:
         rings = queue.popleft()
         for ring, place in _legal(rings):
             after = (*rings[:ring], place, *rings[ring + 1 :])
-            if after not in seen:
-                seen.add(after)
+            if after not in visited:
+                visited.add(after)
                 queue.append(after)
                 moves[after] = moves.get(rings, (ring, place))
     if _DONE not in moves:
@@ -110,13 +110,13 @@ def _next_block(kind: Kind, scene: Scene, poses: Poses, listed: Sequence[str]) -
     moves = {action: kind.understand(normal(action), scene, poses) for action in listed}
     targets = [pyramid_target(scene, place) for place in PYRAMID]
     settled = {n for n, pose in enumerate(poses) if any(_near(pose, t, NEAR) for t in targets)}
-    for wanted in targets:
-        if any(_near(pose, wanted, NEAR) for pose in poses):
+    for target in targets:
+        if any(_near(pose, target, NEAR) for pose in poses):
             continue
-        askew = [n for n, pose in enumerate(poses) if _near(pose, wanted, BLOCK)]
+        askew = [n for n, pose in enumerate(poses) if _near(pose, target, BLOCK)]
         for block in askew or [n for n in range(len(poses)) if n not in settled]:
             for action, move in moves.items():
-                fits = isinstance(move, Move) and _near(move.target, wanted, 1.5 * NEAR)
+                fits = isinstance(move, Move) and _near(move.target, target, 1.5 * NEAR)
                 if fits and isinstance(move, Move) and move.thing == block:
                     return action
     return None

@@ -43,26 +43,26 @@ def _room(session: Trajectory) -> int:
 
 def _session(env: Environment, task: Task) -> Trajectory | None:
     """Return the session of a task, None where it does not go as the demonstration has to."""
-    wanted, thing = attributes(task.goal)
-    if len(wanted) != 2 or not thing:
+    qualities, thing = attributes(task.goal)
+    if len(qualities) != 2 or not thing:
         return None
     person = Person(env, task, random.Random(0))
-    first = person.offers(person.do(f"search[{' '.join(wanted)}]"))
+    first = person.offers(person.do(f"search[{' '.join(qualities)}]"))
     kind = thing.split()[-1]
     if any(names(offer.title, kind) or offer.asin == task.source for offer in first):
         return None
     person.do("click[Back to Search]")
-    offers = person.offers(person.do(f"search[{' '.join(wanted)} {thing}]"))
+    offers = person.offers(person.do(f"search[{' '.join(qualities)} {thing}]"))
     chosen = next((o for o in offers if o.price <= person.cap and o.asin == task.source), None)
     if (
         chosen is None
         or not names(chosen.title, kind)
-        or sum(names(chosen.title, one) for one in wanted) != 1
+        or sum(names(chosen.title, one) for one in qualities) != 1
     ):
         return None
     page = person.do(f"click[{chosen.asin}]")
     features = person.do("click[Features]")
-    if not all(names(features + chosen.title, one) for one in wanted):
+    if not all(names(features + chosen.title, one) for one in qualities):
         return None
     person.do("click[< Prev]")
     if not person.choices(page):

@@ -271,7 +271,7 @@ class _Work:
         reply = understood(self._ask("both"), self.verbs)
         return reply.thought, reply.action
 
-    def _ask(self, asked: _Asked, thought: str = "") -> str:
+    def _ask(self, form: _Asked, thought: str = "") -> str:
         def prompt(view: View) -> list[Message]:
             steps = [*self.steps, Step("", "", thought=thought)] if thought else self.steps
             transcript = transcript_text(
@@ -284,7 +284,7 @@ class _Work:
                 task=self.episode.goal,
                 transcript=transcript,
                 admissible=self._admissible(),
-                asked=asked,
+                asked=form,
             )
 
         completion, self.view = ask(
@@ -294,7 +294,7 @@ class _Work:
             len(self.steps),
             sampling=self.sampling,
             max_tokens=self.options.reply,
-            stop=_THOUGHT_STOP if asked == "thought" else _STOP,
+            stop=_THOUGHT_STOP if form == "thought" else _STOP,
         )
         return completion.text
 

@@ -157,7 +157,7 @@ class Controller:
             self.whole,
             task=node.task,
             hints=(*self.whole.hints, *self.rule.to_executor(self.episode, carried)),
-            opening=self.rule.seen(self.episode, self.opening),
+            opening=self.rule.beginning(self.episode, self.opening),
             steps=self.limits.steps,
         )
 
@@ -196,7 +196,7 @@ class Controller:
                 task=node.task,
                 hints=hints,
                 seen=transcript_text(
-                    self.rule.seen(self.episode, self.opening), (), width=view.width
+                    self.rule.beginning(self.episode, self.opening), (), width=view.width
                 ),
             )
 

@@ -22,7 +22,7 @@ _ASKING = ("look", "inventory", "examine", "help")
 class Rule(Protocol):
     """How a controller hands over."""
 
-    def seen(self, episode: Episode, opening: str) -> str:
+    def beginning(self, episode: Episode, opening: str) -> str:
         """Return what a sub-task begins with; opening: what the whole task began with."""
         ...
 
@@ -50,7 +50,7 @@ class Rule(Protocol):
 class LastAction:
     """Hands over the last action that changed something; a sub-task sees the opening and now."""
 
-    def seen(self, episode: Episode, opening: str) -> str:
+    def beginning(self, episode: Episode, opening: str) -> str:
         now = episode.now.observation
         before = _without_task(episode, opening)
         return before if now == opening else f"{before}\nNow: {now}"
@@ -69,7 +69,7 @@ class LastAction:
 class Inventory:
     """Asks for the inventory before every sub-task; the opening and the inventory tell it all."""
 
-    def seen(self, episode: Episode, opening: str) -> str:
+    def beginning(self, episode: Episode, opening: str) -> str:
         return _without_task(episode, opening)
 
     def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
@@ -88,7 +88,7 @@ class OpenPage:
     Which codes, `Card.codes` says.
     """
 
-    def seen(self, episode: Episode, opening: str) -> str:
+    def beginning(self, episode: Episode, opening: str) -> str:
         return episode.now.observation
 
     def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:

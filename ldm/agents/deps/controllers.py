@@ -83,9 +83,9 @@ class OwnController:
             return Pursuit("failed", _answered(answer_line(card, now, whole=False)))
         self.left[goal.rank] = came.left
         if self.spent.get(goal.rank, 0) >= self._patience(goal):
-            seen = answer_line(card, now, whole=True)
+            answer = answer_line(card, now, whole=True)
             return Pursuit(
-                "out of patience", f"It was not reached in {self.spent[goal.rank]} ticks. {seen}"
+                "out of patience", f"It was not reached in {self.spent[goal.rank]} ticks. {answer}"
             )
         return Pursuit("unfinished")
 
@@ -124,7 +124,7 @@ class Executor:
             self._whole,
             task=goal.words,
             hints=(*self._whole.hints, *self._rule.to_executor(self.episode, self._carried)),
-            opening=self._rule.seen(self.episode, self._opening),
+            opening=self._rule.beginning(self.episode, self._opening),
             steps=self.steps,
             judged=True,
         )
@@ -133,8 +133,8 @@ class Executor:
         if outcome.end == "completed":
             return Pursuit("done")
         thoughts = [step.thought for step in outcome.steps if step.thought]
-        seen = answer_line(self.episode.card, self.episode.now, whole=True)
-        why = f"Seen last: {seen}"
+        answer = answer_line(self.episode.card, self.episode.now, whole=True)
+        why = f"Seen last: {answer}"
         if thoughts:
             why += f" Thought last: {shortened(thoughts[-1], _THOUGHT)}"
         if outcome.end == "budget":

@@ -119,7 +119,7 @@ def _single(thing: str) -> str:
 def _nearest(things: frozenset[str], text: str, reading: Reading) -> tuple[float, float, float]:
     """Return distance and age of the nearest of these things, and how many are known."""
     nearest, known = (UNKNOWN, UNKNOWN), 0.0
-    for line in (reading.seen, reading.remembered):
+    for line in (reading.visible, reading.remembered):
         match = re.search(line, text, re.MULTILINE) if line else None
         for entry in (match[1] if match else "").split(";"):
             parts = _ENTRY.match(entry)

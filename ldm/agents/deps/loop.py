@@ -124,8 +124,8 @@ class Loop:
                 turn.trigger = "all done" if plan.goals else "no goals"
                 why = _NOT_DONE if plan.goals else _NO_GOALS
                 if not self.controller.held():
-                    seen = answer_line(self.episode.card, self.episode.now, whole=True)
-                    why = f"{why} Seen last: {seen}"
+                    answer = answer_line(self.episode.card, self.episode.now, whole=True)
+                    why = f"{why} Seen last: {answer}"
                 break
             goal = self.selector.choose(goals, self.episode.now)
             turn.pursued.append((goal.rank, "stopped"))
@@ -157,7 +157,7 @@ class Loop:
             options,
         )
 
-    def _dialogue(self, llm: LLM, asked: Literal["plan", "why"], tokens: int) -> str:
+    def _dialogue(self, llm: LLM, subject: Literal["plan", "why"], tokens: int) -> str:
         """Return the reply to the whole dialogue: p_t = CONCAT(p_t-1, d_t, e_t)."""
         options, style = self.options, self.options.style
 
@@ -183,7 +183,7 @@ class Loop:
                     }
                     for turn in self.turns[view.skipped :]
                 ],
-                asked=asked,
+                asked=subject,
             )
 
         completion, self._view = ask(

@@ -37,7 +37,7 @@ class Example:
     """A demonstration for planners: a task, what there was at first, and rounds of plans."""
 
     task: str
-    seen: str
+    opening: str
     rounds: tuple[Round, ...]
 
     @property
@@ -84,8 +84,8 @@ def _divided(env: str, place: str | None, kind: str, shots: int) -> Iterator[Exa
             for rank, text in enumerate(plan.steps.values(), 1)
         )
         number += 1
-        seen = without_goal(one.seen, one.task)
-        yield Example(one.task, seen, (Round(Plan("", goals), len(goals)),))
+        opening = without_goal(one.seen, one.task)
+        yield Example(one.task, opening, (Round(Plan("", goals), len(goals)),))
 
 
 def _round(data: Mapping[str, object], parser: Parser) -> Round:
@@ -123,7 +123,7 @@ def text_of(example: Example, form: Form, *, explained: bool, replanned: bool) -
 
     explained: with explanations. replanned: with the rounds that failed, and not the course alone.
     """
-    head = f"Task: {example.task}\nAt first: {' '.join(example.seen.split()) or 'nothing'}"
+    head = f"Task: {example.task}\nAt first: {' '.join(example.opening.split()) or 'nothing'}"
     if form == "next":
         return "\n".join([head, *_monologue(example)])
     if not replanned:

@@ -162,23 +162,23 @@ class World:
         reading = self._card.reading
         patience = reading.patience.get(goal.name, reading.patience.get("", 10**9))
         begun = _tick(self._now, self._card)
-        seen: list[tuple[int, Situation]] = []
+        moments: list[tuple[int, Situation]] = []
         while True:
             tick = _tick(self._now, self._card)
             before = situation(goal, self._now, reading)
             self._act(self._vocabulary.action(goal))
             if not self._now.valid:
                 break
-            seen.append((tick, before))
+            moments.append((tick, before))
             came = progress(self._now, reading)
             if came.reached:
                 end = _tick(self._now, self._card)
-                return [Example(one, end - at) for at, one in seen]
+                return [Example(one, end - at) for at, one in moments]
             if not came.left or self._over or _tick(self._now, self._card) - begun >= patience:
                 break
             goal = replace(goal, count=came.left)
         # It was not reached: it takes the patience at least, unless it was the time that ended.
-        return [] if self._over else [Example(one, patience) for _, one in seen]
+        return [] if self._over else [Example(one, patience) for _, one in moments]
 
 
 def _tick(now: TimeStep, card: Card) -> int:

@@ -153,7 +153,7 @@ def _vocabulary_of(goals: tuple[str, ...]) -> tuple[dict[str, frozenset[str]], t
             items.setdefault(match[1], set()).add(match[2])
         else:
             sentences.append(goal)
-    return {verb: frozenset(found) for verb, found in items.items()}, tuple(sentences)
+    return {verb: frozenset(names) for verb, names in items.items()}, tuple(sentences)
 
 
 _MADE: dict[tuple[tuple[str, ...], tuple[str, ...]], Vocabulary] = {}

@@ -101,14 +101,14 @@ class Walk:
         self._at = node
         return now, None
 
-    def _compare(self, step: str, expected: str, seen: str) -> None:
-        if seen != expected:
-            texts = (repr(shortened(text, _EXCERPT)) for text in (expected, seen))
+    def _compare(self, step: str, expected: str, actual: str) -> None:
+        if actual != expected:
+            texts = (repr(shortened(text, _EXCERPT)) for text in (expected, actual))
             raise self._divergence(step, *texts)
 
-    def _divergence(self, step: str, expected: str, seen: str) -> ReplayDivergence:
+    def _divergence(self, step: str, expected: str, actual: str) -> ReplayDivergence:
         return ReplayDivergence(
             f"{self._episode.task_id}: repeating the same steps brought something else at {step}: "
-            f"{seen} instead of {expected}.",
+            f"{actual} instead of {expected}.",
             "The environment is not deterministic, so a tree of its states cannot be searched.",
         )

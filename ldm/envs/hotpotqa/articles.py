@@ -63,7 +63,7 @@ class Compiler:
 
     def __init__(self) -> None:
         self._indexer = Indexer()
-        self._seen: dict[str, int] = {}
+        self._texts: dict[str, int] = {}
         self._keys: list[list[int]] = [[] for _ in STAGES]
         self._bases: list[list[int]] = [[] for _ in STAGES]
         self._qualified: list[int] = []
@@ -75,15 +75,15 @@ class Compiler:
         title, sentences = article
         line = json.dumps([title, sentences], ensure_ascii=False).encode() + b"\n"
         text = _number(line.decode())
-        if title in self._seen:
-            if self._seen[title] != text:
+        if title in self._texts:
+            if self._texts[title] != text:
                 self._conflicts[title] = None
             return b""
-        self._seen[title] = text
+        self._texts[title] = text
         self._digest.update(line)
         base = _QUALIFIER.sub("", title)
         if base != title:
-            self._qualified.append(len(self._seen) - 1)
+            self._qualified.append(len(self._texts) - 1)
         for stage, keys, bases in zip(STAGES, self._keys, self._bases, strict=True):
             keys.append(_number(stage(title)))
             if base != title:
@@ -98,7 +98,7 @@ class Compiler:
 
     def finish(self) -> tuple[dict[str, np.ndarray], str]:
         """Return the arrays and the digest of all articles."""
-        order = np.arange(len(self._seen), dtype=np.int32)
+        order = np.arange(len(self._texts), dtype=np.int32)
         arrays = self._indexer.finish(order)
         qualified = np.array(self._qualified, dtype=np.int32)
         for number in range(len(STAGES)):

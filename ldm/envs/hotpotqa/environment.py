@@ -127,7 +127,7 @@ class HotpotQA:
     def reset(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the question."""
         self._question = None
-        question = self._asked(task)
+        question = self._question_of(task)
         self._question, self._library = question, self._open(task.id.partition("/")[0])
         self._reading, self._done = Reading(), False
         return TimeStep(question.opening)
@@ -169,17 +169,17 @@ class HotpotQA:
                 f"The answer to {task.id!r} is not disclosed: it is not a training task.",
                 f"Use a task of {', '.join(self.train_splits)}.",
             )
-        question = self._asked(task)
+        question = self._question_of(task)
         titles = " and ".join(f'"{title}"' for title in question.titles)
         return f'The answer is "{question.answer}". It follows from the articles {titles}.'
 
     def answer(self, trajectory: Trajectory) -> Answer | None:
         """Return what a judge compares: question, right answer and given answer."""
-        question = self._asked(trajectory.task)
+        question = self._question_of(trajectory.task)
         given = given_answer(trajectory.steps[-1].action) if trajectory.steps else None
         return None if given is None else Answer(question.text, question.answer, given)
 
-    def _asked(self, task: Task) -> Question:
+    def _question_of(self, task: Task) -> Question:
         question = self._listed(task.id.partition("/")[0]).get(task.id)
         if question is None:
             raise LdmError(

@@ -18,7 +18,7 @@ from ldm import records
 from ldm.envs.field_errors import FieldError
 from ldm.envs.interchange import foreign
 from ldm.envs.interchange.content import Content, text_of
-from ldm.envs.interchange.documents import documents
+from ldm.envs.interchange.documents import each
 from ldm.envs.interchange.foreign import NOTHING, Acted, Assumed, Heard, SelfDescription, call_text
 from ldm.envs.interchange.remainder import (
     KEY,
@@ -93,15 +93,11 @@ def detect(line: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
-    """Yield the trajectory in each line of a file, or the problem with it.
+    """Return an iterator over the trajectory in each line of a file, or the problem with it.
 
     assumed: of lines that are not ours.
     """
-    for document in documents(path):
-        if isinstance(document, Problem):
-            yield document
-        else:
-            yield parse(document[1], str(path), document[0], assumed)
+    return each(path, parse, assumed)
 
 
 def parse(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ldm import untrusted
 from ldm.records import Problem
 
 SUFFIX = ".json"
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
@@ -29,6 +32,23 @@ def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
     several = isinstance(value, list) and not is_bare(value)
     for number, item in enumerate(value if several else [value], 1):
         yield number, json.dumps(item, ensure_ascii=False).encode()
+
+
+def each(
+    path: Path,
+    parse: Callable[[bytes, str, int, A], R | Problem],
+    assumed: A,
+) -> Iterator[R | Problem]:
+    """Yield what `parse` makes of each document of a file, or the problem with it.
+
+    parse: called with a document, the file's name, the number, and `assumed`.
+    """
+    for document in documents(path):
+        if isinstance(document, Problem):
+            yield document
+        else:
+            number, text = document
+            yield parse(text, str(path), number, assumed)
 
 
 def is_bare(value: Any) -> bool:

@@ -188,12 +188,12 @@ def _acts(parts: Sequence[Mapping[str, Any]]) -> Iterator[Acted]:
     """Yield what a message of the model does; what is said beside calls is a thought."""
     calls = [part for part in parts if part.get("type") == "tool_call"]
     thought = "\n".join(_name(p.get("content")) for p in parts if p.get("type") in THOUGHTS)
-    said = "\n".join(_name(p.get("content")) for p in parts if p.get("type") == "text").strip()
+    spoken = "\n".join(_name(p.get("content")) for p in parts if p.get("type") == "text").strip()
     if not calls:
-        if said or thought:
-            yield Acted(said, thought)
+        if spoken or thought:
+            yield Acted(spoken, thought)
         return
-    thought = "\n".join(filter(None, (thought, said)))
+    thought = "\n".join(filter(None, (thought, spoken)))
     for call in calls:
         arguments = call.get("arguments") or ""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)

@@ -100,22 +100,22 @@ def _rows_of(trajectory: Trajectory) -> Iterator[tuple[Any, ...]]:
         *(VERSION, trajectory.id, task.env, task.split, task.kind, task.id, task.source, task.goal),
         *(trajectory.origin, trajectory.score, trajectory.success),
     )
-    seen, last = trajectory.opening, len(trajectory.steps) - 1
+    observed, last = trajectory.opening, len(trajectory.steps) - 1
     for number, step in enumerate(trajectory.steps):
         recalls = json.dumps(step.recalls)
         followed = None if step.followed is None else json.dumps(step.followed)
         yield (
-            *(*whole, number, number == last, seen, step.action, step.observation, step.reward),
+            *(*whole, number, number == last, observed, step.action, step.observation, step.reward),
             *(step.thought, step.valid, recalls, followed),
         )
-        seen = _next(seen, step.action, step.observation)
+        observed = _next(observed, step.action, step.observation)
     if last < 0:
-        yield (*whole, None, True, seen, *[None] * len(EACH))
+        yield (*whole, None, True, observed, *[None] * len(EACH))
 
 
-def _next(seen: str, action: str, observation: str) -> str:
+def _next(observed: str, action: str, observation: str) -> str:
     """Return what the agent sees after a step; thinking changes nothing."""
-    return observation if action else seen
+    return observation if action else observed
 
 
 def _trajectory(rows: Sequence[Row], file: str, start: int) -> Trajectory | Problem:
@@ -141,7 +141,7 @@ def _trajectory(rows: Sequence[Row], file: str, start: int) -> Trajectory | Prob
 
 def _disorder(rows: Sequence[Row], file: str, start: int) -> Problem | None:
     """Return why these rows are not one trajectory, whole and in order."""
-    first, seen = rows[0], rows[0]["observation"]
+    first, observed = rows[0], rows[0]["observation"]
     for number, row in enumerate(rows):
         place = start + number
         if row["version"] != VERSION:
@@ -156,10 +156,10 @@ def _disorder(rows: Sequence[Row], file: str, start: int) -> Problem | None:
         for column in ("trajectory_id", *WHOLE):
             if row[column] != first[column]:
                 return Problem(file, place, column, "is another than in the row before")
-        if row["observation"] != seen:
+        if row["observation"] != observed:
             message = "is not what followed the last action (next_observation)"
             return Problem(file, place, "observation", message)
-        seen = _next(seen, row["action"], row["next_observation"])
+        observed = _next(observed, row["action"], row["next_observation"])
     return None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ldm import untrusted
 from ldm.envs.field_errors import FieldError
 from ldm.envs.interchange import foreign
-from ldm.envs.interchange.documents import documents
+from ldm.envs.interchange.documents import each
 from ldm.envs.interchange.foreign import NOTHING, Acted, Assumed, Heard, SelfDescription, call_text
 from ldm.envs.interchange.remainder import parsed
 from ldm.records import Problem
@@ -50,12 +50,8 @@ def detect(line: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
-    """Yield the trajectory of each conversation in a file, or the problem with it."""
-    for document in documents(path):
-        if isinstance(document, Problem):
-            yield document
-        else:
-            yield parse(document[1], str(path), document[0], assumed)
+    """Return an iterator over the trajectory of each conversation, or the problem with it."""
+    return each(path, parse, assumed)
 
 
 def parse(

@@ -40,7 +40,7 @@ def _reading() -> Reading:
         patience=_patience(),
         horizons=r"^Horizons: ([^.]*)\.",
         sources={item: source.thing for item, source in RAW.items()} | {mob: mob for mob in MOBS},
-        seen=r"^You see: ([^.]*)\.",
+        visible=r"^You see: ([^.]*)\.",
         remembered=r"^You remember: ([^.]*)\.",
         place=r"\bPlace: .*?, y (?P<y>-?\d+), (?P<biome>\w+)\.",
         fitting={item: _TOOLS[source.where] for item, source in RAW.items()}

@@ -38,7 +38,7 @@ def look(state: State, world: World) -> State:
     x, y, z = state.spot
     if y < world.surface(x, z):
         return state
-    seen = {**state.seen, **dict.fromkeys(visible(x, z), state.tick)}
+    sightings = {**state.sightings, **dict.fromkeys(visible(x, z), state.tick)}
     animals: dict[str, tuple[int, int, int]] = {}
     for animal in world.animals(cell_of(x, z)):
         near = (animal.x - x) ** 2 + (animal.z - z) ** 2 <= _HOMES**2
@@ -49,7 +49,7 @@ def look(state: State, world: World) -> State:
     for name, (i, j, tick) in state.animals.items():
         if name not in animals and (i - x) ** 2 + (j - z) ** 2 > _GONE**2:
             animals[name] = i, j, tick
-    return replace(state, seen=seen, animals=animals)
+    return replace(state, sightings=sightings, animals=animals)
 
 
 def visible(x: int, z: int) -> tuple[Cell, ...]:

@@ -74,7 +74,7 @@ class Skills:
             after = (
                 after.used(weapon, self._rules.uses.get(weapon, 0)) if after.held(weapon) else after
             )
-        return self._seen(Unit(after, 1, _broken(weapon, state, after)))
+        return self._with_sight(Unit(after, 1, _broken(weapon, state, after)))
 
     def search(self, state: State) -> Unit:
         """Return a stretch of search; below the ground, the way up."""
@@ -94,7 +94,9 @@ class Skills:
     def _tree(self, items: tuple[str, ...], tool: str, state: State) -> Unit:
         form = items[0].rpartition("_")[2]
         woods = {item.rpartition("_")[0] or item for item in items}
-        near = sight.nearest_tree(None if "log" in woods else woods, state.seen, state, self._world)
+        near = sight.nearest_tree(
+            None if "log" in woods else woods, state.sightings, state, self._world
+        )
         if near is None or self._below(state):
             return self.search(state)
         after = self._walk(state, near.x, near.z)
@@ -106,18 +108,18 @@ class Skills:
         if not leaves:
             gone = after.taken.get(near.name, 0) + 1
             after = replace(after, taken={**after.taken, near.name: gone})
-        return self._seen(Unit(after.plus(item, 1), 1, broken))
+        return self._with_sight(Unit(after.plus(item, 1), 1, broken))
 
     def _ground(self, item: str, tool: str, state: State) -> Unit:
         source = self._rules.sources[item]
-        near = _nearest(sight.grounds(source.thing, state.seen, state, self._world))
+        near = _nearest(sight.grounds(source.thing, state.sightings, state, self._world))
         if near is None or self._below(state):
             return self.search(state)
         if near.distance:
             return Unit(self._walk(state, near.x, near.z))
         after = state.later(ticks.walking(_APART.get(source.thing, 1.0)))
         after, broken = self._dig(source.block, self._with(tool, source.block, after), after)
-        return self._seen(Unit(dig_up(item, after, self._rules, self._world.seed), 1, broken))
+        return self._with_sight(Unit(dig_up(item, after, self._rules, self._world.seed), 1, broken))
 
     def _rock(self, tool: str, state: State) -> Unit:
         """Return a block of stone: of a quarry below the earth, or of a mountain."""
@@ -125,7 +127,7 @@ class Skills:
         if self._bare(x, z) and not self._below(state):
             after = state.later(ticks.walking(_APART["stone"]))
             after, broken = self._stone(tool, after, 0)
-            return self._seen(Unit(after, 1, broken))
+            return self._with_sight(Unit(after, 1, broken))
         if y > self._world.surface(x, z) - COVER and not self._bare(x, z):
             return self._shaft(tool, state)
         after, broken = self._stone(tool, state, QUARRY)
@@ -191,7 +193,7 @@ class Skills:
         if not area:
             return state
         y = state.spot[1]
-        hazards, discovered, veins = dict(state.hazards), dict(state.found), state.veins
+        hazards, discovered, veins = dict(state.hazards), dict(state.finds), state.veins
         for ore, vein in VEINS.items():
             if y >= vein.top:
                 continue
@@ -201,7 +203,7 @@ class Skills:
                 left = rng.randint(vein.least, vein.most)
                 veins = (*veins, FoundVein(ore, state.spot, left, state.tick))
                 discovered[ore] = number + 1
-        return replace(state, hazards=hazards, found=discovered, veins=veins)
+        return replace(state, hazards=hazards, finds=discovered, veins=veins)
 
     def _sum(self, ore: str, number: int) -> float:
         """Return the hazard at which a vein is found: the sum of so many draws and one more."""
@@ -236,7 +238,7 @@ class Skills:
         after = replace(state.later(ticks.CLIMB * (top - y)), spot=(x, top, z))
         return sight.look(after, self._world)
 
-    def _seen(self, unit: Unit) -> Unit:
+    def _with_sight(self, unit: Unit) -> Unit:
         return replace(unit, after=sight.look(unit.after, self._world))
 
     def _below(self, state: State) -> bool:

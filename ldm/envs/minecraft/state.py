@@ -27,10 +27,10 @@ class State:
 
     tick: twentieths of a second since the start. actions: how many were carried out. spot: where
     one is. inventory: item → how many are held. worn: what was equipped, the latest last.
-    wear: tool → uses gone of the one in use. seen: square → when it was last in sight.
+    wear: tool → uses gone of the one in use. sightings: square → when it was last in sight.
     animals: animal → where and when it was last seen. veins: those that were found.
     taken: tree or animal → units that are gone. hazards: ore → veins to be expected by what was
-    dug. found: ore → veins found. legs: stretches walked in search. draws: what chance was asked
+    dug. finds: ore → veins found. legs: stretches walked in search. draws: what chance was asked
     for → how often. owed: skill → (ticks tried for the present unit, units that come with it).
     burning: ticks of fire left in the furnace. standing: the station in use, "" for none.
     paid: targets that were rewarded.
@@ -42,12 +42,12 @@ class State:
     inventory: Mapping[str, int] = field(default_factory=dict)
     worn: tuple[str, ...] = ()
     wear: Mapping[str, int] = field(default_factory=dict)
-    seen: Mapping[Cell, int] = field(default_factory=dict)
+    sightings: Mapping[Cell, int] = field(default_factory=dict)
     animals: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     veins: tuple[FoundVein, ...] = ()
     taken: Mapping[str, int] = field(default_factory=dict)
     hazards: Mapping[str, float] = field(default_factory=dict)
-    found: Mapping[str, int] = field(default_factory=dict)
+    finds: Mapping[str, int] = field(default_factory=dict)
     legs: int = 0
     draws: Mapping[str, int] = field(default_factory=dict)
     owed: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -85,10 +85,10 @@ def surroundings(state: State, world: World) -> tuple[str, str]:
     """
     groups = [*_trees(state, world), *_animals(state), *_grounds(state, world)]
     groups += _veins(state)
-    seen = {group.name: _entry(group, state) for group in groups if group.now}
-    remembered = [_entry(group, state) for group in groups if group.name not in seen]
+    present = {group.name: _entry(group, state) for group in groups if group.now}
+    remembered = [_entry(group, state) for group in groups if group.name not in present]
     return (
-        f"You see: {'; '.join(seen.values()) or 'nothing'}.",
+        f"You see: {'; '.join(present.values()) or 'nothing'}.",
         f"You remember: {'; '.join(remembered)}." if remembered else "",
     )
 
@@ -144,19 +144,22 @@ def _grounds(state: State, world: World) -> Iterator[_Group]:
 def _veins(state: State) -> Iterator[_Group]:
     height = state.spot[1]
     for ore in VEINS:
-        if found := sight.veins(ore, state):
-            first = found[0]
+        if veins := sight.veins(ore, state):
+            first = veins[0]
             far = sight.distance(state.spot, first.spot)
             near = Known(far, first.spot[0], first.spot[2], first.tick)
             now = max(far, abs(height - first.spot[1])) <= _NEAR
-            left = sum(vein.left for vein in found)
+            left = sum(vein.left for vein in veins)
             yield _Group(RAW[ore].thing, left, near, now, first.spot[1])
 
 
 def _split(state: State) -> Iterator[tuple[bool, dict[Cell, int]]]:
     """Yield the squares in sight, and then those that were seen before."""
     for now in (True, False):
-        yield now, {cell: tick for cell, tick in state.seen.items() if (tick == state.tick) == now}
+        yield (
+            now,
+            {cell: tick for cell, tick in state.sightings.items() if (tick == state.tick) == now},
+        )
 
 
 def _entry(group: _Group, state: State) -> str:

@@ -62,11 +62,11 @@ def _content(runs: Sequence[ReadRun], *, prompts: bool) -> str:
         overview.report_of(content, name) for content, name in zip(contents, names, strict=True)
     ]
     data, entries = [], 0
-    for content, name, told in zip(contents, names, reports, strict=True):
+    for content, name, report in zip(contents, names, reports, strict=True):
         numbering.take(tuples_of(content.run, content.episodes))
         rows = _packed_entries(content, entries, numbering, chunks, prompts=prompts)
         entries += len(rows)
-        data.append({**overview.run_data(content, name, told), "entries": rows})
+        data.append({**overview.run_data(content, name, report), "entries": rows})
     for one in numbering.as_data():
         chunks.add("tuples", one)
     chunks.close()

@@ -173,16 +173,16 @@ def _trial(
     data = _steps(trial, numbers)
     votes, acted = episode.votes(place), 0
     calls = episode.calls(place)
-    for number, (step, shown) in enumerate(zip(trial.steps, data["steps"], strict=True)):
+    for number, (step, entry) in enumerate(zip(trial.steps, data["steps"], strict=True)):
         if step.action and acted < len(votes):
             vote = votes[acted]
             if vote.known:
-                shown["votes"] = [list(share) for share in vote.shares]
-            if vote.asked:
-                shown["asked"] = vote.asked
+                entry["votes"] = [list(share) for share in vote.shares]
+            if vote.reason:
+                entry["asked"] = vote.reason
         acted += bool(step.action)
         if number in calls:
-            shown["calls"] = calls[number]
+            entry["calls"] = calls[number]
     if after := calls.get(len(trial.steps)):
         data["calls"] = after
     return data

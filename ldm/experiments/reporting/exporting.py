@@ -132,11 +132,11 @@ def _sample(episode: RecordedEpisode) -> Json:
     if trial is not None:
         messages[0]["content"] = f"{result.task.goal}\n\n{trial.opening}"
         for step in trial.steps:
-            said = [step.thought] if step.thought else []
+            texts = [step.thought] if step.thought else []
             messages.append(
                 {
                     "role": "assistant",
-                    "content": "\n".join([*said, step.action] if step.action else said),
+                    "content": "\n".join([*texts, step.action] if step.action else texts),
                 }
             )
             if step.action:

@@ -43,12 +43,12 @@ SPECS: Mapping[str, type[Spec]] = {
 class Votes:
     """How the recalls of one step voted.
 
-    shares: the actions with most votes, each with its share. asked: why a model decided; "" where
+    shares: the actions with most votes, each with its share. reason: why a model decided; "" where
     the vote did. known: whether the run recorded it.
     """
 
     shares: tuple[tuple[str, float], ...] = ()
-    asked: str = ""
+    reason: str = ""
     known: bool = False
 
 
@@ -77,10 +77,10 @@ class RecordedEpisode:
 
     def votes(self, trial: int) -> list[Votes]:
         """Return how the recalls voted in a trial, a value each environment step."""
-        shares, asked = self._noted(VOTES, trial, "steps"), self._noted(CONSULTED, trial, "steps")
+        shares, reasons = self._noted(VOTES, trial, "steps"), self._noted(CONSULTED, trial, "steps")
         return [
             Votes(_shares(votes), why if isinstance(why, str) else "", votes is not None)
-            for votes, why in zip_longest(shares, asked)
+            for votes, why in zip_longest(shares, reasons)
         ]
 
     def calls(self, trial: int) -> dict[int, list[str]]:
@@ -273,8 +273,8 @@ def _attempted(number: int, iteration: Iteration) -> Iterator[RecordedEpisode]:
             "revision": reflection.revision,
         }
         trials = () if one.trajectory is None else (one.trajectory,)
-        said = {name: text for name, text in texts.items() if text}
-        yield RecordedEpisode(one.result, trials, f"iteration {number + 1}", said)
+        replies = {name: text for name, text in texts.items() if text}
+        yield RecordedEpisode(one.result, trials, f"iteration {number + 1}", replies)
 
 
 def recalled_ids(episodes: Sequence[RecordedEpisode]) -> list[str]:

@@ -84,10 +84,10 @@ def episode_lines(
 def _trial_lines(
     episode: RecordedEpisode, place: int, tuples: Tuples, bounds: Bounds
 ) -> Iterator[str]:
-    shown: Trajectory = episode.trials[place]
+    trial: Trajectory = episode.trials[place]
     votes, calls = iter(episode.votes(place)), episode.calls(place)
-    yield f"start: {short(shown.opening, bounds.text)}"
-    for number, step in enumerate(shown.steps[: bounds.steps]):
+    yield f"start: {short(trial.opening, bounds.text)}"
+    for number, step in enumerate(trial.steps[: bounds.steps]):
         vote = next(votes, None) if step.action else None
         yield from _step_lines(number, step, vote, tuples, bounds)
         if number in calls:
@@ -95,7 +95,7 @@ def _trial_lines(
             yield f"    a model was asked: {count} call{'s' if count > 1 else ''}"
         if step.observation:
             yield f"    → {short(step.observation, bounds.text)}"
-    if (rest := len(shown.steps) - bounds.steps) > 0:
+    if (rest := len(trial.steps) - bounds.steps) > 0:
         yield f"{rest} more steps; `ldm report` shows all."
 
 
@@ -118,8 +118,8 @@ def _step_lines(
 
 def _vote_line(vote: Votes) -> str:
     shares = ", ".join(f"{short(action, 50)} {100 * share:.1f} %" for action, share in vote.shares)
-    if vote.asked:
-        why = "" if vote.asked == "always" else f", as memory was {vote.asked}"
+    if vote.reason:
+        why = "" if vote.reason == "always" else f", as memory was {vote.reason}"
         return f"a model decided{why}; recalls vote for: {shares or 'nothing'}"
     if not vote.shares:
         return "no recalled action fits: the action done least often was taken"

@@ -131,8 +131,8 @@ class TestPlaying:
         assert [NO_ACTION in prompt for prompt in llm.prompts] == [False, False, True, True]
 
     def test_the_formaliser_is_shown_the_last_page_that_names_things(self) -> None:
-        said = lines("hm. | go to nowhere 1", "hm. | carry it over there")
-        llm = in_turn([*said, "Act: go to sink"])
+        replies = lines("hm. | go to nowhere 1", "hm. | carry it over there")
+        llm = in_turn([*replies, "Act: go to sink"])
         play(llm, budget=2)
         formalised = llm.prompts[4]
         assert "carry it over there" in formalised
@@ -162,9 +162,9 @@ class TestWhatItIsShown:
     def test_does_not_say_that_a_microwave_heats(self) -> None:
         """The paper's agent has to discover that (its Figure 4)."""
         card = ALFWORLD.bare()
-        shown = " ".join([card.rules, *card.actions])
+        texts = " ".join([card.rules, *card.actions])
         secrets = ("microwave", "fridge", "sinkbasin", "lamp", "knife", "closed", "at most one")
-        assert not [word for word in secrets if word in shown]
+        assert not [word for word in secrets if word in texts]
         assert [word for word in secrets if word in " ".join([ALFWORLD.rules, *ALFWORLD.actions])]
 
     def test_names_the_possible_actions_only_if_asked_to(self) -> None:

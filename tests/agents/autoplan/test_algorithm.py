@@ -41,7 +41,7 @@ class Call:
         return [message.content for message in self.messages]
 
     @property
-    def shown(self) -> str:
+    def content(self) -> str:
         return "\n".join(self.contents)
 
     def block(self, tag: str) -> str:
@@ -59,7 +59,7 @@ class Scribe:
 
     def __call__(self, messages: Sequence[Message], sampling: Sampling) -> str:
         contents = [message.content for message in messages]
-        what = washer.asked(contents)
+        what = washer.kind_of(contents)
         word = f"{what}-{sum(call.what == what for call in self.calls)}"
         reply = washer.answer(contents)
         if what == "plan":
@@ -202,19 +202,19 @@ def test_the_reflection_looks_at_history_and_reward(played: Played) -> None:
             assert all(thought.reply in trace for thought in of(part, "thought"))
             assert call.block("task") == one.result.task.goal
             reward = "was accomplished" if one.result.success else "was not accomplished"
-            assert f"The task {reward}" in call.shown
-        assert summary.reply not in flaw.shown
-        assert summary.reply not in revision.shown
+            assert f"The task {reward}" in call.content
+        assert summary.reply not in flaw.content
+        assert summary.reply not in revision.content
         assert revision.messages[: len(flaw.messages)] == flaw.messages
         assert [m.content for m in revision.messages[len(flaw.messages) : -1]] == [flaw.reply]
-        said = (one.reflection.summary, one.reflection.flaw, one.reflection.revision)
-        assert said == (summary.reply, flaw.reply, revision.reply)
+        sentences = (one.reflection.summary, one.reflection.flaw, one.reflection.revision)
+        assert sentences == (summary.reply, flaw.reply, revision.reply)
 
 
 def test_no_reward_is_seen_before_the_reflection(played: Played) -> None:
     _, _, calls = played
     acting = of(calls, "thought", "action", "formalised")
-    assert not [c for c in acting if "accomplished" in c.shown or "reward" in c.shown.lower()]
+    assert not [c for c in acting if "accomplished" in c.content or "reward" in c.content.lower()]
 
 
 def test_the_plan_is_rewritten_from_plan_tasks_and_reflections(played: Played) -> None:
@@ -222,14 +222,14 @@ def test_the_plan_is_rewritten_from_plan_tasks_and_reflections(played: Played) -
     _, history, calls = played
     for call, one in zip(of(calls, "plan"), history, strict=True):
         assert call.block("plan") == one.plan
-        assert call.shown.count("<attempt>\n") == len(one.experiences)
+        assert call.content.count("<attempt>\n") == len(one.experiences)
         for e in one.experiences:
             parts = (e.reflection.summary, e.reflection.flaw, e.reflection.revision)
-            assert all(text in call.shown for text in (e.result.task.goal, *parts))
+            assert all(text in call.content for text in (e.result.task.goal, *parts))
         results = ["not " * (not e.result.success) for e in one.experiences]
         for number, result in enumerate(results, 1):
-            assert f"Attempt {number}, {result}accomplished:" in call.shown
-        assert "Observation:" not in call.shown
+            assert f"Attempt {number}, {result}accomplished:" in call.content
+        assert "Observation:" not in call.content
 
 
 def test_everything_is_sampled_from_the_nucleus(played: Played) -> None:
@@ -240,4 +240,4 @@ def test_everything_is_sampled_from_the_nucleus(played: Played) -> None:
 
 def test_no_request_tells_the_rules_of_the_world(played: Played) -> None:
     _, _, calls = played
-    assert not [call for call in calls if ToyEnv().card.rules in call.shown]
+    assert not [call for call in calls if ToyEnv().card.rules in call.content]

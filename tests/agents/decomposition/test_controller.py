@@ -183,10 +183,10 @@ class TestThePlanner:
         """ADaPT, App. A."""
         prompt = self.prompt(1)
         assert self.prompt(2) == prompt
-        shown = demonstrations.divisions("alfworld", None, "", 1)
+        divisions = demonstrations.divisions("alfworld", None, "", 1)
         assert prompt.count("<example>") == 1
-        assert prompt.count(shown[0].seen) == 1
-        for one in shown:
+        assert prompt.count(divisions[0].seen) == 1
+        for one in divisions:
             assert f"Task: {one.task}\n{one.plan}" in prompt
         assert self.prompt(0).count("<example>") == 0
 

@@ -22,14 +22,14 @@ class Ideal:
     """plans: replies of the planner, one after the other; then the last again.
 
     explains: what the explainer replies to a description, by the first of these that is in it.
-    asked: what it was asked for, in order: "plan", "explain", "parse" or "do".
+    requests: what it was asked for, in order: "plan", "explain", "parse" or "do".
     """
 
     plans: Sequence[str]
     explains: Mapping[str, str] = field(default_factory=dict)
     executes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     parses: str = "none"
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def model(self) -> Scripted:
         return Scripted(self.reply)
@@ -37,19 +37,19 @@ class Ideal:
     def reply(self, messages: Sequence[Message], sampling: Sampling) -> str:
         system, question = messages[0].content, messages[-1].content
         if "You find out why" in system:
-            self.asked.append("explain")
+            self.requests.append("explain")
             return next((why for sign, why in self.explains.items() if sign in question), "")
         if "You take a step of a plan apart" in system:
-            self.asked.append("parse")
+            self.requests.append("parse")
             return self.parses
         if "You do a task" in system:
-            self.asked.append("do")
+            self.requests.append("do")
             return self._executed(question)
         if question.endswith("Write no plan yet:"):
-            self.asked.append("explain")
+            self.requests.append("explain")
             return "Something is missing."
-        self.asked.append("plan")
-        return self.plans[min(self.asked.count("plan"), len(self.plans)) - 1]
+        self.requests.append("plan")
+        return self.plans[min(self.requests.count("plan"), len(self.plans)) - 1]
 
     def _executed(self, question: str) -> str:
         task = re.findall(r"<task>\n(.*?)\n</task>", question, re.DOTALL)[-1]

@@ -208,12 +208,12 @@ class TestOtherEnvironments:
 @pytest.mark.parametrize("faults", [0, 1, 2, 3])
 def test_noisy_plans_are_read(faults: int) -> None:
     items = {verb: sorted(own) for verb, own in VOCABULARY.items.items()}
-    wanted = read_ = 0
+    written = read_ = 0
     for number in range(150):
         goals, text = noisy.noisy_plan(number, items, faults)
-        wanted += len(goals)
+        written += len(goals)
         read_ += noisy.recovered(goals, PARSER.plan(text).goals)
-    assert read_ >= {0: 1.0, 1: 0.99, 2: 0.98, 3: 0.96}[faults] * wanted
+    assert read_ >= {0: 1.0, 1: 0.99, 2: 0.98, 3: 0.96}[faults] * written
 
 
 def test_random_bytes_do_no_harm() -> None:

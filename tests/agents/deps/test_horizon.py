@@ -144,8 +144,8 @@ def test_a_model_is_written_to_the_same_bytes(small: Path, tmp_path: Path) -> No
 
 def test_words_that_it_does_not_know_are_no_features(small: Path) -> None:
     model = HorizonModel.load(small)
-    told = [situation(Goal("mine", item), SEEN, CARD.reading) for item in ("log", "wool")]
-    assert list(feature_rows(told, model.words)[:, 0]) == [1.0, 0.0]
+    situations = [situation(Goal("mine", item), SEEN, CARD.reading) for item in ("log", "wool")]
+    assert list(feature_rows(situations, model.words)[:, 0]) == [1.0, 0.0]
 
 
 def spoilt(small: Path, **arrays: Any) -> bytes:

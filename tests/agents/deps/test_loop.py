@@ -42,7 +42,7 @@ def test_a_plan_that_fails_is_described_explained_and_replaced() -> None:
     result, trial, rounds = play(Workshop(), llm)
 
     assert (result.success, result.end) == (True, "done")
-    assert model.asked == ["plan", "explain", "plan", "explain", "plan"]
+    assert model.requests == ["plan", "explain", "plan", "explain", "plan"]
     assert [one["trigger"] for one in rounds] == ["refused", "refused", None]
     assert [one["done"] for one in rounds] == [[1, 2, 3], [], [1, 2, 3]]
     assert rounds[0]["description"] == (
@@ -85,17 +85,17 @@ def test_a_goal_is_given_up_after_its_patience() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "trigger", "said"),
+    ("plan", "trigger", "description"),
     [
         ("I would not know.", "no goals", "No line of the plan names a goal"),
         ("step 1: dance\nstep 2: sing", "no goals", "No line of the plan names a goal"),
         ("step 1: mine 1 log", "all done", "All steps are done. The task is not done yet."),
     ],
 )
-def test_what_ends_a_plan_is_described(plan: str, trigger: str, said: str) -> None:
+def test_what_ends_a_plan_is_described(plan: str, trigger: str, description: str) -> None:
     result, _, rounds = play(Workshop(), always(plan), rounds=1)
     assert [one["trigger"] for one in rounds] == [trigger, trigger]
-    assert said in rounds[0]["description"]
+    assert description in rounds[0]["description"]
     assert result.end == "gave_up"
 
 
@@ -109,12 +109,12 @@ def test_lines_that_name_no_goal_are_dropped_and_counted() -> None:
 def test_there_are_no_more_new_plans_than_rounds(rounds: int) -> None:
     model = Ideal(["step 1: mine 1 cobblestone"])
     play(Workshop(), model.model(), rounds=rounds)
-    assert model.asked.count("plan") == rounds + 1
-    assert model.asked.count("explain") == rounds
+    assert model.requests.count("plan") == rounds + 1
+    assert model.requests.count("explain") == rounds
 
 
 @pytest.mark.parametrize(
-    ("options", "asked"),
+    ("options", "questions"),
     [
         ({"method": "gpt_rp"}, ["plan", "plan", "plan"]),
         ({"explainer": "none"}, ["plan", "plan", "plan"]),
@@ -124,10 +124,10 @@ def test_there_are_no_more_new_plans_than_rounds(rounds: int) -> None:
         ({"method": "cot"}, ["plan"]),
     ],
 )
-def test_who_explains_and_plans_anew(options: dict[str, Any], asked: list[str]) -> None:
+def test_who_explains_and_plans_anew(options: dict[str, Any], questions: list[str]) -> None:
     model = ideal()
     play(Workshop(), model.model(), **options)
-    assert model.asked == asked
+    assert model.requests == questions
 
 
 def test_without_room_the_oldest_rounds_go_and_the_last_one_stays() -> None:
@@ -152,8 +152,8 @@ def test_the_planner_and_the_others_are_asked_in_their_roles() -> None:
     resources = Resources(llm=other.model(), planner=one.model())
     env = Workshop()
     run_episode(env, DepsAgent(DepsOptions(), resources), env.tasks("test")[0])
-    assert set(one.asked) == {"plan"}
-    assert set(other.asked) == {"explain"}
+    assert set(one.requests) == {"plan"}
+    assert set(other.requests) == {"explain"}
 
 
 def test_what_the_rules_cannot_read_goes_to_a_model_where_that_is_asked_for() -> None:
@@ -161,7 +161,7 @@ def test_what_the_rules_cannot_read_goes_to_a_model_where_that_is_asked_for() ->
     for parser, calls, goals in (("rules", 0, []), ("llm", 1, ["mine 2 log"])):
         model = Ideal(["step 1: fell two trees"], parses=parsed)
         _, _, rounds = play(Workshop(), model.model(), rounds=0, parser=parser)
-        assert model.asked.count("parse") == calls
+        assert model.requests.count("parse") == calls
         assert [goal["goal"] for goal in rounds[0]["goals"]] == goals
 
 

@@ -278,4 +278,4 @@ def test_the_ideal_model_of_the_workshop_is_asked_for_what_the_method_is() -> No
     model = ideal()
     llm: Scripted = model.model()
     play(Workshop(WorkshopOptions()), llm, method="dep")
-    assert model.asked[0] == "plan"
+    assert model.requests[0] == "plan"

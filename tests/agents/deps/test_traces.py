@@ -132,7 +132,7 @@ def test_the_dialogue_of_the_paper(trace: Trace, method: str) -> None:
     assert [one["failed"] for one in rounds] == [*(step for step, _ in trace.failures), None]
     for one, (_, lacking) in zip(rounds[:-1], trace.failures, strict=True):
         assert lacking in one["description"].partition("The answer was:")[2].partition("I hold")[0]
-    assert ideal.asked.count("explain") == (len(trace.failures) if method == "dep" else 0)
+    assert ideal.requests.count("explain") == (len(trace.failures) if method == "dep" else 0)
     tree = REPORTING.tree(result)
     assert tree is not None
     assert tree.columns["plans"] == str(len(trace.plans))

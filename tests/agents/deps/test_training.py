@@ -58,9 +58,9 @@ def test_a_forest_predicts_what_sklearn_does(rows: list[Example]) -> None:
 
 
 def test_training_tells_how_good_it_is_in_other_worlds(env: Minecraft) -> None:
-    told: list[int] = []
-    trained = train(env, worlds(env, "train_worlds", 12, 0), done=told.append)
-    assert told == list(range(1, 13))
+    counts: list[int] = []
+    trained = train(env, worlds(env, "train_worlds", 12, 0), done=counts.append)
+    assert counts == list(range(1, 13))
     assert 0 < trained.error < 15
     assert 0 < trained.baseline < 15
     assert trained.worlds == 12

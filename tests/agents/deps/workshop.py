@@ -88,7 +88,7 @@ class Workshop:
 
     def reset(self, task: Task) -> TimeStep:
         self.state = State({}, 0, {})
-        return self._seen(f"Task: {task.goal} within {self.options.limit} ticks.")
+        return self._time_step(f"Task: {task.goal} within {self.options.limit} ticks.")
 
     def step(self, action: str) -> TimeStep:
         self.actions.append(action)
@@ -99,8 +99,8 @@ class Workshop:
             case ["craft", count, item] if item in RECIPES and count.isdigit():
                 return self._craft(item, int(count), tool)
             case ["equip", item] if self.state.held.get(item):
-                return self._seen(f"You wear 1 {item}.")
-        return self._seen("Nothing happens.", valid=False)
+                return self._time_step(f"You wear 1 {item}.")
+        return self._time_step("Nothing happens.", valid=False)
 
     def localize(self, text: str) -> str:
         return text
@@ -116,25 +116,25 @@ class Workshop:
     def _mine(self, item: str, count: int, tool: str) -> TimeStep:
         needed = RAW[item]
         if (needed and tool != needed) or (tool and not self.state.held.get(tool)):
-            return self._seen("Nothing happens.", valid=False)
+            return self._time_step("Nothing happens.", valid=False)
         searched = dict(self.state.searched or {})
         searched[item] = searched.get(item, 0) + 1
         self.state = replace(self.state, tick=self.state.tick + TICKS, searched=searched)
         if searched[item] <= self.searches.get(item, 0):
-            return self._seen(f"Got 0 {item}, {count} to go.")
+            return self._time_step(f"Got 0 {item}, {count} to go.")
         self._add({item: 1})
         left = count - 1
-        return self._seen(f"Got 1 {item}, {left} to go." if left else f"Got 1 {item}.")
+        return self._time_step(f"Got 1 {item}, {left} to go." if left else f"Got 1 {item}.")
 
     def _craft(self, item: str, count: int, tool: str) -> TimeStep:
         makes, materials, needed = RECIPES[item]
         runs = -(-count // makes)
         enough = all(self.state.held.get(m, 0) >= n * runs for m, n in materials.items())
         if not runs or not enough or (needed and (tool != needed or not self.state.held.get(tool))):
-            return self._seen("Nothing happens.", valid=False)
+            return self._time_step("Nothing happens.", valid=False)
         self._add({m: -n * runs for m, n in materials.items()} | {item: makes * runs})
         self.state = replace(self.state, tick=self.state.tick + 20)
-        return self._seen(f"Made {makes * runs} {item}.")
+        return self._time_step(f"Made {makes * runs} {item}.")
 
     def _add(self, items: Mapping[str, int]) -> None:
         held = dict(self.state.held)
@@ -142,7 +142,7 @@ class Workshop:
             held[item] = held.get(item, 0) + count
         self.state = replace(self.state, held={k: v for k, v in held.items() if v})
 
-    def _seen(self, answer: str, valid: bool = True) -> TimeStep:
+    def _time_step(self, answer: str, valid: bool = True) -> TimeStep:
         held = ", ".join(f"{count} {item}" for item, count in sorted(self.state.held.items()))
         lines = [
             answer,

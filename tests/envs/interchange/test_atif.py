@@ -45,24 +45,24 @@ def document(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def read(value: dict[str, Any], assumed: Assumed = SHELL) -> Trajectory:
-    found = atif.parse(json.dumps(value), "x.json", 1, assumed)
-    assert isinstance(found, Trajectory), found
-    return found
+    result = atif.parse(json.dumps(value), "x.json", 1, assumed)
+    assert isinstance(result, Trajectory), result
+    return result
 
 
 def problem(value: dict[str, Any], assumed: Assumed = SHELL) -> str:
-    found = atif.parse(json.dumps(value), "x.json", 1, assumed)
-    assert isinstance(found, Problem)
-    return str(found)
+    result = atif.parse(json.dumps(value), "x.json", 1, assumed)
+    assert isinstance(result, Problem)
+    return str(result)
 
 
 class TestOurs:
     def test_a_reader_sees_goal_opening_actions_thoughts_and_answers(self) -> None:
-        said = [
+        spoken = [
             {name: value for name, value in turn.items() if name not in ("step_id", "extra")}
             for turn in atif.document_of(TRAJECTORY)["steps"]
         ]
-        assert said == [
+        assert spoken == [
             {"source": "user", "message": "heat an egg"},
             {"source": "user", "message": "You are in a kitchen."},
             agent("open fridge", observation=results("You see an egg.")),
@@ -126,8 +126,8 @@ class TestFiles:
     def test_files_in_a_folder_stay_in_their_order(self, tmp_path: Path) -> None:
         several = [replace(TRAJECTORY, opening=f"Kitchen {number}.") for number in range(12)]
         formats.write(tmp_path / "new", several, "atif")
-        found = [t for path in formats.files_below([tmp_path]) for t in formats.read(path, "atif")]
-        assert found == several
+        result = [t for path in formats.files_below([tmp_path]) for t in formats.read(path, "atif")]
+        assert result == several
 
     def test_a_byte_order_mark_is_no_matter(self, tmp_path: Path) -> None:
         path = tmp_path / "x.json"
@@ -137,8 +137,8 @@ class TestFiles:
     @pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe", b'{"schema_version": "ATIF-v1.7"}'])
     def test_a_damaged_file_is_a_problem(self, text: bytes, tmp_path: Path) -> None:
         (tmp_path / "x.json").write_bytes(text)
-        (found,) = formats.read(tmp_path / "x.json", "atif")
-        assert isinstance(found, Problem)
+        (result,) = formats.read(tmp_path / "x.json", "atif")
+        assert isinstance(result, Problem)
 
     def test_a_file_that_cannot_be_opened_is_named(self, tmp_path: Path) -> None:
         for call_of in (atif.detect_file, lambda path: list(atif.read(path))):
@@ -148,7 +148,7 @@ class TestFiles:
 
 class TestOthers:
     def test_each_action_of_the_agent_is_a_step_with_its_answer(self) -> None:
-        found = read(
+        result = read(
             document(
                 {"source": "system", "message": "You are a careful agent."},
                 GOAL,
@@ -157,16 +157,16 @@ class TestOthers:
                 agent("submit 2"),
             )
         )
-        assert (found.task.goal, found.opening) == ("Count the files.", "You are in /tmp.")
-        assert found.steps == (
+        assert (result.task.goal, result.opening) == ("Count the files.", "You are in /tmp.")
+        assert result.steps == (
             Step("ls", "a\nb", thought="Look first."),
             Step("submit 2", ""),
         )
-        assert (found.task.id, found.task.env, found.task.split) == ("s-1", "shell", "recorded")
-        assert (found.score, found.success, found.origin) == (0.0, False, "agent")
+        assert (result.task.id, result.task.env, result.task.split) == ("s-1", "shell", "recorded")
+        assert (result.score, result.success, result.origin) == (0.0, False, "agent")
 
     def test_each_call_of_a_tool_is_an_action_with_its_own_answer(self) -> None:
-        found = read(
+        result = read(
             document(
                 GOAL,
                 agent(
@@ -178,7 +178,7 @@ class TestOthers:
                 agent(tool_calls=[call("done", "1")], observation=results("Bye.")),
             )
         )
-        assert found.steps == (
+        assert result.steps == (
             Step('ls {"path": "a"}', "x y", thought="I look at both."),
             Step("pwd", "/tmp\nGo on."),
             Step("done", "Bye."),
@@ -190,8 +190,8 @@ class TestOthers:
     def test_parts_that_are_no_text_are_named(self) -> None:
         image = {"type": "image", "source": {"media_type": "image/png", "path": "a.png"}}
         parts = [{"type": "text", "text": "A screen:"}, image]
-        found = read(document(GOAL, agent("look", observation=results(parts))))
-        assert found.steps[0].observation == "A screen:\n[image]"
+        result = read(document(GOAL, agent("look", observation=results(parts))))
+        assert result.steps[0].observation == "A screen:\n[image]"
 
     def test_what_an_earlier_document_holds_is_left_out(self) -> None:
         copied = agent("ls", is_copied_context=True, observation=results("a"))
@@ -202,20 +202,20 @@ class TestOthers:
         assert read(document(GOAL, *turns)).steps == (Step("", "", thought="Hm."), Step("ls", ""))
 
     def test_what_the_document_says_of_itself_comes_before_what_is_assumed(self) -> None:
-        told = document(
+        described = document(
             GOAL,
             agent("ls"),
             agent={"name": "a", "version": "1", "extra": {"env": "bash", "kind": "count"}},
             extra={"env": "zsh", "split": 3, "score": 1},
         )
-        found = read(told, Assumed(split="mine", score=0.5))
-        assert (found.task.env, found.task.kind, found.task.split) == ("zsh", "count", "mine")
-        assert (found.score, found.success, found.steps[-1].reward) == (1.0, True, 1.0)
+        result = read(described, Assumed(split="mine", score=0.5))
+        assert (result.task.env, result.task.kind, result.task.split) == ("zsh", "count", "mine")
+        assert (result.score, result.success, result.steps[-1].reward) == (1.0, True, 1.0)
 
     @pytest.mark.parametrize("extra", [{"env": {"PATH": "/bin"}, "score": "high"}, {"score": 7}])
     def test_words_that_others_use_for_something_else_are_passed_over(self, extra: Any) -> None:
-        found = read(document(GOAL, agent("ls"), extra=extra))
-        assert (found.task.env, found.score) == ("shell", 0.0)
+        result = read(document(GOAL, agent("ls"), extra=extra))
+        assert (result.task.env, result.score) == ("shell", 0.0)
 
     @pytest.mark.parametrize("number", range(9))
     def test_all_published_versions_are_read(self, number: int) -> None:

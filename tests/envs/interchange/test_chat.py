@@ -30,15 +30,15 @@ def call(name: str, call_id: str, arguments: str = "{}") -> dict[str, Any]:
 
 
 def read(*messages: dict[str, Any], assumed: Assumed = KITCHEN, **fields: Any) -> Trajectory:
-    found = chat.parse(json.dumps({"messages": messages, **fields}), "x.jsonl", 1, assumed)
-    assert isinstance(found, Trajectory), found
-    return found
+    result = chat.parse(json.dumps({"messages": messages, **fields}), "x.jsonl", 1, assumed)
+    assert isinstance(result, Trajectory), result
+    return result
 
 
 def problem(line: dict[str, Any], assumed: Assumed = KITCHEN) -> str:
-    found = chat.parse(json.dumps(line), "x.jsonl", 1, assumed)
-    assert isinstance(found, Problem)
-    return str(found)
+    result = chat.parse(json.dumps(line), "x.jsonl", 1, assumed)
+    assert isinstance(result, Problem)
+    return str(result)
 
 
 class TestOurs:
@@ -58,8 +58,8 @@ class TestOurs:
     def test_what_is_changed_in_the_messages_is_what_is_read(self) -> None:
         line = chat.line_of(TRAJECTORY)
         line["messages"][3]["content"] = "take the egg"
-        found = read(*line["messages"], ldm=line["ldm"])
-        assert found.steps[2] == replace(TRAJECTORY.steps[2], action="take the egg")
+        result = read(*line["messages"], ldm=line["ldm"])
+        assert result.steps[2] == replace(TRAJECTORY.steps[2], action="take the egg")
 
     @pytest.mark.parametrize(
         ("number", "change", "message"),
@@ -90,7 +90,7 @@ class TestOurs:
 
 class TestOthers:
     def test_the_user_says_the_goal_and_what_is_seen(self) -> None:
-        found = read(
+        result = read(
             {"role": "system", "content": "You play a game."},
             GOAL,
             {"role": "user", "content": [{"type": "text", "text": "You are in a kitchen."}]},
@@ -98,12 +98,12 @@ class TestOthers:
             {"role": "user", "content": "You see an egg."},
             says("take egg"),
         )
-        assert (found.task.goal, found.opening) == ("Heat an egg.", "You are in a kitchen.")
-        assert found.steps == (
+        assert (result.task.goal, result.opening) == ("Heat an egg.", "You are in a kitchen.")
+        assert result.steps == (
             Step("open fridge", "You see an egg.", thought="Eggs are cold."),
             Step("take egg", "", reward=1.0),
         )
-        assert (found.task.env, found.task.kind, found.origin) == ("kitchen", "heat", "human")
+        assert (result.task.env, result.task.kind, result.origin) == ("kitchen", "heat", "human")
 
     def test_the_same_goal_is_the_same_task(self) -> None:
         first, second = read(GOAL, says("a")), read(GOAL, says("b"))
@@ -112,7 +112,7 @@ class TestOthers:
 
     def test_calls_of_tools_are_actions_with_their_own_answers(self) -> None:
         calls = [call("open", "1", '{"door": "fridge"}'), call("look", "2")]
-        found = read(
+        result = read(
             GOAL,
             says("Both at once.", tool_calls=calls),
             {"role": "tool", "tool_call_id": "2", "content": "A kitchen."},
@@ -120,7 +120,7 @@ class TestOthers:
             says(None, function_call={"name": "stop", "arguments": "{}"}),
             {"role": "function", "name": "stop", "content": "Stopped."},
         )
-        assert found.steps == (
+        assert result.steps == (
             Step('open {"door": "fridge"}', "An egg.", thought="Both at once."),
             Step("look", "A kitchen."),
             Step("stop", "Stopped.", reward=1.0),

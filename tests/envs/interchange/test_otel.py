@@ -135,8 +135,8 @@ def test_spans_as_pythons_sdk_prints_them_are_read(tmp_path: Path) -> None:
 
 
 def test_an_answer_in_words_is_an_action(tmp_path: Path) -> None:
-    said = {"role": "assistant", "parts": [{"type": "text", "content": "It is hot."}]}
-    (made,) = read(tmp_path, exported(called(GOAL, answered=said)))
+    message = {"role": "assistant", "parts": [{"type": "text", "content": "It is hot."}]}
+    (made,) = read(tmp_path, exported(called(GOAL, answered=message)))
     assert isinstance(made, Trajectory)
     assert made.steps == (Step("It is hot.", "", reward=1.0),)
 

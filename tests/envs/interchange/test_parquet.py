@@ -100,16 +100,16 @@ def test_a_bad_row_is_named_and_loses_no_other_trajectory(
     change: Change, message: str, path: Path
 ) -> None:
     good = expert_trajectories()[0]
-    found = changed(path, change)
-    problems = [str(one) for one in found if isinstance(one, Problem)]
+    results = changed(path, change)
+    problems = [str(one) for one in results if isinstance(one, Problem)]
     assert message in problems[0].removeprefix(f"{path}:")
-    assert found[-1] == good
+    assert results[-1] == good
 
 
 @pytest.mark.parametrize("column", ["goal", "origin", "step"])
 def test_a_column_of_another_type_is_named(column: str, path: Path) -> None:
-    found = changed(path, lambda frame: frame.with_columns(pl.lit(0.5).alias(column)))
-    assert all(isinstance(one, Problem) and one.field == column for one in found)
+    results = changed(path, lambda frame: frame.with_columns(pl.lit(0.5).alias(column)))
+    assert all(isinstance(one, Problem) and one.field == column for one in results)
 
 
 def test_a_column_that_is_missing_is_named(path: Path) -> None:

@@ -18,18 +18,18 @@ KITCHEN = Assumed(env="kitchen", kind="heat", origin="human", score=1.0)
 EGG = [("system", "You cook."), ("human", "Heat an egg."), ("gpt", "take egg")]
 
 
-def conversation(*said: tuple[str, Any], **fields: Any) -> dict[str, Any]:
-    return {"conversations": [{"from": who, "value": text} for who, text in said], **fields}
+def conversation(*messages: tuple[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"conversations": [{"from": who, "value": text} for who, text in messages], **fields}
 
 
-def read(*said: tuple[str, Any], **fields: Any) -> Trajectory:
-    made = sharegpt.parse(json.dumps(conversation(*said, **fields)), "x.jsonl", 1, KITCHEN)
+def read(*messages: tuple[str, Any], **fields: Any) -> Trajectory:
+    made = sharegpt.parse(json.dumps(conversation(*messages, **fields)), "x.jsonl", 1, KITCHEN)
     assert isinstance(made, Trajectory), made
     return made
 
 
-def problem(*said: tuple[str, Any], assumed: Assumed = KITCHEN) -> str:
-    made = sharegpt.parse(json.dumps(conversation(*said)), "x.jsonl", 1, assumed)
+def problem(*messages: tuple[str, Any], assumed: Assumed = KITCHEN) -> str:
+    made = sharegpt.parse(json.dumps(conversation(*messages)), "x.jsonl", 1, assumed)
     assert isinstance(made, Problem)
     return str(made)
 
@@ -57,7 +57,7 @@ def test_a_call_that_is_none_stays_as_it_was_written(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("messages", "message"),
     [
         ([("robot", "hi")], "x.jsonl:1:conversations.0.from: 'robot' is none of assistant, bard"),
         ([("human", 7)], "x.jsonl:1:conversations.0.value: missing or not a text"),
@@ -65,8 +65,8 @@ def test_a_call_that_is_none_stays_as_it_was_written(text: str) -> None:
         ([("gpt", "take egg")], "x.jsonl:1:conversations: no message to the agent states the goal"),
     ],
 )
-def test_what_does_not_fit_is_named(said: list[tuple[str, Any]], message: str) -> None:
-    assert message in problem(*said)
+def test_what_does_not_fit_is_named(messages: list[tuple[str, Any]], message: str) -> None:
+    assert message in problem(*messages)
 
 
 def test_without_an_environment_the_option_is_named() -> None:

@@ -35,8 +35,8 @@ def share(command: Command, way: Way, state: State, ticks: int) -> float:
     return won / ATTEMPTS
 
 
-def near(found: float, expected: float) -> bool:
-    return abs(found - expected) < 4 * math.sqrt(expected * (1 - expected) / ATTEMPTS) + 1e-9
+def near(actual: float, expected: float) -> bool:
+    return abs(actual - expected) < 4 * math.sqrt(expected * (1 - expected) / ATTEMPTS) + 1e-9
 
 
 @pytest.mark.parametrize("count", [1, 3])

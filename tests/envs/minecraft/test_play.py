@@ -178,8 +178,8 @@ def test_each_of_several_goals_earns_its_share_once(start: Start) -> None:
 def test_true_horizons_are_the_ticks_that_things_then_take(start: Start) -> None:
     env = Minecraft(MinecraftOptions(horizons=True, slice=100_000))
     task = env.tasks("parallel")[250]
-    told = env.reset(task).observation.rsplit("Horizons: ", 1)[1].rstrip(".")
-    horizons = {word: int(ticks) for word, ticks in (one.split() for one in told.split(", "))}
+    listing = env.reset(task).observation.rsplit("Horizons: ", 1)[1].rstrip(".")
+    horizons = {word: int(ticks) for word, ticks in (one.split() for one in listing.split(", "))}
     assert set(horizons) == {target.word for target in env.targets}
     for target in env.targets:
         twin = env.fork()
@@ -192,7 +192,7 @@ def test_what_is_found_below_depends_on_what_was_dug_alone(start: Start) -> None
     play(one, *TO_STONE, "mine 2 iron_ore")
     play(other, "kill 2 pig", "mine 1 dirt", *TO_STONE, "mine 2 iron_ore")
     assert one.state.hazards == other.state.hazards
-    assert one.state.found == other.state.found
+    assert one.state.finds == other.state.finds
 
 
 def test_an_armour_is_worn_and_said(start: Start) -> None:

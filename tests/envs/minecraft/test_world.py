@@ -79,14 +79,14 @@ def test_below_the_ground_nothing_is_seen() -> None:
 def test_veins_are_found_at_the_rate_at_which_they_lie() -> None:
     """Check tunnels of 600 blocks at y 11 in 30 worlds, to three standard deviations."""
     advances, worlds = 600, 30
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for seed in range(worlds):
         world = World(seed, start="any", herded=False)
         skills = Skills(load_rules("vanilla"), world, stated=False)
         state = State(spot=(8, 11, 8))
         for _ in range(advances):
             state = skills._exposed(state, 20)
-        found.update(state.found)
+        counts.update(state.finds)
     for ore in ("coal", "iron_ore", "diamond", "redstone"):
         expected = worlds * advances * 20 * VEINS[ore].density
-        assert abs(found[ore] - expected) < 3 * math.sqrt(expected), ore
+        assert abs(counts[ore] - expected) < 3 * math.sqrt(expected), ore

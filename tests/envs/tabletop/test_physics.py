@@ -46,10 +46,10 @@ def test_an_exact_hand_puts_a_thing_within_half_a_millimetre_and_touches_no_othe
     assert isinstance(move, Move)
     after = world.carry(before, move.thing, move.target)
     for number, (now, then) in enumerate(zip(after.poses, before.poses, strict=True)):
-        wanted = move.target if number == move.thing else then
-        assert now.distance(wanted) < 0.0005
-        assert abs(now.z - wanted.z) < 0.0006
-        assert each.scene.things[number].form.off(now.yaw, wanted.yaw) < math.radians(0.1)
+        expected = move.target if number == move.thing else then
+        assert now.distance(expected) < 0.0005
+        assert abs(now.z - expected.z) < 0.0006
+        assert each.scene.things[number].form.off(now.yaw, expected.yaw) < math.radians(0.1)
 
 
 def test_the_same_move_from_the_same_state_gives_the_same_bytes(

@@ -136,7 +136,7 @@ def test_a_block_without_a_bowl_of_its_colour_stays_out_of_all_bowls() -> None:
 
 def test_all_but_a_hundredth_of_all_outlines_has_to_be_in_the_box() -> None:
     """A square sticks out by some of its samples; how many of all they are decides."""
-    seen = set()
+    outcomes = set()
     for number in range(8):
         one = game("train", "packing_shapes", number)
         sizes = [len(thing.form.samples) for thing in one.scene.things]
@@ -149,8 +149,8 @@ def test_all_but_a_hundredth_of_all_outlines_has_to_be_in_the_box() -> None:
             outside = sum(abs(x) > 0.13 or abs(y) > 0.09 for x, y in points)
             enough = outside <= 0.01 * sum(sizes)
             assert (share(one, poses) == 1.0) is enough
-            seen.add((enough, outside > 0))
-    assert seen == {(True, True), (True, False), (False, True)}
+            outcomes.add((enough, outside > 0))
+    assert outcomes == {(True, True), (True, False), (False, True)}
 
 
 @pytest.mark.parametrize("place", range(6))

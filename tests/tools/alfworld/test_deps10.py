@@ -36,7 +36,7 @@ def test_the_kinds_have_the_weights_of_table_6() -> None:
 def test_games_with_object_and_place_come_before_all_others() -> None:
     right = game("cool", "Tomato", "CounterTop", 1)
     others = [game("cool", thing, "CounterTop", 2) for thing in ("Egg", "Pan")]
-    by_number = {one.asked.number: one for one in choices([*others, right], places({}))}
+    by_number = {one.row.number: one for one in choices([*others, right], places({}))}
     assert by_number[6].tasks == (right,)
     assert by_number[6].fits == ""
     assert set(by_number[7].tasks) == set(others)
@@ -46,14 +46,14 @@ def test_games_with_object_and_place_come_before_all_others() -> None:
 def test_the_nearest_in_the_number_of_places_come_first() -> None:
     games = [game("cool", "Bread", "CounterTop", number) for number in range(8)]
     sizes = {one.id: 20 + number for number, one in enumerate(games)}
-    chosen = next(one for one in choices(games, places(sizes)) if one.asked.number == 7)
+    chosen = next(one for one in choices(games, places(sizes)) if one.row.number == 7)
     assert len(chosen.tasks) == EPISODES
     assert chosen.tasks[0] == games[7]  # 27 places, as printed
 
 
 def test_a_look_has_no_place() -> None:
     mug = game("look", "Mug", "DeskLamp", 1)
-    chosen = next(one for one in choices([mug], places({})) if one.asked.number == 10)
+    chosen = next(one for one in choices([mug], places({})) if one.row.number == 10)
     assert chosen.tasks == (mug,)
     assert chosen.fits == ""
 

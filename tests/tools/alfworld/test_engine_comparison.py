@@ -30,8 +30,8 @@ def of_each_kind(games: list[Game], count: int) -> list[Game]:
 
 @pytest.fixture(scope="module")
 def official(shared_data: Path) -> list[Game]:
-    found = scan_split(data_root(shared_data / "alfworld"), "valid_seen")
-    return [game for game in found if not isinstance(game, Problem | Skipped)]
+    games = scan_split(data_root(shared_data / "alfworld"), "valid_seen")
+    return [game for game in games if not isinstance(game, Problem | Skipped)]
 
 
 @pytest.mark.official

@@ -50,13 +50,13 @@ def test_all_real_games_are_read(shared_data: Path) -> None:
 
 def test_a_replay_tells_where_it_departs() -> None:
     episodes = CHECKOUT / "data/trajectories/alfworld/demo_train.jsonl"
-    (told, *_) = records.read(episodes, Trajectory)
-    first, *rest = told.steps
+    (episode, *_) = records.read(episodes, Trajectory)
+    first, *rest = episode.steps
     env = ALFWorld()
-    other_opening = replace(told, opening="A shed.")
-    other_step = replace(told, steps=(replace(first, observation="Dark.", valid=False), *rest))
-    cut = replace(told, steps=told.steps[:-1])
-    longer = replace(told, steps=(*told.steps, told.steps[0]))
+    other_opening = replace(episode, opening="A shed.")
+    other_step = replace(episode, steps=(replace(first, observation="Dark.", valid=False), *rest))
+    cut = replace(episode, steps=episode.steps[:-1])
+    longer = replace(episode, steps=(*episode.steps, episode.steps[0]))
     assert [d.step for d in replay(env, other_opening)] == [0]
     assert [(d.step, d.recorded) for d in replay(env, other_step)] == [
         (1, "Dark."),

@@ -4,8 +4,13 @@
 const SVG = "http://www.w3.org/2000/svg";
 const COLOURS = 8;
 
+/** What a colour of the styles is in the present theme; only an element's own colour says it. */
 function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const root = document.documentElement;
+  root.style.outlineColor = `var(${name})`;
+  const value = getComputedStyle(root).outlineColor;
+  root.style.outlineColor = "";
+  return value;
 }
 
 function colourOf(place) {

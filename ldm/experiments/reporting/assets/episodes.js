@@ -80,19 +80,20 @@ async function episodesView(values) {
     const mine = ++asked;
     const matching = await filtered(present());
     if (mine !== asked) return; // another filter was chosen meanwhile
-    box.replaceChildren(
-      el(
-        "p",
-        { class: "quiet", role: "status" },
-        `${plural(matching.length, "episode")} of ${count(entries.length)}`,
-      ),
-      matching.length
-        ? growing(matching, (rows) => entryTable(rows))
-        : el("p", { class: "empty" }, "No episode fits. Fewer filters show more."),
-    );
+    const table = matching.length && growing(matching, (rows) => entryTable(rows));
+    const none = "No episode fits. Fewer filters show more.";
+    box.replaceChildren(...fittingPart(matching.length, entries.length, "episode", table, none));
   }
   await show();
   return [el("h1", null, "Episodes"), form, box];
+}
+
+/** How many of all fit the filters, and their table, or what to read where none fits. */
+function fittingPart(fitting, all, noun, table, none) {
+  return [
+    el("p", { class: "quiet", role: "status" }, `${plural(fitting, noun)} of ${count(all)}`),
+    table || el("p", { class: "empty" }, none),
+  ];
 }
 
 function labelled(name, field) {
@@ -198,15 +199,9 @@ async function tuplesView(values) {
           .includes(word),
       ),
     );
+    const table = fitting.length && growing(fitting, tupleTable, 50);
     box.replaceChildren(
-      el(
-        "p",
-        { class: "quiet", role: "status" },
-        `${plural(fitting.length, "tuple")} of ${count(ranked.length)}`,
-      ),
-      fitting.length
-        ? growing(fitting, tupleTable, 50)
-        : el("p", { class: "empty" }, "No tuple fits."),
+      ...fittingPart(fitting.length, ranked.length, "tuple", table, "No tuple fits."),
     );
   }
   show();

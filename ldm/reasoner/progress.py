@@ -1,4 +1,4 @@
-"""Notes as texts: what a model says of single steps, combined into an assessment and a summary.
+"""How far a task is, in words: what a model says of single steps, made an assessment and a summary.
 
 A small model asked for a summary of all that happened copies the first observation, or the summary
 before it, word for word. It can tell what one step brought; the rest is arithmetic.
@@ -85,15 +85,15 @@ def noted(notes: Notes, held: str, proof: str, complete: int, steps: int) -> Not
     )
 
 
-def next_notes(notes: Notes, found: str = "", held: str = "", assessment: str = "") -> Notes:
+def next_notes(notes: Notes, finding: str = "", held: str = "", assessment: str = "") -> Notes:
     """Return `notes` after one more step; what is "" stays as it was.
 
-    found: what the step brought. held: what was held, chosen or made by then.
+    finding: what the step brought. held: what was held, chosen or made by then.
     """
     return replace(
         notes,
         assessment=assessment or notes.assessment,
-        found=(*notes.found, blank_if_nothing(found)),
+        findings=(*notes.findings, blank_if_nothing(finding)),
         held=blank_if_nothing(held) if held.strip() else notes.held,
     )
 
@@ -108,7 +108,7 @@ def with_summary(
     if not past:
         return notes
     findings: dict[str, str] = {}
-    for (_, action), finding in zip(past, notes.found, strict=False):
+    for (_, action), finding in zip(past, notes.findings, strict=False):
         # What says no more than the action ("You close drawer 1") is no finding.
         if not set(words(finding)) <= {*words(action), *FUNCTION_WORDS}:
             findings.setdefault(finding, action)

@@ -1,0 +1,159 @@
+"""Collects tuples into the columns of a memory, each text, past and vector once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, IdSet, Vectors, outcome_text
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.rows import Rows
+from ldm.types import Past, tuple_id
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class ColumnsBuilder:
+    """Collects tuples and their vectors. Of tuples with one id the first is kept."""
+
+    def __init__(
+        self, env: str, dimension: int, base: tuple[Columns, Vectors] | None = None
+    ) -> None:
+        """Start with the tuples and vectors of `base`, None for none."""
+        self._env = env
+        self._dimension = dimension
+        self._base = base
+        texts = base[0].texts if base else ()
+        nodes = base[0].pasts.tolist() if base else ()
+        self._texts = {text: i for i, text in enumerate(texts)}
+        self._pasts: dict[tuple[int, ...], int] = {tuple(node): i for i, node in enumerate(nodes)}
+        self._present = base[0].ids if base else IdSet(())
+        self._first_vector = len(base[1].distinct) if base else 0
+        self._vectors: dict[bytes, int] = {}
+        self._values: dict[str, list[Any]] = {name: [] for name in (*TEXTS, *NUMBERS)}
+        self._ids: set[int] = set()
+        self._longest: tuple[Past, list[int]] = ((), [])
+
+    def text(self, text: str) -> int:
+        """Return the number of a text."""
+        return self._texts.setdefault(text, len(self._texts))
+
+    def past(self, parent: int, observation: str, action: str) -> int:
+        """Return the number of the node of the pasts for a pair after `parent`."""
+        node = parent, self.text(observation), self.text(action)
+        return self._pasts.setdefault(node, len(self._pasts))
+
+    def vector(self, vector: bytes) -> int:
+        """Return the number of a vector, given as the bytes of its float32."""
+        return self._vectors.setdefault(vector, self._first_vector + len(self._vectors))
+
+    def add(self, texts: Mapping[str, str], numbers: Mapping[str, int | float]) -> None:
+        """Add a tuple by its columns, all but the id."""
+        origin = texts["origin"], texts["goal"], texts["observation"], texts["action"]
+        step = int(numbers["step"])
+        name = tuple_id(self._env, texts["task_id"], texts["trajectory_id"], step, *origin)
+        number = int(name, 16)
+        if number in self._ids or name in self._present:
+            return
+        self._ids.add(number)
+        self._values["id"].append(number)
+        for column, text in texts.items():
+            self._values[column].append(self.text(text))
+        for column, value in numbers.items():
+            self._values[column].append(value)
+
+    def add_row(self, row: IndexedTuple, goal: bytes, observation: bytes) -> None:
+        """Add a tuple with the bytes of its two vectors."""
+        past = self._past_of(row.tuple.history.past)
+        numbers = {"past": past, "goal_vector": self.vector(goal)}
+        numbers["observation_vector"] = self.vector(observation)
+        self.add(texts_of(row), {**numbers, **numbers_of(row)})
+
+    def _past_of(self, whole: Past) -> int:
+        """Return the number of the node at which a past ends.
+
+        The nodes of the longest past of late are remembered: others are mostly parts of it, and to
+        walk each of them anew would take the square of an episode's length.
+        """
+        known, nodes = self._longest
+        if whole != known[: len(whole)]:
+            nodes = nodes if known == whole[: len(known)] else []
+            for pair in whole[len(nodes) :]:
+                nodes.append(self.past(nodes[-1] if nodes else NO_PAST, *pair))
+            self._longest = whole, nodes
+        return nodes[len(whole) - 1] if whole else NO_PAST
+
+    def add_rows(
+        self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
+    ) -> None:
+        """Add n tuples with their vectors, (n, 2 · dimension)."""
+        for row, vector in zip(rows, vectors, strict=True):
+            halves = vector.astype(np.float32, copy=False)
+            goal, observation = halves[: self._dimension], halves[self._dimension :]
+            self.add_row(row, goal.tobytes(), observation.tobytes())
+
+    def collected(self) -> tuple[Columns, Vectors]:
+        """Return all tuples, those of the base included, in the order of cells."""
+        values: dict[str, NDArray[Any]] = {
+            name: np.array(self._values[name], np.uint32) for name in TEXTS
+        }
+        for name, kind in NUMBERS.items():
+            values[name] = np.array(self._values[name], kind)
+        distinct = np.frombuffer(b"".join(self._vectors), np.float32).reshape(-1, self._dimension)
+        if self._base:
+            before, vectors = self._base
+            if not self._ids:
+                return before, vectors
+            values = {n: np.concatenate([before[n], column]) for n, column in values.items()}
+            distinct = np.concatenate([vectors.distinct, distinct])
+        pasts = np.array(list(self._pasts), np.int32).reshape(-1, 3)
+        columns = Columns(self._env, tuple(self._texts), values, pasts)
+        columns = columns.take(columns.order())
+        return columns, Vectors.of(distinct, columns)
+
+
+def texts_of(row: IndexedTuple) -> dict[str, str]:
+    """Return a tuple's columns of texts."""
+    t = row.tuple
+    return {
+        "goal": t.goal,
+        "observation": t.observation,
+        "action": t.action,
+        "assessment": t.history.assessment,
+        "summary": t.history.summary,
+        "kind": t.kind,
+        "split": t.split,
+        "task_id": t.task_id,
+        "source": t.source,
+        "trajectory_id": t.trajectory_id,
+        "origin": t.origin,
+        "batch": row.batch,
+        "outcome": "" if t.outcome is None else outcome_text(t.outcome),
+    }
+
+
+def numbers_of(row: IndexedTuple) -> dict[str, int | float]:
+    """Return a tuple's columns of numbers, but for its id, past and vectors."""
+    return {
+        "step": row.tuple.step,
+        "generation": row.tuple.generation,
+        "goal_type": row.goal_type,
+        "observation_type": row.observation_type,
+        "reach": row.reach,
+    }
+
+
+def digest(
+    rows: Sequence[IndexedTuple],
+    of: Generation | None = None,
+    batches: Iterable[BatchIndex] = (),
+) -> str:
+    """Return the hash of tuples of one environment: see `Columns.digest`."""
+    if isinstance(rows, Rows):
+        return rows.columns.digest(of, batches)
+    builder = ColumnsBuilder(rows[0].tuple.env if rows else "", 1)
+    builder.add_rows(rows, np.zeros((len(rows), 2), np.float32))
+    return builder.collected()[0].digest(of, batches)

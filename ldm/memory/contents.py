@@ -1,0 +1,107 @@
+"""What a memory holds of one environment up to a generation: one value, whoever has read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ldm.memory.columns import Columns, IdSet, Vectors
+from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.kind_classifier import KindWeights, trained
+from ldm.memory.rows import Rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All that a memory holds of one environment up to a generation.
+
+    batches: sorted by id.
+    rows: the n tuples, sorted by cell, trajectory, step and id, those that the generation hides
+        included; equal memories are equal values.
+    vectors: (n, 2 · dimension) float32, row i = [goal; observation] of rows[i], each half of unit
+        length.
+    kinds: the classifier of kinds, trained on the tuples that are not hidden; None where it still
+        has to be trained.
+    """
+
+    generation: Generation
+    batches: tuple[BatchIndex, ...]
+    rows: Rows
+    vectors: Vectors
+    kinds: KindWeights | None = None
+
+    def recallable(self) -> IdSet:
+        """Return the ids of the tuples that the generation does not hide."""
+        columns = self.rows.columns
+        return columns.take(~columns.named(self.generation.hidden)).ids
+
+    def with_kinds(self) -> Contents:
+        """Return the memory with its classifier of kinds, trained where it has none."""
+        if self.kinds is not None:
+            return self
+        columns = self.rows.columns
+        return replace(
+            self, kinds=kinds_of(columns, columns.named(self.generation.hidden), self.generation)
+        )
+
+    def sources(self) -> frozenset[str]:
+        """Return the sources that no evaluated task may share (compared with `Task.leak_key`)."""
+        return frozenset(self.rows.columns.distinct("source").values())
+
+    def extended(
+        self,
+        rows: Sequence[IndexedTuple],
+        vectors: NDArray[np.floating],
+        batches: Sequence[BatchIndex] = (),
+    ) -> Contents:
+        """Return the memory with more tuples, those that it holds already left out.
+
+        vectors: (n, 2 · dimension), of the n `rows`. batches: new ones.
+        """
+        before = self.rows.columns, self.vectors
+        builder = ColumnsBuilder(before[0].env, self.vectors.dimension, before)
+        builder.add_rows(rows, vectors)
+        columns, of_rows = builder.collected()
+        together = tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id))
+        return Contents(self.generation, together, Rows(columns), of_rows)
+
+    def at(self, generation: Generation) -> Contents:
+        """Return what the memory held at an earlier generation."""
+        columns = self.rows.columns
+        earlier = columns["generation"] <= generation.number
+        if not earlier.all():
+            columns = columns.take(earlier)
+        of_rows = Vectors.of(self.vectors.distinct, columns)
+        batches = tuple(b for b in self.batches if b.generation <= generation.number)
+        return Contents(generation, batches, Rows(columns), of_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The memory of one environment with its generations, oldest first; contents: of the newest."""
+
+    contents: Contents
+    generations: tuple[Generation, ...]
+
+
+def kinds_of(
+    columns: Columns, hidden: NDArray[np.bool_] | None, generation: Generation
+) -> KindWeights:
+    """Train the classifier of kinds on the tuples that are not hidden, on all if all are."""
+    if hidden is not None and not hidden.all():
+        columns = columns.take(~hidden)
+    goals, kinds = zip(*columns.pairs("goal", "kind"), strict=True)
+    by_count = generation.kinds_by_count or generation.is_of_first_version
+    return trained(goals, kinds, balanced=not by_count)
+
+
+def empty(generation: Generation) -> Contents:
+    """Return a memory without tuples."""
+    columns, vectors = ColumnsBuilder(generation.env, generation.dimension).collected()
+    return Contents(generation, (), Rows(columns), vectors)

@@ -1,0 +1,94 @@
+"""What a memory's directory holds, and what is said of a place that holds no memory, or another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from ldm.errors import MemoryStoreError
+from ldm.memory import index_files, locks
+from ldm.memory.addresses import is_server
+from ldm.memory.index import Generation
+from ldm.types import stable_hash
+
+DATABASE = "chroma.sqlite3"
+#: Folder inside a memory for vectors that an unfinished formation has already computed.
+STAGING = "staging"
+#: Folder inside a memory for the model calls of formation; it belongs to the caller.
+CALLS = "calls"
+#: Folder inside a memory for what is in no generation yet (`ldm.memory.additions`).
+ADDED = "added"
+
+
+def check_directory(location: str) -> Path:
+    """Return the database of a memory in a directory; raise MemoryStoreError if there is none."""
+    path = Path(location)
+    if not path.exists():
+        raise MemoryStoreError(
+            f"There is no memory at {location}.",
+            "Make one with `ldm build-memory DATA`, or name another with --memory.",
+        )
+    if not (path / DATABASE).is_file():
+        if any((path / ADDED).glob("*")):
+            raise _only_added(location)
+        raise MemoryStoreError(
+            f"{location} is not a memory: it has no {DATABASE}.",
+            "Name the directory that `ldm build-memory` wrote with --memory.",
+        )
+    return path / DATABASE
+
+
+def check_free(location: str) -> None:
+    """Raise MemoryStoreError where a directory holds something other than a memory."""
+    names = {path.name for path in Path(location).iterdir()}
+    others = names - {locks.LOCK, index_files.OPEN, STAGING, CALLS, ADDED}
+    if others and DATABASE not in others:
+        raise MemoryStoreError(
+            f"{location} holds other files and no memory, so none is made there.",
+            "Name an empty or a new directory with --memory.",
+        )
+
+
+def additions_of(location: str, env: str) -> Path:
+    """Return the file of what was added to a memory in a directory and is in no generation yet."""
+    return Path(location) / ADDED / f"{stable_hash(env)}.trajectories.log"
+
+
+def chosen_of(
+    present: Sequence[Generation], location: str, env: str, number: int | None
+) -> Generation:
+    """Return the generation called `number` (None: the newest), or raise MemoryStoreError."""
+    if not present:
+        if not is_server(location) and additions_of(location, env).exists():
+            raise _only_added(location)
+        raise unknown_environment(location, env)
+    if number is None:
+        return present[-1]
+    for generation in present:
+        if generation.number == number:
+            return generation
+    raise MemoryStoreError(
+        f"The memory of {env} has no generation {number}.",
+        f"It has {', '.join(str(g.number) for g in present)}.",
+    )
+
+
+def unknown_environment(location: str, env: str, known: Iterable[str] = ()) -> MemoryStoreError:
+    """Return what to raise where a memory has nothing of `env`. known: what it has."""
+    names = sorted(known)
+    close = get_close_matches(env, names, n=1)
+    holds = f"It holds {', '.join(names)}. " if names else ""
+    return MemoryStoreError(
+        f"{location} holds no memory of {env}.",
+        f"Did you mean {close[0]}? {holds}".strip()
+        if close
+        else f"{holds}Make one with `ldm build-memory DATA`.",
+    )
+
+
+def _only_added(location: str) -> MemoryStoreError:
+    return MemoryStoreError(
+        f"{location} holds only what was added one by one, and no generation yet.",
+        "Make one with `ldm memory fold`, or in Python with fold().",
+    )

@@ -1,0 +1,186 @@
+"""The tuples of a memory as values: an IndexedTuple is made of its columns when it is asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import overload
+
+import numpy as np
+
+from ldm.memory.columns import NO_PAST, TEXTS, Columns, number_of, outcome_of
+from ldm.memory.index import BatchIndex, IndexedTuple
+from ldm.types import History, Outcome, Past, StateActionTuple
+
+#: Values, and texts, that are kept once they were asked for.
+KEPT_ROWS = 20_000
+KEPT_TEXTS = 20_000
+
+
+class Rows(Sequence[IndexedTuple]):
+    """The tuples of `Columns` in their cells, made when asked for and then kept for a while.
+
+    As long as one is kept it is the same object, so that others may know it by its id().
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self._rows: dict[int, IndexedTuple] = {}
+        self._texts: dict[int, str] = {}
+        self._pasts: dict[int, Past] = {NO_PAST: ()}
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, at: int) -> IndexedTuple: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[IndexedTuple, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> IndexedTuple | tuple[IndexedTuple, ...]:
+        if isinstance(at, slice):
+            return tuple(self[i] for i in range(*at.indices(len(self))))
+        number = at if at >= 0 else at + len(self)
+        if not 0 <= number < len(self):
+            raise IndexError(at)
+        row = self._rows.get(number)
+        if row is None:
+            if len(self._rows) >= KEPT_ROWS:
+                self._rows.clear()
+            row = self._rows.setdefault(number, self._made(number))  # the first of two threads
+        return row
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (Rows, tuple, list)):
+            return NotImplemented
+        if len(self) != len(other):
+            return False
+        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as a list has none
+
+    def __contains__(self, row: object) -> bool:
+        if not isinstance(row, IndexedTuple):
+            return False
+        number = number_of(row.tuple.id)
+        return any(self[i] == row for i in np.flatnonzero(self.columns["id"] == number).tolist())
+
+    def with_ids(self, ids: Collection[str]) -> tuple[IndexedTuple, ...]:
+        """Return the tuples with these ids, in the order of the rows; others are ignored."""
+        return tuple(self[i] for i in np.flatnonzero(self.columns.named(ids)).tolist())
+
+    def after(self, generation: int) -> tuple[IndexedTuple, ...]:
+        """Return the tuples that came after a generation."""
+        later = np.flatnonzero(self.columns["generation"] > generation)
+        return tuple(self[i] for i in later.tolist())
+
+    def sizes(self, batch: str) -> dict[tuple[int, int], int]:
+        """Count the tuples of each cell (goal type, observation type) of a batch."""
+        columns = self.columns
+        members = np.isin(
+            columns["batch"], [i for i, b in columns.distinct("batch").items() if b == batch]
+        )
+        pairs = np.stack([columns["goal_type"][members], columns["observation_type"][members]])
+        cells, counts = np.unique(pairs, axis=1, return_counts=True)
+        return {(g, o): n for g, o, n in zip(*cells.tolist(), counts.tolist(), strict=True)}
+
+    def _text(self, number: int) -> str:
+        text = self._texts.get(number)
+        if text is None:
+            if len(self._texts) >= KEPT_TEXTS:
+                self._texts.clear()
+            text = self._texts.setdefault(number, self.columns.texts[number])
+        return text
+
+    def past(self, node: int) -> Past:
+        """Return the past that ends with a node of `Columns.pasts`."""
+        later, at = [], node
+        while (known := self._pasts.get(at)) is None:
+            later.append(at)
+            at = int(self.columns.pasts[at, 0])
+        for one in reversed(later):
+            _, observation, action = self.columns.pasts[one].tolist()
+            known = (*known, (self._text(observation), self._text(action)))
+            if len(self._pasts) >= KEPT_ROWS:
+                self._pasts.clear()
+                self._pasts[NO_PAST] = ()
+            self._pasts[one] = known
+        return known
+
+    def _made(self, number: int) -> IndexedTuple:
+        columns = self.columns
+        texts = {name: self._text(int(columns[name][number])) for name in TEXTS}
+        outcome = texts["outcome"]
+        history = History(
+            texts["assessment"], texts["summary"], self.past(int(columns["past"][number]))
+        )
+        source = StateActionTuple(
+            goal=texts["goal"],
+            history=history,
+            observation=texts["observation"],
+            action=texts["action"],
+            kind=texts["kind"],
+            env=columns.env,
+            split=texts["split"],
+            task_id=texts["task_id"],
+            source=texts["source"],
+            trajectory_id=texts["trajectory_id"],
+            step=int(columns["step"][number]),
+            origin=texts["origin"],  # type: ignore[arg-type]  # one of its names
+            generation=int(columns["generation"][number]),
+            outcome=outcome_of(outcome),
+        )
+        return IndexedTuple(
+            source,
+            texts["batch"],
+            int(columns["goal_type"][number]),
+            int(columns["observation_type"][number]),
+            float(columns["reach"][number]),
+        )
+
+
+def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, int, list[tuple[str, int]]]]:
+    """Count the tuples of a batch by type.
+
+    rows: those of the memory.
+
+    Returns (goal type, tuples, [(observation type, tuples), …]) for each goal type, in index order.
+    """
+    counts = rows.sizes(batch.id)
+    sizes = []
+    for g, goal_type in enumerate(batch.goal_types):
+        below = [
+            (name, counts.get((g, o), 0)) for o, name in enumerate(goal_type.observation_types)
+        ]
+        sizes.append((goal_type.name, sum(count for _, count in below), below))
+    return sizes
+
+
+def outcome_counts(rows: Rows, generation: int | None = None) -> dict[str, int]:
+    """Count the trajectories of `rows` by what they earned, in this order, without zeros.
+
+    generation: count those up to this one; None for all.
+
+    Returns "full", "partial" (less than everything), "failed" (nothing), "warning" (nothing, and
+    their tuples vote against their actions) and "unknown" → number.
+    """
+    columns = rows.columns
+    if generation is not None:
+        columns = columns.take(columns["generation"] <= generation)
+    counted = {
+        name: _earned(outcome_of(text)) for name, text in columns.pairs("trajectory_id", "outcome")
+    }
+    earned = Counter(counted.values())
+    names = ("full", "partial", "failed", "warning", "unknown")
+    return {name: earned[name] for name in names if earned[name]}
+
+
+def _earned(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "unknown"
+    if outcome.is_warning:
+        return "warning"
+    if not outcome.fell_short:
+        return "full"
+    return "partial" if outcome.score > 0 else "failed"
