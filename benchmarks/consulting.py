@@ -138,7 +138,7 @@ class Skilled:
         reply: dict[str, Any] = {"sub_goals": []}
         if "Name its" not in question:
             action = self._action(question)
-            reply = {"held": "", "proof": "", "complete": 0, "action": action}
+            reply = {"held": "", "proof": "", "complete": 0, "choice": 0, "action": action}
         text = json.dumps(reply)
         characters = sum(len(message.content) for message in messages)
         return Completion(

@@ -85,7 +85,9 @@ class Follower:
             return json.dumps({"item_1": 1})
         match = re.search(r"<now>\n(.*?)\n</now>", question, re.DOTALL)
         proof = " ".join(match[1].split()[:8]) if match else ""
-        return json.dumps({"held": HELD, "proof": proof, "complete": 1, "action": action})
+        return json.dumps(
+            {"held": HELD, "proof": proof, "complete": 1, "choice": 0, "action": action}
+        )
 
 
 def main() -> None:

@@ -141,6 +141,8 @@ class PromptedReasoner:
         self.name = f"{llm.name}, {self._options.formation}"
         always = self._options.consulting.when == "always"
         self._noting = self._options.notes and always
+        #: Whether suggestions are shown that the model may leave aside.
+        self._suggesting = not always and self._options.candidates != "vote"
         voting = self._options.candidates == "vote" or not always
         recalls = self._options.recalls
         pool = recalls if self._options.histories == "paper" else POOL * recalls
@@ -262,10 +264,14 @@ class PromptedReasoner:
         the whole task, and believed it from then on. An action that was done a moment ago and is
         not listed is asked for again, among the possible ones, or with a warning where none are
         known: a small model goes to the place where it is until the steps run out.
+
+        A model that is only asked where memory is unsure is shown what the vote is between, and may
+        name something else that is possible. Left to write an action, a small one named something
+        impossible at every third question, and did worse than the vote.
         """
         if candidates := self._candidates(state, recalls):
             form = self._decide(state, recalls, 1, candidates).value
-            action = self._chosen_candidate(form, candidates)
+            action = self._chosen_candidate(form, candidates, state)
             return self._acting(action, self._notes(form, state), state, recalls)
         completion = self._decide(state, recalls, 1, ())
         action = self._action(completion, state)
@@ -355,6 +361,7 @@ class PromptedReasoner:
                 thinking=extras.thought,
                 z=z,
                 candidates=candidates,
+                suggesting=self._suggesting,
                 own_words=own_words(card, view["admissible"]),
                 repeated=repeated,
                 **view,
@@ -391,7 +398,8 @@ class PromptedReasoner:
         if z > 1:
             return proposals_form(extras, length), length
         if candidates:
-            return choice_form(candidates, extras), 0
+            length = length if self._suggesting else 0
+            return choice_form(candidates, extras, length), length
         free = any(verb in self._card.free for verb in map(_verb, listed))
         if repeated and listed and not free:
             return possible_action_form(listed, extras), length
@@ -420,12 +428,19 @@ class PromptedReasoner:
 
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
         """Return the actions that the fallback would take, with their votes and supporters."""
-        if self._options.candidates != "vote":
+        if self._options.candidates != "vote" and not self._suggesting:
             return ()
         return self._fallback.weigh(state, recalls, CANDIDATES_SHOWN)
 
-    def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement]) -> str:
-        """Return the candidate that the model names; the first where its reply is unusable."""
+    def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement], state: State) -> str:
+        """Return what the model chose; the first candidate where its reply is unusable.
+
+        With 0 for its choice it names an action of its own, which has to be possible.
+        """
+        if form is not None and form.choice == 0:
+            action, match = match_action(form.action, state.admissible, self._card.free)
+            self._prompter.counts.add(f"matched {match}")
+            return candidates[0].action if match == "none" else action
         self._prompter.counts.add("matched none" if form is None else "matched choice")
         return candidates[0 if form is None else form.choice - 1].action
 

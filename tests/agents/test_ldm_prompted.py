@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ldm.memory import FormationOptions, Memory, build
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 from ldm.testing import AgentContract
-from ldm.types import Card, EpisodeResult, Trajectory, Usage
+from ldm.types import Card, EpisodeResult, Step, TimeStep, Trajectory, Usage
 from tests.agents.loop_contract import SPLITS
 from tests.agents.scripted import ODD
 from tests.embedder import BagOfWords
@@ -216,9 +217,17 @@ def test_a_model_that_is_always_asked_is_on_record_beside_the_vote(memory: Memor
     assert len(notes["votes"]) == len(trial.steps)
 
 
+class Unlisted(ToyEnv):
+    """Lists no possible actions, so that an impossible one can be carried out."""
+
+    def step(self, action: str) -> TimeStep:
+        return replace(super().step(action), admissible=None)
+
+
 def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
-    env = ToyEnv()
-    player, _ = agent(memory, lambda _: {**BLANK, "action": "dance"}, consult="unsure", budget=6)
+    env = Unlisted()
+    reply: Reply = {**BLANK, "choice": 0, "action": "dance"}
+    player, _ = agent(memory, lambda _: reply, consult="unsure", budget=6)
     reasons: list[str] = []
     for task in env.tasks("test")[:8]:
         result, (trial,) = run_episode(env, player, task)
@@ -228,6 +237,23 @@ def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
                 reasons.append(reason)
     assert reasons
     assert set(reasons) == {"refused"}
+
+
+def test_where_memory_is_unsure_the_model_may_name_another_action_that_is_possible(
+    memory: Memory,
+) -> None:
+    """What is impossible is not carried out: the vote's first suggestion is."""
+    env, task = ToyEnv(), ToyEnv().tasks("test")[0]
+    alone = LdmAgent(LdmOptions(budget=6), Resources(memory, OfflineReasoner(EMBEDDER)))
+    by_vote = run_episode(env, alone, task)[1][0]
+
+    def played(action: str) -> Sequence[Step]:
+        reply: Reply = {**BLANK, "choice": 0, "action": action}
+        player, _ = agent(memory, lambda _: reply, consult="unsure", certainty=1.0, budget=6)
+        return run_episode(env, player, task)[1][0].steps
+
+    assert [s.action for s in played("dance")] == [s.action for s in by_vote.steps]
+    assert played("go to sink")[0].action == "go to sink" != by_vote.steps[0].action
 
 
 def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> None:

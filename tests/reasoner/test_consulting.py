@@ -108,7 +108,7 @@ def reasoner(reply: Reply, when: str = "unsure") -> tuple[PromptedReasoner, Scri
 
 
 SUB_GOALS: Reply = {"sub_goals": [{"part": "find a letter", "check": "a letter"}]}
-CHOICE = {"held": "", "proof": "", "complete": 0, "action": "go to drawer 2"}
+CHOICE = {"held": "", "proof": "", "complete": 0, "choice": 0, "action": "go to drawer 2"}
 DIVIDED = tuple(
     recall(n, action)
     for n, action in enumerate(["take letter 1", "go to drawer 2", "seal letter 1"] * 2)
