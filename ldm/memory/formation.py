@@ -230,8 +230,8 @@ def _indexed(trajectories: Sequence[Trajectory], reasoner: Reasoner) -> tuple[_G
     """Make the goal types, and the observation types within each; histories play no part in it."""
     observations: dict[str, set[str]] = {}
     for trajectory in trajectories:
-        if seen := {observation for observation, _ in trajectory.moves()}:
-            observations.setdefault(trajectory.task.goal, set()).update(seen)
+        if texts := {observation for observation, _ in trajectory.moves()}:
+            observations.setdefault(trajectory.task.goal, set()).update(texts)
     goals = sorted(observations)
     by_goal = _partition(reasoner.cluster_goals(goals), goals)
     texts_by_goal = [

@@ -60,9 +60,9 @@ class BatchedReasoner(PromptedReasoner):
             else:
                 return
 
-    def _ask_directly(self, asked: tuple[str, Request]) -> None:
+    def _ask_directly(self, call: tuple[str, Request]) -> None:
         """Make a call, so that it is recorded; a request that is too long is, as well."""
         try:
-            self._batches.client.call(*asked)
+            self._batches.client.call(*call)
         except ContextTooLong:
             return
