@@ -35,7 +35,7 @@ from ldm.experiments.builders import Knowledge
 from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.llm.structured import form_of
 from ldm.memory import FormationOptions, Memory, build
-from ldm.policy import Observed, Policy, PolicyOptions
+from ldm.policy import CONSULTED, Observed, Policy, PolicyOptions
 from ldm.reasoner.consulting import CERTAINTY, Consult
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Trajectory, Usage, stable_seed
@@ -202,7 +202,12 @@ def skill(knowledge: Knowledge, count: int, budget: int, certainty: float) -> No
                 steps += result.env_steps
                 calls += result.usage.calls
                 tokens += result.usage.prompt_tokens
-                why.update(one for note in result.notes for one in note.data.get("steps", ()))
+                why.update(
+                    one
+                    for note in result.notes
+                    if note.kind == CONSULTED
+                    for one in note.data["steps"]
+                )
             print(
                 f"p={p} {mode}: {solved}/{len(tasks)}, {calls / steps:.2f} calls a step, "
                 f"{steps / len(tasks):.1f} steps, {tokens // len(tasks)} tokens an episode",

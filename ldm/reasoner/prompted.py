@@ -80,6 +80,9 @@ ACTION_TOKENS = 20
 NUMBER_TOKENS = 20
 #: Candidates of the vote, and steps of a process, that are shown.
 CANDIDATES_SHOWN = 6
+#: Share of the first candidate's votes below which another is no suggestion: asked before a
+#: purchase that all recalls are for, a small model took up colours that hardly any is for.
+FAINT = 0.2
 STEPS_SHOWN = 40
 #: Confidences are on any scale that the model likes, up to here: their sum must stay a number.
 MAX_CONFIDENCE = 1e6
@@ -430,7 +433,10 @@ class PromptedReasoner:
         """Return the actions that the fallback would take, with their votes and supporters."""
         if self._options.candidates != "vote" and not self._suggesting:
             return ()
-        return self._fallback.weigh(state, recalls, CANDIDATES_SHOWN)
+        candidates = self._fallback.weigh(state, recalls, CANDIDATES_SHOWN)
+        if not self._suggesting:
+            return candidates
+        return tuple(one for one in candidates if one.share >= FAINT * candidates[0].share)
 
     def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement], state: State) -> str:
         """Return what the model chose; the first candidate where its reply is unusable.

@@ -138,6 +138,17 @@ class TestDecisions:
         consulting.alternatives(STATE, DIVIDED, 3)
         assert model.prompts != []
 
+    def test_suggest_what_the_vote_is_between_and_nothing_that_hardly_any_recall_is_for(
+        self,
+    ) -> None:
+        consulting, model = reasoner(CHOICE)
+        consulting.act(replace(STATE, refused=True), (*ALIKE * 2, recall(9, "go to drawer 2")))
+        suggestions = model.prompts[-1][-1].content.partition("<suggestions>")[2]
+        assert "1. take letter 1" in suggestions
+        assert "2. " not in suggestions.partition("</suggestions>")[0]
+        consulting.act(STATE, DIVIDED)
+        assert "3. " in model.prompts[-1][-1].content.partition("<suggestions>")[2]
+
     def test_ask_neither_for_sub_goals_nor_for_notes(self) -> None:
         consulting, model = reasoner(CHOICE)
         notes = consulting.notes("post a letter", STATE.history.past, SEEN, Notes())
