@@ -119,6 +119,8 @@ def judge(  # noqa: PLR0913 - passed by name in every call
             return ()
         return stages.revise(HINDSIGHT, [Solved(number, way) for number, way in enumerate(ways)])
 
+    if options.practice:
+        on_progress("form practice", 0, 1)  # with a model, that takes minutes
     learnt = learn(
         *(factory, explored, formation),
         practice=options.practice,

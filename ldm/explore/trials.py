@@ -100,6 +100,7 @@ class Stages:
                 results = records.read(path, kind)
             else:
                 done = Counter[str]()
+                self.on_progress(stage, 0, len(items))
 
                 def advance(_: R) -> None:
                     done[stage] += 1
