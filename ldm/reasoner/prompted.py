@@ -142,11 +142,12 @@ class PromptedReasoner:
         self._fallback = fallback
         self._prompter = Prompter(llm)
         self.name = f"{llm.name}, {self._options.formation}"
-        always = self._options.consulting.when == "always"
-        self._noting = self._options.notes and always
+        #: Whether the model decides every step, not only where memory is unsure.
+        self._always = self._options.consulting.when == "always"
+        self._noting = self._options.notes and self._always
         #: Whether suggestions are shown that the model may leave aside.
-        self._suggesting = not always and self._options.candidates != "vote"
-        voting = self._options.candidates == "vote" or not always
+        self._suggesting = not self._always and self._options.candidates != "vote"
+        voting = self._options.candidates == "vote" or not self._always
         recalls = self._options.recalls
         pool = recalls if self._options.histories == "paper" else POOL * recalls
         self.recalls = fallback.recalls if voting else pool
@@ -237,7 +238,7 @@ class PromptedReasoner:
         """
         if self._options.histories == "paper":
             return self._history(goal, past, observation)
-        if not previous.sub_goals and self._options.consulting.when == "always":
+        if not previous.sub_goals and self._always:
             previous = self._writer.begin(goal)
         observations = [*(text for text, _ in past), observation]
         findings = tuple(
@@ -249,11 +250,11 @@ class PromptedReasoner:
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """See `Reasoner.act`; the vote's action where memory is to decide and is sure."""
-        consulting = self._options.consulting
-        if consulting.when == "always":
+        if self._always:
             return replace(self._consult(state, recalls), reason="always")
         vote = self._fallback.act(state, recalls)
         agreed = self._fallback.agree(state, recalls)
+        consulting = self._options.consulting
         why = consulting.reason(self._card, state, recalls, agreed, vote.action)
         self._prompter.counts.add(f"consulted: {why}" if why else "decided by memory")
         if not why:
@@ -314,8 +315,7 @@ class PromptedReasoner:
 
     def alternatives(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Return what `propose` does; the vote, if a model is only asked where memory is unsure."""
-        always = self._options.consulting.when == "always"
-        return (self if always else self._fallback).propose(state, recalls, z)
+        return (self if self._always else self._fallback).propose(state, recalls, z)
 
     def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
         """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
