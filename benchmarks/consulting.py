@@ -36,7 +36,7 @@ from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.llm.structured import form_of
 from ldm.memory import FormationOptions, Memory, build
 from ldm.policy import CONSULTED, Observed, Policy, PolicyOptions
-from ldm.reasoner.consulting import CERTAINTY, Consult
+from ldm.reasoner.consulting import CERTAINTY, SHARE, Consult
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.types import Trajectory, Usage, stable_seed
 from tools.alfworld.solver import plan
@@ -56,12 +56,13 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=40)
     parser.add_argument("--budget", type=int, default=50, help="steps of an episode")
     parser.add_argument("--certainty", type=float, default=CERTAINTY)
+    parser.add_argument("--share", type=float, default=SHARE, help="of the steps, asked at most")
     arguments = parser.parse_args()
     knowledge, episodes = remembered(arguments.env)
     if arguments.part == "thresholds":
         thresholds(arguments.env, knowledge, episodes)
     else:
-        skill(knowledge, arguments.games, arguments.budget, arguments.certainty)
+        skill(knowledge, arguments.games, arguments.budget, arguments.certainty, arguments.share)
 
 
 def remembered(env: str) -> tuple[Knowledge, list[Trajectory]]:
@@ -176,10 +177,11 @@ class Skilled:
         return ""
 
 
-def skill(knowledge: Knowledge, count: int, budget: int, certainty: float) -> None:
+def skill(knowledge: Knowledge, count: int, budget: int, certainty: float, share: float) -> None:
     """Print success, calls a step and tokens an episode, by the model's skill and the mode.
 
-    budget: steps of an episode. certainty: from which share on memory is sure.
+    budget: steps of an episode. certainty: from which share on memory is sure. share: of the steps
+    of an episode, the most at which the model is asked.
     """
     env_class = load_env("alfworld")
     env = env_class(env_class.Options())
@@ -193,7 +195,7 @@ def skill(knowledge: Knowledge, count: int, budget: int, certainty: float) -> No
             for task in tasks:
                 model = Skilled(_plan_of(plans, task.id), p, task.id)
                 resources = Resources(knowledge.memory, reasoner_llm=model, ask=knowledge.ask)
-                options = LdmOptions(consult=mode, budget=budget, certainty=certainty)
+                options = LdmOptions(consult=mode, budget=budget, certainty=certainty, consult_share=share)
                 agent = LdmAgent(options, resources)
                 result, _ = run_episode(env, agent, task)
                 if result.error:

@@ -14,7 +14,7 @@ from ldm.errors import LdmError
 from ldm.memory import Memory
 from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
 from ldm.reasoner.budget import LEAST_TOKENS
-from ldm.reasoner.consulting import CERTAINTY, NEAR, Consult, Consulting
+from ldm.reasoner.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
 from ldm.reasoner.prompted import (
     PROMPT_RECALLS,
     Candidates,
@@ -62,7 +62,8 @@ class PolicyOptions:
     a summary before each decision ("paper", Eq. 6).
     consult: when decisions ask a model: "always", where memory is "unsure", or "never" (ours).
     certainty: the minimum share of the votes for memory to count as sure (ours). near: the
-    minimum similarity of the nearest recall for that (ours).
+    minimum similarity of the nearest recall for that (ours). consult_share: the most steps of a
+    process, as a share, at which a model is asked where memory is unsure; 1 for no bound (ours).
     """
 
     k: int = 0
@@ -81,12 +82,15 @@ class PolicyOptions:
     consult: Consult = "always"
     certainty: float = CERTAINTY
     near: float = NEAR
+    consult_share: float = SHARE
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
         if not 0 < self.share <= 1:
             raise ValueError("share is above 0 and at most 1")
+        if not 0 < self.consult_share <= 1:
+            raise ValueError("consult_share is above 0 and at most 1")
         if not (0 <= self.certainty <= 1 and -1 <= self.near <= 1):
             raise ValueError("certainty is in [0, 1] and near in [-1, 1]")
         if 0 != self.prompt_tokens < LEAST_TOKENS:
@@ -113,7 +117,7 @@ class PolicyOptions:
             prompt_tokens=self.prompt_tokens,
             thought=self.thought,
             histories=self.histories,
-            consulting=Consulting(self.consult, self.certainty, self.near),
+            consulting=Consulting(self.consult, self.certainty, self.near, self.consult_share),
         )
 
 
@@ -122,11 +126,12 @@ class Memo:
     """What a decision hands to the next one of the same process.
 
     notes: what the next one starts from. recalled: id of a tuple that came with a refinement → in
-    how many steps of the process it was recalled.
+    how many steps of the process it was recalled. consulted: see `State.consulted`.
     """
 
     notes: Notes = Notes()  # noqa: RUF009 - frozen
     recalled: Mapping[str, int] = field(default_factory=dict)
+    consulted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +291,7 @@ class Policy:
             course=course,
             steps_left=now.steps_left,
             refused=now.refused,
+            consulted=now.previous.consulted,
         )
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
@@ -386,17 +392,17 @@ def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Re
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
-    memo = _memo(answer.notes, recalls, now)
+    memo = _memo(answer, recalls, now)
     return Decision(answer.proposals, recalls, memo, answer.followed, answer.reason, answer.votes)
 
 
-def _memo(notes: Notes, recalls: Sequence[Recall], now: Observed) -> Memo:
-    """Return what the next decision is handed, with these recalls counted."""
+def _memo(answer: Answer, recalls: Sequence[Recall], now: Observed) -> Memo:
+    """Return what the next decision is handed, with these recalls and a question counted."""
     counts = dict(now.previous.recalled)
     for recall in recalls:
         if recall.tuple.is_refined:
             counts[recall.id] = counts.get(recall.id, 0) + 1
-    return Memo(notes, counts)
+    return Memo(answer.notes, counts, now.previous.consulted + bool(answer.reason))
 
 
 class _Recalled:

@@ -88,6 +88,7 @@ class State:
     course: the past with all observations in full, where they are shown: histories cut them.
     steps_left: how many more may be taken, None where that is unknown.
     refused: whether the last action was refused.
+    consulted: at how many of the steps a model was asked because memory was unsure.
     """
 
     goal: str
@@ -100,6 +101,7 @@ class State:
     course: Past = ()
     steps_left: int | None = None
     refused: bool = False
+    consulted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

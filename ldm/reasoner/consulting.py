@@ -6,6 +6,7 @@ for everybody, and a vote of the recalled tuples knows them; what is left is wor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,25 +22,40 @@ AGREEING = 2
 #: similarity of the nearest recall: chosen on training episodes (docs/lab, language models).
 CERTAINTY = 0.5
 NEAR = 0.5
+#: The most steps of a process, as a share, at which a model is asked, beside the first `AT_ONCE`
+#: questions: while something is searched recalls name a place each, and a model that cannot know
+#: better would be asked at every one.
+SHARE = 0.25
+AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Consulting:
-    """Whether and when a model is asked. certainty, near: see `CERTAINTY` and `NEAR`."""
+    """Whether and when a model is asked. certainty, near, share: see the constants above."""
 
     when: Consult = "always"
     certainty: float = CERTAINTY
     near: float = NEAR
+    share: float = SHARE
 
     def reason(
         self, card: Card, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
     ) -> str:
         """Return why a model is to be asked, in a word; "" where the vote's `action` is taken.
 
-        agreed: what the recalls agree on.
+        agreed: what the recalls agree on. A process that had its share of questions is decided by
+        memory; before what cannot be undone there is one more.
         """
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
+        why = self._doubt(card, state, recalls, agreed, action)
+        most = AT_ONCE + math.floor(self.share * state.steps) + (why == "final")
+        return why if state.consulted < most else ""
+
+    def _doubt(
+        self, card: Card, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
+    ) -> str:
+        """Return why memory is not sure, in a word; "" where it is."""
         if state.refused:
             return "refused"
         if (state.observation, action) in (state.course or state.history.past):

@@ -227,7 +227,7 @@ class Unlisted(ToyEnv):
 def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
     env = Unlisted()
     reply: Reply = {**BLANK, "choice": 0, "action": "dance"}
-    player, _ = agent(memory, lambda _: reply, consult="unsure", budget=6)
+    player, _ = agent(memory, lambda _: reply, consult="unsure", consult_share=1, budget=6)
     reasons: list[str] = []
     for task in env.tasks("test")[:8]:
         result, (trial,) = run_episode(env, player, task)
@@ -237,6 +237,22 @@ def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
                 reasons.append(reason)
     assert reasons
     assert set(reasons) == {"refused"}
+
+
+def test_a_process_asks_at_a_share_of_its_steps_at_most(memory: Memory) -> None:
+    env, task = ToyEnv(), ToyEnv().tasks("test")[0]
+    asked: dict[float, Sequence[str]] = {}
+    for share in (0.25, 1):
+        reply: Reply = {**BLANK, "choice": 1}
+        player, _ = agent(
+            memory, lambda _: reply, consult="unsure", certainty=1, consult_share=share, budget=12
+        )
+        result, _ = run_episode(env, player, task)
+        (asked[share],) = (n.data["steps"] for n in result.notes if n.kind == "consulted")
+    assert all(asked[1])
+    for number in range(1, len(asked[0.25]) + 1):
+        assert sum(map(bool, asked[0.25][:number])) <= 2 + number * 0.25
+    assert sum(map(bool, asked[0.25])) > 2
 
 
 def test_where_memory_is_unsure_the_model_may_name_another_action_that_is_possible(

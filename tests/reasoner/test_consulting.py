@@ -100,6 +100,18 @@ class TestReasons:
     def test_what_cannot_be_undone(self) -> None:
         assert reason(action="seal letter 1") == "final"
 
+    def test_a_share_of_the_steps_at_most(self) -> None:
+        """Two at once, then one in four; one more before what cannot be undone."""
+        for steps, most in [(0, 2), (3, 2), (4, 3), (8, 4), (48, 14)]:
+            divided = Agreement("take letter 1", 0.2, 5)
+            had = replace(STATE, steps=steps, consulted=most)
+            assert reason(replace(had, consulted=most - 1), agreed=divided, share=0.25) == "unsure"
+            assert reason(had, agreed=divided, share=0.25) == ""
+            assert reason(replace(had, refused=True), share=0.25) == ""
+            assert reason(had, action="seal letter 1", share=0.25) == "final"
+            had = replace(had, consulted=most + 1)
+            assert reason(had, action="seal letter 1", share=0.25) == ""
+
 
 def reasoner(reply: Reply, when: str = "unsure") -> tuple[PromptedReasoner, Scripted]:
     model = Scripted(lambda question: SUB_GOALS if "Name its" in question else reply)
