@@ -195,7 +195,9 @@ def skill(knowledge: Knowledge, count: int, budget: int, certainty: float, share
             for task in tasks:
                 model = Skilled(_plan_of(plans, task.id), p, task.id)
                 resources = Resources(knowledge.memory, reasoner_llm=model, ask=knowledge.ask)
-                options = LdmOptions(consult=mode, budget=budget, certainty=certainty, consult_share=share)
+                options = LdmOptions(
+                    consult=mode, budget=budget, certainty=certainty, consult_share=share
+                )
                 agent = LdmAgent(options, resources)
                 result, _ = run_episode(env, agent, task)
                 if result.error:

@@ -98,6 +98,15 @@ class PolicyOptions:
                 f"prompt_tokens is {LEAST_TOKENS} or more, or 0 for what the context has room for"
             )
 
+    @staticmethod
+    def with_model(given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a new run with a language model takes beside the options that are given.
+
+        A model is asked where memory is unsure; in the paper's way it writes each step's history.
+        """
+        paper = given.get("histories") == "paper"
+        return {} if "consult" in given or paper else {"consult": "unsure"}
+
     def check(self, memory: Memory) -> None:
         """Raise LdmError where the memory lacks what these options need."""
         if self.recall == "utility" and not memory.record.utilities:
@@ -222,15 +231,15 @@ class Policy:
         return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
 
     def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
-        """Decide on the next action, and propose up to `z` alternatives to it, from one recall.
+        """Decide on the next action in a search, and propose up to `z` alternatives to it.
 
-        The first proposal is what `decide` returns; the confidences of the others are those that
-        `propose` gives them, or the reasoner's `alternatives`.
+        The first proposal is what `decide` returns, and the confidences of the others are those
+        that `propose` gives them, or both are of the reasoner's `searching`. One recall does.
         """
         state, recalls = self._recalled(now, batches)
-        decision = _decision(self._reasoner.act(state, recalls), recalls, now)
-        alternatives = getattr(self._reasoner, "alternatives", self._reasoner.propose)
-        others = alternatives(state, recalls, z).proposals
+        reasoner: Reasoner = getattr(self._reasoner, "searching", self._reasoner)
+        decision = _decision(reasoner.act(state, recalls), recalls, now)
+        others = reasoner.propose(state, recalls, z).proposals
         first = decision.proposals[0]
         others = tuple(proposal for proposal in others if proposal.action != first.action)
         return replace(decision, proposals=(first, *others))

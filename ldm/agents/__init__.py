@@ -93,7 +93,9 @@ class Resources:
 class AgentClass(Protocol):
     """What a registered agent class offers beside `Agent` itself.
 
-    Options: a frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`).
+    Options: a frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`);
+    a static method with_model(given) returns the options that new runs take beside the given ones
+    where a model is configured.
     needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
     paper: where the agent comes from, for `ldm agents` and tables.
     It may also have static methods sources(options, env) → what its prompts show and so may not be

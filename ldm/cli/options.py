@@ -225,8 +225,8 @@ class Decisions:
     consult: Annotated[
         Literal["always", "unsure", "never"] | None,
         typer.Option(
-            help="When to ask a model: always, where the recalls disagree, or never. "
-            "Default: always."
+            help="When to ask a model: always, where memory is unsure, or never. "
+            "Default: unsure; always with --histories paper."
         ),
     ] = None
     prompt_tokens: Annotated[

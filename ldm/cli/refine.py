@@ -53,7 +53,9 @@ class Search:
     ] = None
     explorer: Annotated[
         Literal["tree", "rollouts", "best-first"] | None,
-        typer.Option(help="Search. Default: best-first; with a model or --gate off: tree (paper)."),
+        typer.Option(
+            help="Search. Default: best-first; tree (paper) with --gate off or --consult always."
+        ),
     ] = None
     budget: Annotated[
         int | None,

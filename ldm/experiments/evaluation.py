@@ -358,7 +358,7 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     Each names the next one as its companion, so that resuming the first resumes all. Nothing is
     written where something does not fit. Raises LdmError as `evaluate`.
     """
-    specs = [with_digests(spec) for spec in specs]
+    specs = [with_model_options(with_digests(spec), models) for spec in specs]
     for spec in {(spec.agent, spec.models): spec for spec in specs}.values():
         check_models(spec, models, runtime)
     checked = alike(_distinct(check(spec, runtime) for spec in specs), runtime)
@@ -471,6 +471,15 @@ def with_digests(spec: EvaluationSpec) -> EvaluationSpec:
             path = Path(options[name]).expanduser().absolute()
             options |= {name: str(path), digest_name: digest(path)}
     return replace(spec, agent_options=sorted_settings(options))
+
+
+def with_model_options(spec: EvaluationSpec, models: ModelOptions) -> EvaluationSpec:
+    """Return the spec with the options that its agent takes where a model is configured."""
+    defaults = getattr(agent_of(spec).Options, "with_model", None)
+    if defaults is None or not own_models(spec, models).configured:
+        return spec
+    options = dict(spec.agent_options)
+    return replace(spec, agent_options=sorted_settings(options | defaults(options)))
 
 
 def preset_record(run: Run) -> PresetRecord:

@@ -33,7 +33,7 @@ from ldm.experiments.lifecycle import (
 from ldm.experiments.runtime import Runtime
 from ldm.experiments.specs import RefinementSpec, full_location
 from ldm.llm.models import ModelOptions
-from ldm.options import Settings, override, sorted_settings
+from ldm.options import override, sorted_settings
 from ldm.words import counted
 
 if TYPE_CHECKING:
@@ -207,8 +207,8 @@ def prepare(
         spec = replace(
             spec,
             tasks=tuple(task.id for task in tasks),
-            options=_with_explorer(spec, calls_models=models.configured),
         )
+        spec = _with_method(spec, calls_models=models.configured)
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
     if not models.configured:
         runtime.once("No LLM configured; using the offline reasoner.")
@@ -417,15 +417,25 @@ def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
     return spec
 
 
-def _with_explorer(spec: RefinementSpec, *, calls_models: bool) -> Settings:
-    """Return the options of exploration with an explorer, where none is given.
+def _with_method(spec: RefinementSpec, *, calls_models: bool) -> RefinementSpec:
+    """Return the spec with what is not given: when a model is asked, and the explorer.
 
-    It is the paper's tree where the paper is wanted, or where each decision costs a model call; a
+    That is the paper's tree where the paper is wanted, or where each decision costs a model call; a
     best-first search takes many more decisions, and finds more.
     """
-    given = dict(spec.options)
-    paper = calls_models or spec.gate().gate == "off"
-    return sorted_settings({"explorer": "tree" if paper else "best-first", **given})
+    from ldm.policy import PolicyOptions
+
+    policy, explorer = dict(spec.policy_options), "best-first"
+    if calls_models:
+        policy |= PolicyOptions.with_model(policy)
+    always = calls_models and policy.get("consult", "always") == "always"
+    if always or spec.gate().gate == "off":
+        explorer = "tree"
+    return replace(
+        spec,
+        policy_options=sorted_settings(policy),
+        options=sorted_settings({"explorer": explorer, **dict(spec.options)}),
+    )
 
 
 def only_environment(memory: str) -> str:

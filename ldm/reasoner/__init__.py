@@ -166,7 +166,7 @@ class Reasoner(Protocol):
     recalls: how many tuples a decision should recall, unless the user says otherwise.
     concurrency: how many questions may be asked at a time, from several threads.
     It may also have `reads_notes`; where that is False, decisions do not depend on the notes of a
-    state, and none are written for them. And `alternatives`, which answers in place of `propose`
+    state, and none are written for them. And `searching`, a reasoner that answers in its place
     where a search asks about very many states.
     """
 

@@ -21,6 +21,7 @@ from ldm.reasoner import (
     Clustering,
     Notes,
     Process,
+    Reasoner,
     State,
     TypeView,
 )
@@ -161,12 +162,23 @@ class PromptedReasoner:
         """Return the numbers of replies, malformed ones, and ways of matching answers, so far."""
         return self._prompter.counts.by_name()
 
+    @property
+    def searching(self) -> Reasoner:
+        """What decides in a search: the vote, if a model is only asked where memory is unsure."""
+        return self if self._always else self._fallback
+
     # Formation
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """See `Reasoner.annotate`. Nothing is asked of the first step: nothing happened before."""
+        """See `Reasoner.annotate`. Nothing is asked of the first step: nothing happened before.
+
+        A model that is only asked where memory is unsure writes no histories of practice: the vote
+        reads none, and they would cost more calls than the decisions.
+        """
         if not steps:
             return ()
+        if not self._always:
+            return self._fallback.annotate(goal, steps)
         if "paper" not in (self._options.formation, self._options.histories):
             return self._writer.annotate(goal, steps)
         pasts = [(steps[:number], observation) for number, (observation, _) in enumerate(steps)]
@@ -312,10 +324,6 @@ class PromptedReasoner:
             for action, weight in ranked
         )
         return Answer(proposals, self._notes(form, state))
-
-    def alternatives(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
-        """Return what `propose` does; the vote, if a model is only asked where memory is unsure."""
-        return (self if self._always else self._fallback).propose(state, recalls, z)
 
     def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
         """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""

@@ -241,9 +241,9 @@ def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
 
 def test_a_process_asks_at_a_share_of_its_steps_at_most(memory: Memory) -> None:
     env, task = ToyEnv(), ToyEnv().tasks("test")[0]
+    reply: Reply = {**BLANK, "choice": 1}
     asked: dict[float, Sequence[str]] = {}
     for share in (0.25, 1):
-        reply: Reply = {**BLANK, "choice": 1}
         player, _ = agent(
             memory, lambda _: reply, consult="unsure", certainty=1, consult_share=share, budget=12
         )

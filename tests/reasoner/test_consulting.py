@@ -142,13 +142,18 @@ class TestDecisions:
         assert (answer.action, answer.reason) == ("go to drawer 2", "unsure")
         assert consulting.counts()["consulted: unsure"] == 1
 
-    def test_in_a_search_cost_no_call_for_alternatives_unless_it_is_always_asked(self) -> None:
+    def test_cost_no_call_in_a_search_unless_every_step_is_asked_about(self) -> None:
+        assert reasoner(CHOICE)[0].searching is FALLBACK
+        always, _ = reasoner(CHOICE, "always")
+        assert always.searching is always
+
+    def test_cost_no_call_for_the_histories_of_practice(self) -> None:
         consulting, model = reasoner(CHOICE)
-        assert consulting.alternatives(STATE, DIVIDED, 3) == FALLBACK.propose(STATE, DIVIDED, 3)
+        steps = ((SEEN, "take letter 1"), ("You hold letter 1.", "seal letter 1"))
+        assert consulting.annotate("post a letter", steps) == FALLBACK.annotate(
+            "post a letter", steps
+        )
         assert model.prompts == []
-        consulting, model = reasoner({**CHOICE, "actions": []}, "always")
-        consulting.alternatives(STATE, DIVIDED, 3)
-        assert model.prompts != []
 
     def test_suggest_what_the_vote_is_between_and_nothing_that_hardly_any_recall_is_for(
         self,
