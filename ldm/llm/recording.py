@@ -160,7 +160,8 @@ def _file_of(path: Path) -> Path:
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise LdmError(
-            f"There is no recording at {path}.", f"Name a {FILE}, or the directory of a run."
+            f"There is no recording at {path}.",
+            f"Name a {FILE}, or the directory of a run that called a model.",
         )
     return file
 

@@ -22,6 +22,7 @@ from tests.toy import ToyOptions, expert_trajectories
 SHED = ("--set", "env.tasks=10", "--set", "env.shelves=8")
 ENV = ("--env", "tests.toy:ToyEnv", *SHED)
 MODEL = ("--reasoner-llm", "scripted")
+ALWAYS = (*MODEL, "--consult", "always")
 
 
 def reply(body: dict[str, Any]) -> str:
@@ -194,9 +195,9 @@ class TestEvaluating:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         assert run("build-memory", "data", "--batch-size", "2").code == 0
-        first = evaluated(run, *MODEL, *more)
+        first = evaluated(run, *ALWAYS, *more)
         no_server(monkeypatch)
-        second = evaluated(run, "--replay", first["run"], *more)
+        second = evaluated(run, "--replay", first["run"], "--consult", "always", *more)
         assert files(first["run"]) == files(second["run"])
         manifest = json.loads((Path(first["run"]) / "run.json").read_text())
         assert manifest["models"]["reasoner"] == "scripted"
@@ -215,10 +216,24 @@ class TestEvaluating:
         assert run("build-memory", "data").code == 0
         offline = run("eval", *ENV, "--limit", "1")
         assert "using the offline reasoner" in offline.err
-        outcome = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *MODEL)
+        outcome = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *ALWAYS)
         assert "Models at http" in outcome.err
         assert "scripted" in outcome.err
         assert "Malformed replies" in outcome.out
+
+    def test_asks_where_memory_is_unsure_by_default(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        assert run("build-memory", "data").code == 0
+        for more, options in [
+            (MODEL, [["consult", "unsure"]]),
+            (ALWAYS, [["consult", "always"]]),
+            ((*MODEL, "--histories", "paper"), [["histories", "paper"]]),
+            ((), []),
+        ]:
+            manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
+            recorded = manifest["arguments"]["plan"]["agent_options"]
+            assert [one for one in recorded if one[0] != "budget"] == options
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
         self, run: Run, place: Path, server: FakeServer
@@ -251,7 +266,7 @@ class TestRefining:
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
-        assert run(*self.REFINE, "--dry-run", *MODEL).code == 0
+        assert run(*self.REFINE, "--dry-run", *ALWAYS).code == 0
         (first,) = (place / "runs").glob("refine-*")
         wrong = run("refine", "--resume", first, "--reasoner-llm", "another")
         assert wrong.code == 1
