@@ -229,7 +229,7 @@ class TestEvaluating:
             (MODEL, [["consult", "unsure"]]),
             (ALWAYS, [["consult", "always"]]),
             ((*MODEL, "--histories", "paper"), [["histories", "paper"]]),
-            ((), []),
+            (("--workers", "1"), []),
         ]:
             manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
             recorded = manifest["arguments"]["plan"]["agent_options"]
