@@ -26,7 +26,7 @@ from tests.memory.servers import Servers
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 #: So many repetitions of a test with parameters count for the coverage.
-COVERED = 8
+COVERED = 3
 #: How texts are embedded.
 ENCODE = minilm.MiniLM.encode
 Golden = Callable[[Path, Sequence[Message]], None]
