@@ -120,7 +120,7 @@ def judge(  # noqa: PLR0913 - passed by name in every call
         return stages.revise(HINDSIGHT, [Solved(number, way) for number, way in enumerate(ways)])
 
     if options.practice:
-        on_progress("form practice", 0, 1)  # with a model, that takes minutes
+        on_progress("form practice", 0, 1)  # where a model is always asked, that takes minutes
     learnt = learn(
         *(factory, explored, formation),
         practice=options.practice,

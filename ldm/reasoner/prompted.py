@@ -172,8 +172,8 @@ class PromptedReasoner:
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """See `Reasoner.annotate`. Nothing is asked of the first step: nothing happened before.
 
-        A model that is only asked where memory is unsure writes no histories of practice: the vote
-        reads none, and they would cost more calls than the decisions.
+        A model that is only asked where memory is unsure forms no practice, neither histories nor
+        types: the vote reads no histories, and both would take longer than all decisions.
         """
         if not steps:
             return ()
@@ -225,10 +225,12 @@ class PromptedReasoner:
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
         """See `Reasoner.cluster_goals`."""
-        return self._goals.cluster(goals)
+        return self._goals.cluster(goals) if self._always else self._fallback.cluster_goals(goals)
 
     def cluster_observations(self, observations: Sequence[str]) -> Clustering:
         """See `Reasoner.cluster_observations`."""
+        if not self._always:
+            return self._fallback.cluster_observations(observations)
         return self._observations.cluster(observations)
 
     def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:

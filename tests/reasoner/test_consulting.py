@@ -147,8 +147,11 @@ class TestDecisions:
         always, _ = reasoner(CHOICE, "always")
         assert always.searching is always
 
-    def test_cost_no_call_for_the_histories_of_practice(self) -> None:
+    def test_form_practice_without_a_call(self) -> None:
         consulting, model = reasoner(CHOICE)
+        goals = ["post a letter", "open a parcel", "seal a letter"]
+        assert consulting.cluster_goals(goals) == FALLBACK.cluster_goals(goals)
+        assert consulting.cluster_observations(goals) == FALLBACK.cluster_observations(goals)
         steps = ((SEEN, "take letter 1"), ("You hold letter 1.", "seal letter 1"))
         assert consulting.annotate("post a letter", steps) == FALLBACK.annotate(
             "post a letter", steps
