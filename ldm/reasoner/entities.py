@@ -275,12 +275,15 @@ class Situation:
         self.frames[command.frame] = self.frames.get(command.frame, 0) + 1
         self.done[command.text] = self.done.get(command.text, 0) + 1
         self.head_words.update(command.heads)
-        distinct = tuple(dict.fromkeys(command.entities))  # a reply may repeat one a thousand times
+        # A reply may name an entity a thousand times: what is new is gathered before it is added.
+        distinct = tuple(dict.fromkeys(command.entities))
+        events: dict[Entity, list[str]] = {entity: [] for entity in distinct}
         for slot, entity in enumerate(command.entities):
-            event = f"{command.frame}:{slot}"
-            others = tuple((event, other) for other in distinct if other != entity)
+            events[entity].append(f"{command.frame}:{slot}")
+        for entity, new in events.items():
             before = self._deeds.get(entity, _UNTOUCHED)
-            self._deeds[entity] = _Deeds((*before.events, event), after, before.joined + others)
+            joined = [(event, other) for event in new for other in distinct if other != entity]
+            self._deeds[entity] = _Deeds((*before.events, *new), after, (*before.joined, *joined))
 
     def read(self, action: str) -> Command:
         """Read `action` as a command in this situation."""

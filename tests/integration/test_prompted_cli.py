@@ -282,7 +282,7 @@ class TestRefining:
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
-        stopped = run(*self.REFINE, "--dry-run", *MODEL, "--concurrency", "1", "--max-calls", "3")
+        stopped = run(*self.REFINE, "--dry-run", *ALWAYS, "--concurrency", "1", "--max-calls", "3")
         assert stopped.code != 0
         (first,) = (place / "runs").glob("refine-*")
         paid = len(records.read(first / "llm.jsonl", Call))
