@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from ldm.memory import Memory, build
 from ldm.policy import Memo, Observed, Policy, PolicyOptions
+from ldm.reasoner import Answer, State
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.types import Past
+from ldm.types import Past, Recall
 from tests.embedder import BagOfWords
 from tests.reasoner.scripted import Contrary
 from tests.toy import expert_trajectories
@@ -280,3 +282,22 @@ class TestWhatIsDoneOnce:
             assert reasoner.noted == times
             if not options.rank_history:
                 assert decision.action == policy(memory).decide(now(), batches).action
+
+
+class Costly(OfflineReasoner):
+    """Names what decides in its place in a search, and must not be asked there."""
+
+    searching = REASONER
+
+    def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
+        raise AssertionError("asked in a search")
+
+    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
+        raise AssertionError("asked in a search")
+
+
+def test_a_search_is_decided_by_what_the_reasoner_names_for_it(memory: Memory) -> None:
+    batches = memory.batches_for(GOAL)
+    searched = Policy(memory, Costly(BagOfWords()), PolicyOptions()).rank(now(), batches, 3)
+    assert searched == policy(memory).rank(now(), batches, 3)
+    assert len(searched.proposals) > 1

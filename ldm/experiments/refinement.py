@@ -204,10 +204,7 @@ def prepare(
         tasks = choose(spec, goals, env, contents, runtime)
         if goals.by != "even":
             spec = replace(spec, goals_by=goals.by, goals=goals.count)
-        spec = replace(
-            spec,
-            tasks=tuple(task.id for task in tasks),
-        )
+        spec = replace(spec, tasks=tuple(task.id for task in tasks))
         spec = _with_method(spec, calls_models=models.configured)
         checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
     if not models.configured:
@@ -425,12 +422,11 @@ def _with_method(spec: RefinementSpec, *, calls_models: bool) -> RefinementSpec:
     """
     from ldm.policy import PolicyOptions
 
-    policy, explorer = dict(spec.policy_options), "best-first"
+    policy = dict(spec.policy_options)
     if calls_models:
         policy |= PolicyOptions.with_model(policy)
-    always = calls_models and policy.get("consult", "always") == "always"
-    if always or spec.gate().gate == "off":
-        explorer = "tree"
+    always = calls_models and override(PolicyOptions, policy, "policy").consult == "always"
+    explorer = "tree" if always or spec.gate().gate == "off" else "best-first"
     return replace(
         spec,
         policy_options=sorted_settings(policy),

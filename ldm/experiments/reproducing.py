@@ -22,6 +22,7 @@ from ldm.experiments.evaluation import (
     resolve,
     started,
     with_digests,
+    with_model_options,
 )
 from ldm.experiments.grid import Grid, fitting, label, with_options
 from ldm.experiments.lifecycle import discard
@@ -325,7 +326,7 @@ def _checked(
             break  # the others lack the same
     for spec in planned.specs:
         try:
-            checked.append(check(with_digests(spec), runtime))
+            checked.append(check(with_model_options(with_digests(spec), models), runtime))
         except LdmError as error:
             missing.append(error)
     specs = [one.spec for one in checked]

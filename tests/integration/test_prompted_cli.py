@@ -262,6 +262,20 @@ class TestRefining:
         (second,) = (place / "again").glob("refine-*")
         assert explored(first) == explored(second)
 
+    def test_records_when_the_model_is_asked_and_which_search_that_goes_with(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        assert run("build-memory", "data").code == 0
+        for number, (more, consult, explorer) in enumerate(
+            [(MODEL, "unsure", "best-first"), (ALWAYS, "always", "tree")]
+        ):
+            runs = f"runs{number}"
+            assert run(*self.REFINE, "--dry-run", *more, "--runs", runs).code == 0
+            (first,) = (place / runs).glob("refine-*")
+            plan = json.loads((first / "run.json").read_text())["arguments"]["plan"]
+            assert dict(plan["policy_options"])["consult"] == consult
+            assert dict(plan["options"])["explorer"] == explorer
+
     def test_is_resumed_with_the_model_it_was_begun_with(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
