@@ -32,7 +32,7 @@ from ldm.embed import DEFAULT, STATIC, Embedder, bundled_model, load_embedder, w
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.minilm import EPSILON, HEADS, WIDTH, MiniLM
 from ldm.embed.sentence import load
-from ldm.experiments import read_trajectories
+from ldm.experiments.building import read_trajectories
 from ldm.memory import Memory, environments, inspect
 
 #: Wall and processor time.

@@ -42,7 +42,7 @@ from ldm.envs import load_env
 from ldm.episode import Environment, run_episode
 from ldm.eval import Difference, bootstrap, difference, results, summarize
 from ldm.eval.drawing import svg
-from ldm.experiments import read_trajectories
+from ldm.experiments.building import read_trajectories
 from ldm.explore import ExploredGoal, read_explored_goals
 from ldm.memory import Memory
 from ldm.reasoner.offline import OfflineReasoner

@@ -14,8 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpcore2
 import numpy as np
 import pytest
+import typer
 from numpy.typing import NDArray
 
 from ldm import secrecy
@@ -142,6 +144,22 @@ def texts_are_embedded_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(minilm.MiniLM, "encode", encode)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_are_read_once() -> Iterator[None]:
+    """Let all clients share the certificates, of which reading takes longer than a short test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_are_made_once() -> Iterator[None]:
+    """Let all calls of `main` share the command that Typer would make anew for each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from typing import NoReturn
 
 import pytest
+import typer
 
 from ldm import __version__
 from ldm.cli import app as module
@@ -157,6 +159,7 @@ def test_nothing_heavy_is_imported_before_it_is_used(program: str) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_can_complete(run: Run, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    monkeypatch.setattr(typer.main, "get_command", inspect.unwrap(typer.main.get_command))
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     outcome = run("--show-completion", shell)
     assert outcome.code == 0

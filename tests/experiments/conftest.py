@@ -9,7 +9,7 @@ import pytest
 
 import ldm
 from ldm import records
-from ldm.experiments import Runtime
+from ldm.experiments.runtime import Runtime
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
 

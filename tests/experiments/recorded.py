@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 import ldm
-from ldm.experiments import (
-    EvaluationSpec,
-    RefinementSpec,
-    Runtime,
-    settings,
-)
+from ldm.experiments.runtime import Runtime
+from ldm.experiments.specs import EvaluationSpec, RefinementSpec
 from ldm.llm.models import ModelOptions
 from ldm.memory import environments, exchange, generations
+from ldm.options import settings
 from ldm.types import Task, TimeStep
 from tests.toy import ToyEnv
 

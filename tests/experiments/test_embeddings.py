@@ -10,7 +10,7 @@ import ldm
 from ldm.cli.environment import runtime as command_runtime
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import FILE
-from ldm.experiments import Runtime
+from ldm.experiments.runtime import Runtime
 from tests.embedder import Counting
 from tests.experiments.recorded import EVALUATION, REFINEMENT, files, memory
 

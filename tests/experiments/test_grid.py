@@ -9,8 +9,11 @@ import pytest
 
 from ldm.errors import LdmError
 from ldm.eval import Report, Summary, summarize
-from ldm.experiments import EvaluationSpec, Grid, ModelOptions, Runtime, settings
-from ldm.experiments.grid import label, labelled, say_limits
+from ldm.experiments.grid import Grid, label, labelled, say_limits
+from ldm.experiments.runtime import Runtime
+from ldm.experiments.specs import EvaluationSpec
+from ldm.llm.models import ModelOptions
+from ldm.options import settings
 
 SPEC = EvaluationSpec("tests.toy:ToyEnv", "test")
 ADEPT, QUITTER = "tests.integration.agents:Adept", "tests.integration.agents:Quitter"

@@ -15,8 +15,12 @@ import ldm
 from ldm import records
 from ldm.agents.random import RandomAgent
 from ldm.errors import Interrupted, LdmError, LeakageError, RunStopped
-from ldm.experiments import EvaluationSpec, Grid, ModelOptions, Runtime, builders
+from ldm.experiments import builders
+from ldm.experiments.grid import Grid
 from ldm.experiments.lifecycle import recorded_spec
+from ldm.experiments.runtime import Runtime
+from ldm.experiments.specs import EvaluationSpec
+from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
 from tests.agents import cook
 from tests.cli.transcript import run_command

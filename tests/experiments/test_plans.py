@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import ldm
-from ldm.experiments import OptimisedPlans, Runtime
+from ldm.experiments.planning import OptimisedPlans
+from ldm.experiments.runtime import Runtime
 from ldm.llm.service import Connection
 from tests.agents.washer import reply
 from tests.experiments.recorded import TOY, only_run

@@ -13,8 +13,9 @@ import pytest
 import ldm
 from ldm import experiments
 from ldm.errors import LdmError
-from ldm.experiments import Grid, ModelOptions, Runtime
-from ldm.experiments.runtime import Advance
+from ldm.experiments.grid import Grid
+from ldm.experiments.runtime import Advance, Runtime
+from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
 from ldm.memory import OnProgress
 from tests.experiments.recorded import EVALUATION, REFINEMENT, TOY, only_run

@@ -14,17 +14,12 @@ from hypothesis import strategies as st
 
 from ldm import records
 from ldm.errors import LdmError, RecordError
-from ldm.experiments import (
-    EvaluationSpec,
-    ModelOptions,
-    PlanSpec,
-    RefinementSpec,
-    Runtime,
-    settings,
-)
 from ldm.experiments.lifecycle import Checked, recorded_spec, start
+from ldm.experiments.runtime import Runtime
+from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
+from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
-from ldm.options import override
+from ldm.options import override, settings
 from ldm.policy import PolicyOptions
 from ldm.records import plain
 

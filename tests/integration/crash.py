@@ -22,7 +22,8 @@ from typing import Any
 from ldm import records
 from ldm.eval import as_json
 from ldm.eval.repeats import pass_at
-from ldm.experiments import compare, report
+from ldm.experiments.evaluation import compare
+from ldm.experiments.reporting import report
 from ldm.llm.calls import Call
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.service import request_body
