@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import signal
@@ -42,12 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Measure no coverage of what only repeats: tracing all of it takes a third of the whole time.
 
-    Of the slow tests quick ones take the same lines; of a test with many parameters `COVERED` do,
-    evenly spread.
+    Of tests that are slow or start processes quick ones take the same lines; of a test with many
+    parameters `COVERED` do, evenly spread.
     """
     repetitions = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if any(item.get_closest_marker(marker) for marker in ("official", "slow")):
+        if any(item.get_closest_marker(marker) for marker in ("official", "process", "slow")):
             item.add_marker("untraced")
         repetitions[item.nodeid.partition("[")[0]].append(item)
     for same in repetitions.values():
@@ -55,6 +56,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, item in enumerate(same):
             if number % every:
                 item.add_marker("untraced")
+
+
+def pytest_collection_finish() -> None:
+    """Keep thousands of collected tests from being looked through for cycles again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -121,6 +121,7 @@ def test_the_default_model_gives_the_vectors_of_its_library(embedder: Embedder) 
     assert np.allclose(embedder.embed(texts[:2]), reference.embed(texts[:2]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_any_model_of_the_library_gives_a_text_the_same_bits(embedder: Embedder) -> None:
     encoder = SentenceTransformer(str(bundled_model()))
     together = encoder.encode(TEXTS)

@@ -253,6 +253,7 @@ class Situation:
             self._record(read_command(action, self._known), after)
         self._known |= self._in_view
         self._views: dict[tuple[str, ...], View] = {}
+        self._surfaces: dict[Entity, str] = {}
 
     def after(self, action: str, observation: str) -> Situation:
         """Return the situation that an action leads to, in which `observation` is seen."""
@@ -267,7 +268,7 @@ class Situation:
         later._known = self._known.copy()
         later._record(read_command(action, later._known), observation)
         later._known |= later._in_view
-        later._views = {}
+        later._views, later._surfaces = {}, {}
         return later
 
     def _record(self, command: Command, after: str) -> None:
@@ -303,6 +304,12 @@ class Situation:
 
     def surface(self, entity: Entity) -> str:
         """Return `entity` as the latest text spells it, its words where no text does."""
+        spelling = self._surfaces.get(entity)
+        if spelling is None:
+            spelling = self._surfaces[entity] = self._spelling(entity)
+        return spelling
+
+    def _spelling(self, entity: Entity) -> str:
         pattern = re.compile(r"\b" + r"\W+".join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
         for text in reversed(self.texts):
             if match := pattern.search(text):

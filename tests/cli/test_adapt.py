@@ -79,6 +79,7 @@ def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, pl
     assert len(list((place / "runs").iterdir())) == 3
 
 
+@pytest.mark.slow
 def test_a_sweep_of_strengths_stands_beside_other_agents(run: Run, server: FakeServer) -> None:
     outcome = run(*ADAPT[:-1], "adapt,random", "--sweep", "strength=task,hybrid,skills")
     assert outcome.code == 0, outcome.err

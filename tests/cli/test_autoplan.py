@@ -109,6 +109,7 @@ def test_json_is_one_object(run: Run, server: FakeServer) -> None:
     assert Path(report["file"]).name == "alfworld-heat.json"
 
 
+@pytest.mark.slow
 def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
     run: Run, place: Path, server: FakeServer
 ) -> None:
@@ -133,6 +134,7 @@ def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
     assert len(server.bodies) == paid
 
 
+@pytest.mark.slow
 def test_one_that_is_stopped_while_the_plan_is_rewritten_says_how_to_go_on(
     run: Run, place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +158,7 @@ def comparable(plan: PlanFile) -> tuple[object, ...]:
     return plan.plan, plan.pool, plan.sources, episodes
 
 
+@pytest.mark.slow
 def test_it_replays_from_its_recording(run: Run, place: Path, server: FakeServer) -> None:
     first = json.loads(run(*AUTOPLAN, "--json").out)
     recording = the_run(place)

@@ -74,6 +74,7 @@ class TestKinds:
 
 
 class TestIterations:
+    @pytest.mark.slow
     def test_are_swept_by_an_evaluation(self, run: Run, place: Path, server: FakeServer) -> None:
         assert run(*AUTOPLAN, "--kind", "wash").code == 0
         sweep = ("--kinds", "wash", "--plans", "plans", "--sweep", "iteration=0,1,2")
@@ -132,6 +133,7 @@ class TestRepeats:
         "3",
     )
 
+    @pytest.mark.slow
     def test_tell_settings_apart_by_the_papers_t_test(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
@@ -180,6 +182,7 @@ class TestRepeats:
             [e.trajectory for e in i.experiences] for i in other.iterations
         ]
 
+    @pytest.mark.slow
     def test_the_empty_plan_is_evaluated_once_for_all(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
@@ -190,6 +193,7 @@ class TestRepeats:
 class TestGoingOn:
     GRID = ("--kind", "each", "--repeats", "2", "--eval", "test", "--limit", "2")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("while_evaluating", [False, True])
     def test_resumes_optimisations_and_evaluations_without_a_repeated_call(
         self, run: Run, place: Path, server: FakeServer, while_evaluating: bool
@@ -206,6 +210,7 @@ class TestGoingOn:
         assert len(server.billed) == 2 * paid
         assert comparable(again) == comparable(whole)
 
+    @pytest.mark.slow
     def test_an_estimate_makes_first_iterations_and_all_goes_on(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:

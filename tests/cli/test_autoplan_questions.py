@@ -74,6 +74,7 @@ def test_the_solution_can_be_left_out(run: Run, place: Path, server: FakeServer)
     assert (plan.solutions, plan.settings["solution"]) == (False, "False")
 
 
+@pytest.mark.slow
 def test_official_questions_are_learnt_from_and_answered(
     run: Run, place: Path, server: FakeServer, shared_data: Path
 ) -> None:

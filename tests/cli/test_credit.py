@@ -208,6 +208,7 @@ class TestPruning:
 
     BOUNDS = ("--min-followed", "1", "--max-score", "0.9")
 
+    @pytest.mark.slow
     def test_drops_tuples_as_a_generation_that_can_be_rolled_back(
         self, directory: str, run: Run
     ) -> None:

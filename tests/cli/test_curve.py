@@ -67,6 +67,7 @@ def test_over_batch_memories_as_ldm2_figure_3(run: Run) -> None:
     assert [at for at, _ in line] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_over_episodes_in_memories_that_were_built_apart(run: Run) -> None:
     first = []
     for count in (2, 6, 12):
@@ -93,6 +94,7 @@ def test_over_depth_as_adapt_figure_4(run: Run, server: FakeServer) -> None:
     assert [at for at, _ in points(run, played(run, "eval", *preset))["adapt"]] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_over_iterations_as_autoplan_figure_3(run: Run, server: FakeServer) -> None:
     brief = ("--iterations", "2", "--pool", "4", "--steps", "9", "--workers", "1")
     several = ("--repeats", "2", "--sweep", "batch=1,2", "--eval", "test", "--curve")

@@ -341,6 +341,7 @@ class TestLooking:
 
 
 class TestEvaluatingWhatAMemoryHolds:
+    @pytest.mark.slow
     def test_environments_that_are_not_known_are_named_and_skipped(
         self, run: Run, place: Path
     ) -> None:

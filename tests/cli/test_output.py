@@ -62,6 +62,7 @@ def test_a_column_may_be_kept_whole(
 
 
 class TestProgressWithoutATerminal:
+    @pytest.mark.slow
     def test_is_a_line_now_and_then_also_while_one_step_takes_long(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -94,6 +94,7 @@ class TestRefining:
             run("memory", "rollback", "0", "--yes")
         assert exported[0] == exported[1]
 
+    @pytest.mark.slow
     def test_a_dry_run_adds_nothing_until_it_is_resumed(self, run: Run, place: Path) -> None:
         outcome = run(*REFINE, "--tasks", "8", "--dry-run")
         assert "Nothing was added" in outcome.out
@@ -131,6 +132,7 @@ class TestTheGate:
         assert "95 % interval" in outcome.out
         assert re.search(r"kept \d+ \(train/", outcome.out)
 
+    @pytest.mark.slow
     def test_json_names_the_goals_that_were_kept_and_refused(self, run: Run) -> None:
         report = json.loads(run(*REFINE, *self.MANY, "--json").out)["gate"]
         assert report["practice"]
@@ -222,6 +224,7 @@ class TestRounds:
         assert len(list((place / "runs").glob("refine-*"))) == 2
         assert not (place / "elsewhere" / "runs").exists()
 
+    @pytest.mark.slow
     def test_go_on_with_the_next_one_where_the_first_is_resumed(
         self, run: Run, place: Path
     ) -> None:
@@ -242,6 +245,7 @@ class TestGoals:
         generations = json.loads(run("memory", "log", "--json").out)["generations"]
         return [set(generation["tasks"]) for generation in generations[1:]]
 
+    @pytest.mark.slow
     def test_are_drawn_evenly_by_the_seed(self, run: Run) -> None:
         for seed in (0, 1):
             run(*REFINE, "--tasks", "6", "--seed", seed)
@@ -275,6 +279,7 @@ class TestGoals:
         assert outcome.code == 1
         assert "goals are named" in outcome.err
 
+    @pytest.mark.slow
     def test_of_the_next_round_are_new_ones(self, run: Run) -> None:
         run(*REFINE, "--tasks", "6")
         run(*REFINE, "--tasks", "8")
@@ -299,6 +304,7 @@ class TestGoals:
         assert outcome.code == 1
         assert "train/fetch-0 is known already" in outcome.err
 
+    @pytest.mark.slow
     def test_that_were_evaluated_are_left_out_or_refused(self, run: Run) -> None:
         assert (
             run(*EVAL, "--split", "train", "--tasks", "train/wash-5", "--agent", "random").code == 0

@@ -71,6 +71,7 @@ class TestForget:
         reply = run(*command, "--origin", one.origin, "--source", one.source, "--json")
         assert len(json.loads(reply.out)["forgotten"]) > 0
 
+    @pytest.mark.slow
     def test_a_file_names_its_trajectories(
         self, run: Run, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -156,6 +157,7 @@ class TestVerify:
 
 
 class TestMigrate:
+    @pytest.mark.slow
     def test_makes_an_old_memory_compact_once(self, run: Run, tmp_path: Path) -> None:
         unpack(STORED, tmp_path)
         place = str(tmp_path / ".ldm" / "memory")

@@ -42,6 +42,7 @@ def everything(
     return memory(place), files(place / "runs", place)
 
 
+@pytest.mark.slow
 def test_a_later_experiment_computes_nothing_and_comes_to_the_same(
     computed: list[str], built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,7 @@ class TestPractice:
             assert row.tuple.outcome is not None
             assert row.tuple.outcome.advantage == pytest.approx(1 - grounds[row.tuple.task_id])
 
+    @pytest.mark.slow
     def test_is_confirmed_by_the_goals_that_gained_and_followed_it(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -303,6 +304,7 @@ class TestImprovements:
         assert "goals like it lose" in judgement.refused
         assert goal.task.id not in {row.tuple.task_id for row in verdict.rows}
 
+    @pytest.mark.slow
     def test_get_the_reach_that_served_best_and_who_confirmed_them(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -393,6 +395,7 @@ class TestImprovements:
         assert judgement.refused == "a single step, which ends the episode"
         assert improved.task.id not in {row.tuple.task_id for row in verdict.rows}
 
+    @pytest.mark.slow
     def test_whose_key_step_earns_no_more_than_others_in_its_place_are_refused(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -412,6 +415,7 @@ class TestImprovements:
         assert "its key step earns no more than" in judgement.refused
         assert goal.task.id not in {row.tuple.task_id for row in verdict.rows}
 
+    @pytest.mark.slow
     def test_of_a_single_step_do_not_hide_behind_another_of_the_same_goal(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -427,6 +431,7 @@ class TestImprovements:
         assert mine["other",].refused == "a single step, which ends the episode"
         assert mine[last.tuple.trajectory_id,].refused != mine["other",].refused
 
+    @pytest.mark.slow
     def test_of_a_given_reach_are_tried_with_that_alone(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -435,6 +440,7 @@ class TestImprovements:
 
 
 class TestAGoal:
+    @pytest.mark.slow
     def test_is_played_without_what_came_from_it(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -450,6 +456,7 @@ class TestAGoal:
         for one in played:
             assert not {trajectory for trajectory, _ in one.recalled} & own[one.task]
 
+    @pytest.mark.slow
     def test_that_fails_counts_with_no_score_and_the_others_go_on(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -467,6 +474,7 @@ class TestTheGateWorks:
         tasks = ToyEnv(SHED).tasks("train")[KNOWN : KNOWN + goals]
         return [work((number, task)) for number, task in enumerate(tasks)]
 
+    @pytest.mark.slow
     def test_without_copies_of_the_environment_by_replay(
         self, run: Run, place: Path, explored: list[ExploredGoal], tmp_path: Path
     ) -> None:
@@ -483,6 +491,7 @@ class TestTheGateWorks:
         assert any(one.confirmed for one in copied.judgements)
         assert replayed == copied
 
+    @pytest.mark.slow
     def test_with_one_tree_for_each_batch_whose_ways_are_judged_one_by_one(
         self, run: Run, tmp_path: Path
     ) -> None:
@@ -518,6 +527,7 @@ class TestAVerdict:
         assert len(verdict.gains) == len(explored)
         assert sum(verdict.gains) >= 0
 
+    @pytest.mark.slow
     def test_is_read_from_the_run_where_it_was_played_before(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:

@@ -210,6 +210,7 @@ class TestInARefinement:
         assert verdict.rows == plain.practice
         assert not (run.directory / HINDSIGHT).exists()
 
+    @pytest.mark.slow
     def test_where_it_misleads_practice_is_remembered_as_it_was(
         self,
         run: Run,

@@ -103,6 +103,7 @@ def body_counts(server: BatchServer) -> Counter[str]:
     return Counter(stable_hash(body) for body in (*server.submitted, *server.bodies))
 
 
+@pytest.mark.slow
 def test_is_the_memory_formed_directly(
     run: Run, server: BatchServer, place: Path, direct: Directly
 ) -> None:

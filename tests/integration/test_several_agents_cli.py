@@ -110,6 +110,7 @@ def test_who_sees_rewards_and_tries_often_is_said(run: Run, server: FakeServer) 
     assert [line.split()[-1] for line in table if line.startswith(" re")] == ["hidden", "seen"]
 
 
+@pytest.mark.slow
 def test_a_recorded_run_replays_without_a_server(run: Run, server: FakeServer) -> None:
     for agent in LOOP_AGENTS:
         first = json.loads(run("eval", *TOY, "--agent", agent, "--json").out)

@@ -33,6 +33,7 @@ def remember(run: Run, place: Path, episodes: int) -> None:
     assert run("build-memory", "some.jsonl").code == 0
 
 
+@pytest.mark.slow
 def test_what_can_be_played_is_counted(run: Run) -> None:
     report = json.loads(run("data", "check", "tabletop", "--json").out)
     assert {split: sum(kinds.values()) for split, kinds in report["splits"].items()} == {
@@ -73,6 +74,7 @@ def test_scenes_of_the_memory_are_not_evaluated(run: Run, place: Path) -> None:
     assert not (place / "runs").exists()
 
 
+@pytest.mark.slow
 def test_refinement_explores_scenes_that_the_memory_does_not_know(run: Run, place: Path) -> None:
     remember(run, place, 10)
     options = ("--tasks", "2", "--depth", "2", "--width", "2", "--workers", "1", "--json")

@@ -81,6 +81,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_alfworld_in_threads_gives_what_one_after_the_other_gives(
     run: Run, serve: Serve, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

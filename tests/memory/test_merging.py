@@ -355,6 +355,7 @@ class TestDifference:
         assert len(difference(None, contents).only_second) == len(contents.rows)
 
 
+@pytest.mark.slow
 def test_a_purge_leaves_what_is_left_of_earlier_generations_sound(make: Make) -> None:
     """Where all that was formed in a cell is purged, earlier generations have it empty no more."""
     a = make("a", EPISODES[:12])

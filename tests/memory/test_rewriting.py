@@ -56,6 +56,7 @@ def with_another_source(file: Path) -> None:
 
 
 class TestTheDigestOfTheFirstVersion:
+    @pytest.mark.slow
     def test_gives_way_to_one_that_covers_sources(self, old: Path, tmp_path: Path) -> None:
         file = tmp_path / "a.jsonl"
         export(str(old), "toy", file)
@@ -71,6 +72,7 @@ class TestTheDigestOfTheFirstVersion:
         assert not compact(str(old)).raised
         assert verify(str(old), "toy") == []
 
+    @pytest.mark.slow
     def test_its_kinds_are_classified_as_before_also_in_later_generations(self, old: Path) -> None:
         def weights() -> object:
             contents = inspect(str(old), "toy")
@@ -94,6 +96,7 @@ class TestTheDigestOfTheFirstVersion:
         made = import_memory(str(tmp_path / "new"), file, BagOfWords(), as_new=True)
         assert (made.is_of_first_version, made.kinds_by_count) == (False, True)
 
+    @pytest.mark.slow
     def test_a_compact_memory_with_it_is_still_to_be_migrated(
         self, old: Path, tmp_path: Path
     ) -> None:
@@ -130,6 +133,7 @@ class TestCompacting:
             assert before == after
         assert np.array_equal(inspect(str(old), "toy").vectors[:], vectors)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stage", ["_write", "_replace"])
     def test_an_interrupted_one_loses_nothing(
         self, stage: str, old: Path, monkeypatch: pytest.MonkeyPatch
@@ -160,6 +164,7 @@ class TestCompacting:
         with pytest.raises(MemoryStoreError, match="differs from what was to be written"):
             rewriting.main(new)
 
+    @pytest.mark.slow
     def test_what_a_killed_one_left_is_removed_by_the_next_opening(
         self, copy: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -205,6 +210,7 @@ class TestPurging:
         ]
         assert len(Memory.open(str(copy), "toy", embedder=BagOfWords()).retrieve("put", "fig")) == 5
 
+    @pytest.mark.slow
     def test_nor_in_what_a_generation_says_of_those_it_forgot(self, copy: Path) -> None:
         base = inspect(str(copy), "toy")
         trajectory = base.rows[0].tuple.trajectory_id
@@ -218,6 +224,7 @@ class TestPurging:
         assert trajectory.encode() not in bytes_below(copy)
         assert generations(str(copy), "toy")[-1].settings == later
 
+    @pytest.mark.slow
     def test_removes_types_and_batches_that_held_nothing_else(self, copy: Path) -> None:
         before = inspect(str(copy), "toy")
         cell = before.rows[0].cell

@@ -184,6 +184,7 @@ class TestNetwork:
             handler.dropped = 0
         assert inspect(location, "toy").rows == inspect(fresh, "toy").rows
 
+    @pytest.mark.slow
     def test_a_token_is_demanded_and_sent(
         self, fresh: str, proxy: tuple[str, type[Proxy]], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -90,6 +90,7 @@ class TestHalfPrecision:
         assert 2 * sizes[0] == sizes[1]
         assert verify(str(halved), "toy", BagOfWords(), 1_000) == []
 
+    @pytest.mark.slow
     def test_later_generations_and_snapshots_made_again_keep_it(
         self, halved: Path, toy: Path, tmp_path: Path
     ) -> None:
@@ -108,6 +109,7 @@ class TestHalfPrecision:
         assert inspect(copy, "toy").vectors.precision == "float16"
         assert verify(copy, "toy", BagOfWords(), 1_000) == []
 
+    @pytest.mark.slow
     def test_the_exact_ones_leave_the_memory_and_come_back(
         self, halved: Path, toy: Path, tmp_path: Path
     ) -> None:

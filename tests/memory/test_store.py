@@ -261,6 +261,7 @@ def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
 
 class TestDisks:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "size", ["8k", *(pytest.param(s, marks=pytest.mark.process) for s in ("300k", "400k"))]
     )
@@ -297,12 +298,13 @@ class TestDisks:
 
     def test_a_read_only_one_is_named(self, mount: Callable[[str], Path], toy: Path) -> None:
         place = mount("size=20m")
+        rows = len(inspect(str(toy), "toy").rows)  # publishes what Chroma changed meanwhile
         memory = str(shutil.copytree(toy, place / "memory"))
         subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
         with pytest.raises(MemoryStoreError, match="cannot be written") as refused:
             make(memory)
         assert "permissions" in refused.value.remedy
-        assert len(inspect(memory, "toy").rows) == len(inspect(str(toy), "toy").rows)
+        assert len(inspect(memory, "toy").rows) == rows
         with pytest.raises(MemoryStoreError, match="cannot be written"):
             make(place / "new")
 

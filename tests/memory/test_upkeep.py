@@ -58,6 +58,7 @@ def test_what_is_missing_in_chroma_is_noticed(place: str) -> None:
     assert "does not hold the tuples" in problem
 
 
+@pytest.mark.slow
 def test_a_directory_is_rewritten_and_a_server_says_that_it_keeps_its_files(place: str) -> None:
     rows = inspect(place, "toy").rows
     assert not is_outdated(place)

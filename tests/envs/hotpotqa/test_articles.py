@@ -168,6 +168,7 @@ def test_a_folder_without_questions_is_refused_with_a_remedy(tmp_path: Path) -> 
     assert "ldm data get hotpotqa" in refused.value.remedy
 
 
+@pytest.mark.slow
 def test_official_pages_typed_exactly_are_the_official_answers(
     official: Path, golden: Path
 ) -> None:

@@ -169,6 +169,7 @@ class TestPlaying:
         assert places[0] == places[1]
         assert 0.0005 < places[0].distance(bowl) < 0.04
 
+    @pytest.mark.slow
     def test_another_hash_seed_gives_the_same_bytes(self) -> None:
         def digest(seed: str) -> str:
             return subprocess.run(

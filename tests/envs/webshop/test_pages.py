@@ -60,6 +60,7 @@ def test_pages_and_rewards_are_the_official_ones_step_by_step(world: World, gold
     assert replay(world, golden / "episodes.jsonl") == 850
 
 
+@pytest.mark.slow
 def test_so_are_those_of_the_edge_products(golden: Path, parsed: Titles) -> None:
     edge = golden / "edge"
     files = Files(edge / "items.json", edge / "items_ins.json")
