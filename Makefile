@@ -41,6 +41,8 @@ demo: setup
 
 check test: export OMP_NUM_THREADS := 1
 check test: export TOKENIZERS_PARALLELISM := false
+# Where this is set, every process that a test starts compiles all of ldm, and every run all tests.
+check test: export PYTHONDONTWRITEBYTECODE :=
 
 lint: setup
 	$(BIN)/ruff check .

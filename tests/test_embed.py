@@ -66,6 +66,7 @@ def test_a_text_gets_the_same_bits_whatever_stands_beside_it(embedder: Embedder)
         assert np.array_equal(load_embedder().embed([text])[0], vector)  # one that saw no other
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit(embedder: Embedder) -> None:
     texts = [f"You see a drawer {number}. It is closed." for number in range(2 * GROUP)]
     blas = ThreadpoolController().select(user_api="blas")

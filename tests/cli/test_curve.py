@@ -60,6 +60,7 @@ def built(run: Run, memory: str, count: int, *options: str) -> None:
     assert outcome.code == 0, outcome.err
 
 
+@pytest.mark.slow
 def test_over_batch_memories_as_ldm2_figure_3(run: Run) -> None:
     built(run, "all", 12, "--batch-size", "2")
     first = played(run, "eval", *SHED, "--memory", "all/memory", "--sweep", "batches=1,2,3")

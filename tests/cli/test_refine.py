@@ -103,6 +103,7 @@ class TestRefining:
         assert "Generation 1" in outcome.out
         assert "refined" in run("memory", "log").out
 
+    @pytest.mark.slow
     def test_resumed_when_it_was_finished_it_changes_nothing(self, run: Run, place: Path) -> None:
         first = run(*REFINE, "--tasks", "8").out
         assert run("refine", "--resume", f"runs/{the_run(place).name}").out == first
@@ -214,6 +215,7 @@ class TestRounds:
         assert plans[0]["tasks"] == plans[1]["tasks"]
         assert [plan["generation"] for plan in plans] == [0, 1]
 
+    @pytest.mark.slow
     def test_lie_beside_each_other_wherever_the_first_is_resumed_from(
         self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -293,6 +295,7 @@ class TestGoals:
         assert "known to the memory already" in outcome.err
         assert "--reuse-goals" in outcome.err
 
+    @pytest.mark.slow
     def test_may_be_used_again_where_that_is_wanted(self, run: Run) -> None:
         run(*REFINE, "--tasks", "4")
         outcome = run(*REFINE, "--tasks", "train/fetch-0,train/wash-1", "--reuse-goals")
@@ -353,6 +356,7 @@ class TestRefusals:
         assert outcome.code == 1
         assert "width" in outcome.err
 
+    @pytest.mark.slow
     def test_resuming_after_the_memory_went_elsewhere(self, run: Run, place: Path) -> None:
         run(*REFINE, "--tasks", "4", "--dry-run")
         dry = the_run(place)

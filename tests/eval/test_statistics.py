@@ -219,6 +219,7 @@ class TestSeveralComparisons:
     def test_are_corrected(self, p_values: list[float], corrected: list[float]) -> None:
         assert holm(p_values) == pytest.approx(corrected)
 
+    @pytest.mark.slow
     def test_give_few_false_alarms_where_nothing_differs(self) -> None:
         generator = np.random.default_rng(0)
         alarms = 0

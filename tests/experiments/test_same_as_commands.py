@@ -110,6 +110,7 @@ def cooks(body: dict[str, Any]) -> str:
     return cook.answer(contents)
 
 
+@pytest.mark.slow
 def test_the_optimisation_of_a_plan(
     place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,6 +223,7 @@ class TestPractice:
         again = Builder(str(tmp_path / "m"))
         assert not learn(again, explored, FORMATION, practice=True).practice
 
+    @pytest.mark.slow
     def test_that_lowers_the_score_of_its_kind_is_refused_and_says_so(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -321,6 +322,7 @@ class TestImprovements:
             assert row.tuple.outcome.confirmed == confirmed[row.tuple.trajectory_id]
             assert row.tuple.outcome.advantage > 0
 
+    @pytest.mark.slow
     def test_that_speak_everywhere_are_refused(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -335,6 +337,7 @@ class TestImprovements:
         assert verdict.rows
         assert not any("recalled in more than" in one.refused for one in verdict.judgements)
 
+    @pytest.mark.slow
     def test_are_not_judged_where_the_same_way_is_kept_as_practice(
         self, run: Run, place: Path, explored: list[ExploredGoal], tmp_path: Path
     ) -> None:
@@ -383,6 +386,7 @@ class TestImprovements:
         assert learnt[ALONE].practice == ()
         assert {row.tuple.trajectory_id for row in learnt[ALONE].improvements} == ways
 
+    @pytest.mark.slow
     def test_of_a_single_step_are_refused(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
@@ -508,6 +512,7 @@ class TestTheGateWorks:
         assert sorted(j.trajectories for j in verdict.judgements) == sorted((w,) for w in ways)
         assert fmean(verdict.after) >= fmean(verdict.before)
 
+    @pytest.mark.slow
     def test_with_a_model(self, run: Run, place: Path) -> None:
         builder = Builder(str(place), scripted=True)
         explored = self.work(builder, 10)

@@ -178,6 +178,7 @@ class TestOptions:
             for tree in trees:
                 assert {row.batch for row in tree.added} <= set(tree.batches)
 
+    @pytest.mark.slow
     def test_places_new_tuples_by_the_model_where_it_finds_the_types(self, poor: Path) -> None:
         memory, reasoner = opened(poor), Contrary()
         policy = Policy(memory, reasoner, PolicyOptions(index="llm"))
@@ -281,6 +282,7 @@ class TestPlacing:
         work = Explorer(ExplorationSetup(ToyEnv(SHED), memory, reasoner, policy, options))
         return [row for task in new_goals() for tree in work.explore(task) for row in tree.added]
 
+    @pytest.mark.slow
     def test_is_done_by_the_reasoner_where_it_classifies_states(self, poor: Path) -> None:
         rows = self.added(poor, "llm")
         assert rows

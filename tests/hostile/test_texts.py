@@ -201,6 +201,7 @@ PRINTERS = {
 }
 
 
+@pytest.mark.slow
 def test_nothing_else_in_the_package_prints() -> None:
     root = Path(ldm.__file__).parent
     for file in root.rglob("*.py"):

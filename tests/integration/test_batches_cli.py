@@ -129,6 +129,7 @@ def test_in_the_papers_way_takes_one_batch_for_all_histories(
     assert len(server.submitted) > 100
 
 
+@pytest.mark.slow
 def test_what_failed_or_expired_is_asked_for_directly(
     run: Run, server: BatchServer, place: Path, direct: Directly
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_server_without_batches_is_named_before_anything_is_sent(
     assert not (place / ".ldm").exists()
 
 
+@pytest.mark.slow
 def test_a_cancelled_batch_stops_the_build_and_keeps_its_replies(
     run: Run, server: BatchServer, place: Path, direct: Directly
 ) -> None:
@@ -348,6 +350,7 @@ def test_a_batch_whose_making_went_unheard_is_found_at_the_server(
     assert exported(run) == direct.exported
 
 
+@pytest.mark.slow
 def test_where_no_batches_are_listed_an_unheard_one_is_left_to_the_user(
     run: Run, place: Path, server: BatchServer
 ) -> None:
@@ -364,6 +367,7 @@ def test_where_no_batches_are_listed_an_unheard_one_is_left_to_the_user(
     assert run(*BATCHED).code == 0
 
 
+@pytest.mark.slow
 def test_a_key_enters_no_file(
     run: Run, place: Path, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,7 +62,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "merge": ("memory", "merge", "PACK", "OTHER", "--memory", "PLACE"),
 }
 #: The one that `make check` makes, too.
-CANARY = "rollback"
+CANARY = "forget"
 
 
 def prepared(change: str, folder: Path) -> Path:

@@ -85,6 +85,7 @@ def test_refinement_explores_scenes_that_the_memory_does_not_know(run: Run, plac
     assert (report["errors"], report["replayed"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_pictures_are_no_part_of_the_protocol(run: Run, place: Path) -> None:
     options = ("--agent", "random", "--limit", "1", "--workers", "1", "--set", "budget=1", "--json")
     plain = run("eval", "--env", "tabletop", *options)

@@ -313,7 +313,7 @@ class TestFaults:
             ("500", "after 6 attempts: HTTP 500: it broke"),
             ("truncated", "not JSON"),
             ("no choices", "without choices"),
-            ("hang", "no complete answer within 0.1 s"),
+            pytest.param("hang", "no complete answer within 0.1 s", marks=pytest.mark.slow),
         ],
     )
     def test_that_stay_are_named_and_in_a_row_they_stop_the_run(

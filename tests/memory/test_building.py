@@ -310,6 +310,7 @@ EIGHT = TWELVE[:8]
 
 
 class TestAnInterruptedBuild:
+    @pytest.mark.slow
     def test_goes_on_from_every_write_to_the_same_memory(self, tmp_path: Path) -> None:
         at_every_write(None, lambda place: make(place, EIGHT, options=SMALL), tmp_path)
 

@@ -273,6 +273,7 @@ def test_reopening_embeds_nothing_again(place: Path) -> None:
     assert embedder.calls == []
 
 
+@pytest.mark.slow
 def test_many_threads_add_and_recall(place: Path) -> None:
     memory = opened(place, batch_size=20)
     errors: list[BaseException] = []

@@ -146,6 +146,7 @@ class TestMerging:
                 recalled = memory.retrieve(*query, 60)
                 assert [(r.id, r.similarity, r.fallback) for r in recalled] == expected
 
+    @pytest.mark.slow
     def test_what_two_learnt_in_the_same_batches_stands_there(
         self, make_at: Make, at: Places
     ) -> None:
@@ -213,6 +214,7 @@ class TestMerging:
             merge([a, b], a + "+b")
         assert not Path(a + "+b").exists()
 
+    @pytest.mark.slow
     def test_packs_and_directories_are_alike(self, make: Make, tmp_path: Path) -> None:
         a, b = make("a", EPISODES[:12]), make("b", EPISODES[8:])
         refined(b, "wait")

@@ -195,6 +195,7 @@ class TestCompacting:
 
 
 class TestPurging:
+    @pytest.mark.slow
     def test_leaves_no_trace_on_the_disk(self, copy: Path) -> None:
         rows = inspect(str(copy), "toy").rows
         trajectory = rows[0].tuple.trajectory_id

@@ -221,6 +221,7 @@ class TestNetwork:
 
 
 class TestCache:
+    @pytest.mark.slow
     def test_it_is_read_as_long_as_the_server_holds_the_same(
         self, fresh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

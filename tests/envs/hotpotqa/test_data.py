@@ -37,6 +37,7 @@ def test_a_check_names_titles_without_an_article_and_with_two_texts(tmp_path: Pa
     assert report.conflicts == ("Extra",)
 
 
+@pytest.mark.slow
 def test_the_official_files_are_whole(official: Path) -> None:
     report = data.check(official)
     assert {split: sum(of.values()) for split, of in report.splits.items()} == {

@@ -39,6 +39,7 @@ def near(actual: float, expected: float) -> bool:
     return abs(actual - expected) < 4 * math.sqrt(expected * (1 - expected) / ATTEMPTS) + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 3])
 def test_iron_is_mined_as_often_as_printed_one_at_a_time_or_three(count: int) -> None:
     spot = (WORLD.start[0], 40, WORLD.start[1])

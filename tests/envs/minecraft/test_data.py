@@ -91,6 +91,7 @@ def test_the_expert_makes_tools_of_wood_and_stone_in_every_world() -> None:
             assert solve(env, task).success
 
 
+@pytest.mark.slow
 def test_the_list_of_training_items_is_that_of_the_solver_less_what_is_not_made_in_time() -> None:
     listed = [[t.number, t.kind, t.word, list(t.targets)] for t in listed_tasks()]
     others = dict(other_items(listed))

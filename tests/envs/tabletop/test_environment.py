@@ -52,6 +52,7 @@ class TestWithoutAList(EnvironmentContract):
 
 
 @PHYSICS
+@pytest.mark.slow
 class TestNoisy(EnvironmentContract):
     name = "tabletop"
     split = "train"

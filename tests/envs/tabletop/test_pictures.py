@@ -58,6 +58,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert "env.render" in caught.value.remedy
 
 
+@pytest.mark.slow
 @PHYSICS
 def test_each_step_has_a_picture_and_forks_draw_none(tmp_path: Path) -> None:
     env = Tabletop(TabletopOptions(render=str(tmp_path)))

@@ -59,6 +59,7 @@ def own(book: Book) -> TextCraft:
     return env
 
 
+@pytest.mark.slow
 def test_openings_tasks_and_protocol_are_the_same_under_three_hash_seeds() -> None:
     def openings(seed: str) -> str:
         process = subprocess.run(

@@ -90,6 +90,7 @@ def test_rewards_for_human_goals_are_the_official_ones(
     assert check(golden / "rewards_human.jsonl", goals, products, Titles(parses)) == 163
 
 
+@pytest.mark.slow
 def test_rewards_of_the_edge_products_are_the_official_ones(golden: Path, parsed: Titles) -> None:
     edge = golden / "edge"
     files = Files(edge / "items.json", edge / "items_ins.json")

@@ -41,6 +41,7 @@ def test_they_do_in_the_official_engine(shared_data: Path, recorded: list[Trajec
     assert replay_official_games(options, recorded[::45]) == []
 
 
+@pytest.mark.slow
 def test_all_real_games_are_read(shared_data: Path) -> None:
     report = check(shared_data / "alfworld")
     assert report.problems == ()
