@@ -1,5 +1,5 @@
 # The commands of the README, `make demo`, `make check` and `make test`, set up by themselves.
-# PYTHON=python3.12 chooses the interpreter; pip reads its own PIP_… variables. JOBS=4 tests in four processes.
+# PYTHON=python3.12 chooses the interpreter; pip reads its own PIP_… variables. JOBS=2 tests in two processes.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
 DEMO := .ldm/demo
-JOBS ?= 2
+# One more than the processors of a small machine: tests that wait for something leave one idle.
+JOBS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 
 .PHONY: help setup demo lint check test audit clean
@@ -16,7 +17,7 @@ PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 help:
 	@echo "make setup   create $(VENV) and install ldm with everything it can use"
 	@echo "make demo    build a memory from the shipped episodes, refine it, evaluate before and after"
-	@echo "make check   lint, types, import layers and the quick tests: for every day, under five minutes"
+	@echo "make check   lint, types, import layers and the quick tests: for every day, under four minutes"
 	@echo "make test    lint, types, import layers and all tests with their coverage"
 	@echo "make audit   known vulnerabilities of the exact versions in constraints.txt (asks PyPI)"
 	@echo "make clean   remove $(VENV), the demo's files and caches"

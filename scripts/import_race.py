@@ -55,7 +55,7 @@ class Buyer(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = body["messages"][-1]["content"]
-        time.sleep(random.Random(prompt).uniform(0.1, 1.5))
+        time.sleep(random.Random(prompt).uniform(0.05, 0.5))
         reply = {"role": "assistant", "content": action(prompt)}
         text = json.dumps({"choices": [{"message": reply, "finish_reason": "stop"}]}).encode()
         self.send_response(200)

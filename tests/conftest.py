@@ -12,6 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 #: So many repetitions of a test with parameters count for the coverage.
 COVERED = 3
+#: Tests of whole commands and refinements, which take the same lines again and again; of these
+#: every second counts.
+BROAD = ("cli", "experiments", "explore", "integration")
 #: How texts are embedded.
 ENCODE = minilm.MiniLM.encode
 Golden = Callable[[Path, Sequence[Message]], None]
@@ -44,17 +48,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Measure no coverage of what only repeats: tracing all of it takes a third of the whole time.
 
     Of tests that are slow or start processes quick ones take the same lines; of a test with many
-    parameters `COVERED` do, evenly spread.
+    parameters `COVERED` do, evenly spread; of `BROAD` ones every second does.
     """
     repetitions = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if any(item.get_closest_marker(marker) for marker in ("official", "process", "slow")):
             item.add_marker("untraced")
         repetitions[item.nodeid.partition("[")[0]].append(item)
+    seconds = cycle((False, True))
     for same in repetitions.values():
         every = -(-len(same) // COVERED)
+        left_out = same[0].path.parent.name in BROAD and next(seconds)
         for number, item in enumerate(same):
-            if number % every:
+            if left_out or number % every:
                 item.add_marker("untraced")
 
 

@@ -116,7 +116,7 @@ def kill_and_resume(
     return attempts
 
 
-def evaluation(*options: str, count: int = 1) -> Command:
+def evaluation(*options: str, count: int = 1, program: Sequence[str] = LDM) -> Command:
     """`ldm eval` with these options, as something to be killed.
 
     count: how many runs it makes, of several agents or repeats. The outcome is what they recorded,
@@ -149,9 +149,9 @@ def evaluation(*options: str, count: int = 1) -> Command:
         return stable_hash(*parts)
 
     return Command(
-        start=lambda place: [*LDM, "eval", *options, "--runs", str(place)],
+        start=lambda place: [*program, "eval", *options, "--runs", str(place)],
         resume=lambda place: [
-            *(*LDM, "eval", "--resume", str(runs(place)[0]), "--trust"),
+            *(*program, "eval", "--resume", str(runs(place)[0]), "--trust"),
             *_workers(options),
         ],
         begun=lambda place: bool(runs(place)),
@@ -193,7 +193,7 @@ def _page(runs: Sequence[Path]) -> object:
     return _timeless([[name, json.loads(part)] for name, part in parts.items()])
 
 
-def asking(server: FakeServer, *options: str) -> Command:
+def asking(server: FakeServer, *options: str, program: Sequence[str] = LDM) -> Command:
     """`ldm eval` of an agent that calls the model at `server`, as something to be killed.
 
     The outcome holds every recorded call and every one that was billed: it is spoilt where one was
@@ -201,7 +201,7 @@ def asking(server: FakeServer, *options: str) -> Command:
     """
     os.environ["OPENAI_BASE_URL"] = server.url
     agent = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Asking")
-    base = evaluation(*agent, "--llm", "fake", *options)
+    base = evaluation(*agent, "--llm", "fake", *options, program=program)
     recorded: set[str] = set()
     since = [0]
 

@@ -24,14 +24,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import ldm
+
 ROOT = Path(__file__).resolve().parents[2]
 #: In place of a program, before the words of a command: run it in a fork.
 FORKED = "forked"
 #: Not polars, whose threads a fork would lack.
 IMPORTED = (
     *("chromadb.api.rust", "scipy.stats", "sklearn.cluster", "sklearn.feature_extraction.text"),
-    *("sklearn.linear_model", "ldm.cli.app", "ldm.experiments.refinement", "ldm.memory.rewriting"),
-    *("ldm.reasoner.offline", "tests.integration.quick", "tests.toy"),
+    *("sklearn.linear_model", "ldm.cli.app", "ldm.memory.rewriting", "ldm.reasoner.offline"),
+    *sorted(set(ldm._MODULES.values())),
+    *("openai", "tests.integration.quick", "tests.toy"),
 )
 #: Variables by which a process measures its coverage; other tests cover what commands do.
 MEASURING = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.crash import asking, evaluation, kill_and_resume
+from tests.integration.crash import LDM, asking, evaluation, kill_and_resume
+from tests.integration.forks import FORKED
 from tests.llm.server import Behaviour, FakeServer
 
 TOY = (
     *("--env", "tests.toy:ToyEnv", "--agent", "random", "--set", "budget=20"),
     *("--set", "env.tasks=24", "--set", "env.delay=0.004"),
 )
+QUICK = (FORKED,)
 ADEPT = "tests.integration.agents:Adept"
 
 
@@ -21,7 +23,8 @@ ADEPT = "tests.integration.agents:Adept"
 def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
     workers: int, tmp_path: Path
 ) -> None:
-    command = evaluation(*TOY, "--workers", str(workers))
+    program = QUICK if workers == 1 else LDM  # worker processes are started as users start them
+    command = evaluation(*TOY, "--workers", str(workers), program=program)
     attempts = kill_and_resume(command, tmp_path, kills=3, seed=workers)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)
@@ -43,7 +46,7 @@ def test_resuming_a_killed_run_of_a_model_bills_no_call_twice_and_makes_no_recor
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "")  # and put back in the end
     with FakeServer(Behaviour(latency=0.03, idempotent=True)) as server:
-        command = asking(server, "--workers", "4")
+        command = asking(server, "--workers", "4", program=QUICK)
         attempts = kill_and_resume(command, tmp_path, kills=2, seed=4)
     assert all(attempt.same for attempt in attempts), attempts
     assert not any(attempt.finished for attempt in attempts)
