@@ -64,6 +64,12 @@ def name_of(entity: Entity) -> Entity:
     return entity[:-1] if len(entity) > 1 and entity[-1].isdigit() else entity
 
 
+@lru_cache(maxsize=50_000)
+def pattern_of(entity: Entity) -> re.Pattern[str]:
+    """Return what finds an entity in a text, however its words are parted and capitalised."""
+    return re.compile(r"\b" + r"\W+".join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
+
+
 class Roles(dict[str, int]):
     """Goal word → position among the things that the goal names, counted from its end."""
 
@@ -310,9 +316,8 @@ class Situation:
         return spelling
 
     def _spelling(self, entity: Entity) -> str:
-        pattern = re.compile(r"\b" + r"\W+".join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
         for text in reversed(self.texts):
-            if match := pattern.search(text):
+            if match := pattern_of(entity).search(text):
                 return match.group()
         return " ".join(entity)
 

@@ -10,7 +10,6 @@ what has already been put away.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, product
@@ -23,6 +22,7 @@ from ldm.reasoner.entities import (
     Roles,
     Situation,
     View,
+    pattern_of,
     roles_of,
     things_in,
 )
@@ -345,8 +345,7 @@ def _with_fillers(command: Command, fillers: Sequence[Entity], present: Situatio
     """Return the text of `command` with its entities replaced and its punctuation preserved."""
     text, start = command.text, len(command.verb)
     for entity, filler in zip(command.entities, fillers, strict=True):
-        pattern = re.compile(r"\b" + r"\W+".join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
-        if match := pattern.search(text, start):
+        if match := pattern_of(entity).search(text, start):
             surface = present.surface(filler)
             text = text[: match.start()] + surface + text[match.end() :]
             start = match.start() + len(surface)

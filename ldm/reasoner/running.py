@@ -6,7 +6,6 @@ cost of a trajectory grows with its length, not with the square of it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -16,6 +15,7 @@ from ldm.reasoner.entities import (
     Command,
     Entity,
     name_of,
+    pattern_of,
     phrases,
     read_command,
     words,
@@ -55,7 +55,6 @@ class RunningNotes:
         self._runs: list[_Run] = []
         self._items = 0
         self._spelt: dict[Entity, tuple[int, str]] = {}
-        self._patterns: dict[Entity, re.Pattern[str]] = {}
 
     def over(self, steps: Past) -> Iterator[Notes]:
         """Yield the notes on each of the steps (o_τ, a_τ), of what came before it."""
@@ -103,10 +102,7 @@ class RunningNotes:
 
     def _surface(self, entity: Entity, observation: str) -> str:
         """Return `entity` as the latest text spells it; see `Situation.surface`."""
-        pattern = self._patterns.get(entity)
-        if pattern is None:
-            spelt = r"\b" + r"\W+".join(map(re.escape, entity)) + r"\b"
-            pattern = self._patterns[entity] = re.compile(spelt, re.IGNORECASE)
+        pattern = pattern_of(entity)
         if match := pattern.search(observation):
             return match.group()
         searched, spelling = self._spelt.get(entity, (0, " ".join(entity)))
