@@ -1,6 +1,6 @@
 """Let agents buy in a shop at the same time while a library that replies depend on loads slowly.
 
-    python scripts/import_race.py ../shared/data/webshop [--runs 20] [--episodes 12] [--seconds 1.5]
+    python scripts/import_race.py ../shared/data/webshop [--runs 20] [--latency 1.5]
 
 The first purchase among the official products loads spaCy, which imports `httpx`; the `openai`
 package looks for that module at every reply. Each run is a process of its own, in which importing
@@ -51,11 +51,13 @@ class Buyer(BaseHTTPRequestHandler):
     """A model that buys the first product, at times that differ from episode to episode."""
 
     protocol_version = "HTTP/1.1"
+    #: Seconds that a reply takes at most.
+    latency = 1.5
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = body["messages"][-1]["content"]
-        time.sleep(random.Random(prompt).uniform(0.05, 0.5))
+        time.sleep(random.Random(prompt).uniform(0.1, self.latency))
         reply = {"role": "assistant", "content": action(prompt)}
         text = json.dumps({"choices": [{"message": reply, "finish_reason": "stop"}]}).encode()
         self.send_response(200)
@@ -109,8 +111,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--episodes", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--latency", type=float, default=Buyer.latency)
     parser.add_argument("--here", action="store_true", help="one run, in this process")
     given = parser.parse_args()
+    Buyer.latency = given.latency
     if given.here:
         print(json.dumps(play(given.data, given.episodes, given.seconds)))
         return

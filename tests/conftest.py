@@ -55,10 +55,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if any(item.get_closest_marker(marker) for marker in ("official", "process", "slow")):
             item.add_marker("untraced")
         repetitions[item.nodeid.partition("[")[0]].append(item)
-    seconds = cycle((False, True))
+    every_second = cycle((False, True))
     for same in repetitions.values():
         every = -(-len(same) // COVERED)
-        left_out = same[0].path.parent.name in BROAD and next(seconds)
+        left_out = same[0].path.parent.name in BROAD and next(every_second)
         for number, item in enumerate(same):
             if left_out or number % every:
                 item.add_marker("untraced")

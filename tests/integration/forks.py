@@ -29,6 +29,8 @@ import ldm
 ROOT = Path(__file__).resolve().parents[2]
 #: In place of a program, before the words of a command: run it in a fork.
 FORKED = "forked"
+#: A program as tests pass it on: `ldm`, in a fork.
+QUICK = (FORKED,)
 #: Not polars, whose threads a fork would lack.
 IMPORTED = (
     *("chromadb.api.rust", "scipy.stats", "sklearn.cluster", "sklearn.feature_extraction.text"),

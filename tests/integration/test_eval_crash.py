@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.integration.crash import LDM, asking, evaluation, kill_and_resume
-from tests.integration.forks import FORKED
+from tests.integration.forks import QUICK
 from tests.llm.server import Behaviour, FakeServer
 
 TOY = (
     *("--env", "tests.toy:ToyEnv", "--agent", "random", "--set", "budget=20"),
     *("--set", "env.tasks=24", "--set", "env.delay=0.004"),
 )
-QUICK = (FORKED,)
 ADEPT = "tests.integration.agents:Adept"
 
 

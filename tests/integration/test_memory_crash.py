@@ -22,12 +22,10 @@ from ldm.memory.rewriting import compact
 from ldm.memory.verifying import verify
 from tests.integration import forks
 from tests.integration.crash import ATTEMPTS, building, importing, kill_and_resume
-from tests.integration.forks import FORKED
+from tests.integration.forks import QUICK
 from tests.memory.servers import Servers
 from tests.stored.make import unpack
 from tests.toy import ToyOptions, expert_trajectories
-
-QUICK = (FORKED,)
 
 
 @pytest.mark.process

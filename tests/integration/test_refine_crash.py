@@ -10,10 +10,9 @@ from ldm.memory import build
 from ldm.reasoner.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.integration.crash import across_rounds, kill_and_resume, refinement
-from tests.integration.forks import FORKED
+from tests.integration.forks import QUICK
 from tests.toy import ToyOptions, expert_trajectories
 
-QUICK = (FORKED,)
 SHED = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=16", "--set", "env.shelves=8")
 
 
