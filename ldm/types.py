@@ -510,6 +510,14 @@ class Card:
             return tuple(sorted(forms, key=_by_number))
         return tuple(forms)
 
+    def listed(self, action: str, admissible: Sequence[str] | None) -> str:
+        """Return the possible action that is offered as `action`; `action` itself where none is.
+
+        A model that copies the form of a free argument means the argument that is listed.
+        """
+        copied = (one for one in admissible or () if self._offered(one) == action)
+        return next(copied, action)
+
     def is_repeatable(self, action: str) -> bool:
         """Return whether an action may bring something new when it is done again at once."""
         return action.partition("[")[0].split(" ")[0] in self.repeatable

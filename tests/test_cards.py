@@ -19,6 +19,21 @@ def test_a_free_argument_is_offered_as_such() -> None:
     assert listed == ("search[your own keywords]",)
 
 
+@pytest.mark.parametrize(
+    ("action", "meant"),
+    [
+        ("search[your own keywords]", "search[all of it]"),
+        ("search[keywords]", "search[keywords]"),
+        ("click[Next]", "click[Next]"),
+        ("", ""),
+    ],
+)
+def test_a_copied_form_means_the_action_that_is_listed(action: str, meant: str) -> None:
+    assert SHOP is not None
+    assert SHOP.listed(action, ["click[Next]", "search[all of it]"]) == meant
+    assert SHOP.listed(action, None) == SHOP.listed(action, ["click[Back]"]) == action
+
+
 def test_what_is_sorted_as_text_is_listed_by_number() -> None:
     sorted_as_text = ["go to shelf 1", "go to shelf 10", "go to shelf 2", "look"]
     assert PLAIN.offered(sorted_as_text) == (

@@ -255,18 +255,22 @@ class _Loop:
     def spent(self) -> bool:
         return self.work.steps is not None and len(self.steps) >= self.work.steps
 
+    @property
+    def admissible(self) -> tuple[str, ...] | None:
+        """The possible actions, where the model is shown them."""
+        return self.episode.now.admissible if self.options.admissible else None
+
     def think(self, thought: str) -> None:
         self.steps.append(Step("", "", thought=thought))
         self.episode.think(thought)
 
     def act(self, action: str) -> None:
-        action = action or NO_ACTION
+        action = self.episode.card.listed(action, self.admissible) or NO_ACTION
         answer = self.episode.act(action)
         self.steps.append(Step(action, answer.observation, valid=answer.valid))
 
     def prompt(self, view: View) -> list[Message]:
         work, width = self.work, view.width
-        admissible = self.episode.now.admissible if self.options.admissible else None
         return render(
             "agents/react",
             card=self.episode.card,
@@ -288,7 +292,7 @@ class _Loop:
                 skipped=view.skipped,
             ),
             thought=bool(self.steps and not self.steps[-1].action),
-            admissible=admissible,
+            admissible=self.admissible,
         )
 
     @contextmanager

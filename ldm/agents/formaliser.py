@@ -63,7 +63,11 @@ def formalise(
     plain = " ".join(_LEAD.sub("", text.strip(_QUOTES)).strip(_QUOTES).split())
     if not plain:
         return Formal("", "nothing")
-    known = {action.casefold(): action for action in admissible or ()}
+    known = {
+        name.casefold(): action
+        for action in admissible or ()
+        for name in (action, *card.offered([action]))
+    }
     if (formal := _without_model(plain, known, card)) is not None:
         return formal
     messages = render("agents/formalise", card=card, seen=shortened(observation, SEEN), said=text)

@@ -84,3 +84,19 @@ def test_a_model_without_room_is_an_error_that_says_so(
         result, _ = run_episode(env, agent(name), env.tasks("test")[0])
         assert result.end == "error"
         assert "ContextTooLong" in result.error
+
+
+@pytest.mark.parametrize("name", ["react", "adapt", "autoplan", "lats"])
+def test_who_copies_the_form_of_a_free_argument_means_the_one_that_is_listed(
+    name: str, environments: dict[str, Environment]
+) -> None:
+    """The form is ours: no shop is searched for its words. The agent `ldm` reads it so, too."""
+    env = environments["webshop"]
+    task = env.tasks(SPLITS["webshop"])[0]
+    llm = always("Act: search[your own keywords]")
+    shown, hidden = (
+        run_episode(env, make_agent(name, llm, budget=3, admissible=listing), task)[1][0]
+        for listing in (True, False)
+    )
+    assert shown.steps[0].action == f"search[{task.goal}]"
+    assert hidden.steps[0].action == "search[your own keywords]"

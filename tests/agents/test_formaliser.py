@@ -56,6 +56,15 @@ def test_most_actions_need_no_model(sentence: str, action: str, how: str) -> Non
     assert llm.requests == []
 
 
+@pytest.mark.parametrize("sentence", ["search[your own keywords]", "Search[Your own keywords]."])
+def test_the_form_of_a_free_argument_means_the_action_in_whose_place_it_is_listed(
+    sentence: str,
+) -> None:
+    formal_action, llm = formal(sentence, WEBSHOP, ("search[a red lamp]",))
+    assert (formal_action.action, formal_action.how) == ("search[a red lamp]", "possible")
+    assert llm.requests == []
+
+
 @pytest.mark.parametrize(
     ("card", "sentence", "grammatical"),
     [

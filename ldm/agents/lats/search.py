@@ -147,7 +147,8 @@ class Search:
         Its thought is that of the sample drawn first.
         """
         samples = [self._sampled(node) for _ in range(self.options.width)]
-        steps = [(one.thought, _action(one)) for one in samples]
+        listed = self._listed(node)
+        steps = [(one.thought, self.episode.card.listed(_action(one), listed)) for one in samples]
         # What tells steps apart is the action, or the thought where there is none.
         times = Counter(action or thought for thought, action in steps)
         firsts = {action or thought: (thought, action) for thought, action in reversed(steps)}
@@ -155,6 +156,10 @@ class Search:
             Node(*firsts[step], parent=node, share=count / len(samples))
             for step, count in times.items()
         ]
+
+    def _listed(self, node: Node) -> tuple[str, ...] | None:
+        """Return the actions that are possible in a state, where the model is shown them."""
+        return node.admissible if self.options.admissible else None
 
     def _sampled(self, node: Node) -> replies.Reply:
         options, episode = self.options, self.episode
@@ -169,7 +174,7 @@ class Search:
                 task=episode.goal,
                 hints=self._hints(view),
                 transcript=self._transcript(node, view),
-                admissible=node.admissible if options.admissible else None,
+                admissible=self._listed(node),
             )
 
         completion, _ = ask(
