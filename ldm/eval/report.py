@@ -29,6 +29,7 @@ from ldm.eval.statistics import (
 )
 from ldm.memory import inspect
 from ldm.reasoner import TYPES_BY_FALLBACK
+from ldm.reasoner.consulting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Trajectory
 
@@ -210,8 +211,8 @@ def lines(report: Report) -> list[str]:
         )
     sentences += _measured(report)
     sentences += report.findings().lines
-    if replies := describe_replies(_replies(report.results)):
-        sentences.append(replies)
+    counts = _replies(report.results)
+    sentences += filter(None, (describe_decisions(counts), describe_replies(counts)))
     broken = [result for result in report.results if result.error]
     if broken:
         first, rate = broken[0], overall.finished_rate
@@ -230,11 +231,11 @@ def lines(report: Report) -> list[str]:
 def _had(report: Report) -> str:
     """Return what the agent had, and what of models it used, in words."""
     overall = report.summary.overall
-    used = (
-        f" ({number(overall.calls)} calls and {overall.tokens:,.0f} tokens per task)"
-        if overall.calls and overall.tokens is not None
-        else ""
-    )
+    used = ""
+    if overall.calls and overall.tokens is not None:
+        steps = overall.mean_steps or 0
+        a_step = f", {overall.calls / steps:.2f} a step," if steps else ""
+        used = f" ({number(overall.calls)} calls{a_step} and {overall.tokens:,.0f} tokens per task)"
     return f"Conditions: {report.conditions}{used}."
 
 
@@ -274,6 +275,23 @@ def _replies(results: Sequence[EpisodeResult]) -> Counter[str]:
     for note in (note for result in results for note in result.notes if note.kind == "replies"):
         counts.update({k: v for k, v in note.data.items() if isinstance(v, int)})
     return counts
+
+
+def describe_decisions(counts: Mapping[str, int]) -> str:
+    """Return who decided how many steps, "" where no model was consulted for some steps only."""
+    asked = {
+        REASONS.get(reason, reason): n
+        for name, n in counts.items()
+        if (reason := name.removeprefix(BY_MODEL)) != name
+    }
+    by_memory, by_model = counts.get(BY_MEMORY, 0), sum(asked.values())
+    if not by_memory + by_model:
+        return ""
+    why = "; ".join(f"{words} {n}" for words, n in sorted(asked.items()))
+    return (
+        f"Decided by memory: {by_memory:,} of {by_memory + by_model:,} steps; by the model: "
+        f"{by_model:,}{f' ({why})' if why else ''}."
+    )
 
 
 def describe_replies(counts: Mapping[str, int]) -> str:

@@ -7,7 +7,7 @@ for everybody, and a vote of the recalled tuples knows them; what is left is wor
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,8 @@ from ldm.reasoner import Agreement, State
 from ldm.types import Card, Recall
 
 Consult = Literal["always", "unsure", "never"]
+#: Why a model is asked; "" where memory decides.
+Reason = Literal["", "always", "refused", "loop", "far", "unsure", "final"]
 
 #: Recalls that agree, at least: one cannot agree with others.
 AGREEING = 2
@@ -28,6 +30,17 @@ NEAR = 0.5
 SHARE = 0.25
 AT_ONCE = 2
 
+#: Why a model is asked where memory is unsure, in the words of reports.
+REASONS: Mapping[str, str] = {
+    "refused": "after a refusal",
+    "loop": "about to repeat itself",
+    "far": "nothing near was recalled",
+    "unsure": "the recalls did not agree",
+    "final": "before what cannot be undone",
+}
+#: Names of counts: the decisions by memory, and those by a model, followed by the reason.
+BY_MEMORY, BY_MODEL = "decided by memory", "consulted: "
+
 
 @dataclass(frozen=True, slots=True)
 class Consulting:
@@ -40,7 +53,7 @@ class Consulting:
 
     def reason(
         self, card: Card, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
-    ) -> str:
+    ) -> Reason:
         """Return why a model is to be asked, in a word; "" where the vote's `action` is taken.
 
         agreed: what the recalls agree on. A process that had its share of questions is decided by
@@ -54,7 +67,7 @@ class Consulting:
 
     def _doubt(
         self, card: Card, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
-    ) -> str:
+    ) -> Reason:
         """Return why memory is not sure, in a word; "" where it is."""
         if state.refused:
             return "refused"

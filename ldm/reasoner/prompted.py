@@ -26,7 +26,7 @@ from ldm.reasoner import (
     TypeView,
 )
 from ldm.reasoner.budget import OVERHEAD, Budget
-from ldm.reasoner.consulting import Consulting
+from ldm.reasoner.consulting import BY_MEMORY, BY_MODEL, Consulting
 from ldm.reasoner.excerpts import finding
 from ldm.reasoner.forms import (
     WORDS,
@@ -270,7 +270,7 @@ class PromptedReasoner:
         agreed = self._fallback.agree(state, recalls)
         consulting = self._options.consulting
         why = consulting.reason(self._card, state, recalls, agreed, vote.action)
-        self._prompter.counts.add(f"consulted: {why}" if why else "decided by memory")
+        self._prompter.counts.add(f"{BY_MODEL}{why}" if why else BY_MEMORY)
         if not why:
             return vote
         return replace(self._consult(state, recalls), reason=why)

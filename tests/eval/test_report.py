@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from ldm.agents.reporting import Findings, Measure, Reporting
-from ldm.eval.report import Report, as_json, describe_replies, lines, score_interval
+from ldm.eval.report import (
+    Report,
+    as_json,
+    describe_decisions,
+    describe_replies,
+    lines,
+    score_interval,
+)
 from ldm.eval.statistics import summarize
 from ldm.types import End, EpisodeResult, Task, Usage
 
@@ -85,6 +92,18 @@ def test_agents_that_tell_nothing_have_none() -> None:
     scored = report(0.5, 1.0)
     assert scored.summary.overall.measures == {}
     assert "measures" not in as_json(scored)
+
+
+def test_who_decided_is_told_in_words() -> None:
+    assert describe_decisions({"replies": 7, "malformed": 1}) == ""
+    assert describe_decisions({"decided by memory": 7}) == (
+        "Decided by memory: 7 of 7 steps; by the model: 0."
+    )
+    counts = {"decided by memory": 1000, "consulted: unsure": 230, "consulted: far": 4}
+    assert describe_decisions(counts) == (
+        "Decided by memory: 1,000 of 1,234 steps; by the model: 234 (nothing near was recalled 4; "
+        "the recalls did not agree 230)."
+    )
 
 
 def test_what_became_of_replies_is_told_in_words() -> None:

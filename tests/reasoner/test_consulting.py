@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from ldm.reasoner import Agreement, Notes, State
-from ldm.reasoner.consulting import Consulting
+from ldm.reasoner.consulting import REASONS, Consulting, Reason
 from ldm.reasoner.offline import OfflineReasoner
 from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
 from ldm.types import Card, History, Recall, StateActionTuple
@@ -141,6 +141,9 @@ class TestDecisions:
         answer = consulting.act(STATE, DIVIDED)
         assert (answer.action, answer.reason) == ("go to drawer 2", "unsure")
         assert consulting.counts()["consulted: unsure"] == 1
+
+    def test_have_words_for_every_reason(self) -> None:
+        assert set(REASONS) == set(get_args(Reason)) - {"", "always"}
 
     def test_cost_no_call_in_a_search_unless_every_step_is_asked_about(self) -> None:
         assert reasoner(CHOICE)[0].searching is FALLBACK

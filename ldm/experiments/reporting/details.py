@@ -14,6 +14,7 @@ from ldm.agents.reporting import Branch, Reporting
 from ldm.episode import CALLS
 from ldm.experiments.reporting.reading import RecordedEpisode
 from ldm.policy import CONSULTED, VOTES
+from ldm.reasoner.consulting import REASONS
 from ldm.types import StateActionTuple, Step, Trajectory
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def _trial(
             if vote.known:
                 entry["votes"] = [list(share) for share in vote.shares]
             if vote.reason:
-                entry["asked"] = vote.reason
+                entry["asked"] = REASONS.get(vote.reason, vote.reason)
         acted += bool(step.action)
         if number in calls:
             entry["calls"] = calls[number]

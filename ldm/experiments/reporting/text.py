@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.experiments.reporting.reading import RecordedEpisode, Votes
+from ldm.reasoner.consulting import REASONS
 from ldm.types import StateActionTuple, Step, Trajectory
 
 EPISODE_COLUMNS = ("task", "goal", "outcome", "score", "steps", "invalid", "calls")
@@ -119,7 +120,7 @@ def _step_lines(
 def _vote_line(vote: Votes) -> str:
     shares = ", ".join(f"{short(action, 50)} {100 * share:.1f} %" for action, share in vote.shares)
     if vote.reason:
-        why = "" if vote.reason == "always" else f", as memory was {vote.reason}"
+        why = "" if vote.reason == "always" else f" ({REASONS.get(vote.reason, vote.reason)})"
         return f"a model decided{why}; recalls vote for: {shares or 'nothing'}"
     if not vote.shares:
         return "no recalled action fits: the action done least often was taken"

@@ -217,7 +217,7 @@ function stepCard(entry, step, place, trial, calls, chosen) {
 function voteBars(step) {
   if (!step.votes && !step.asked) return null;
   const decided = step.asked
-    ? `a model decided${step.asked === "always" ? "" : ` (memory: ${visible(step.asked)})`}`
+    ? `a model decided${step.asked === "always" ? "" : ` (${visible(step.asked)})`}`
     : step.votes.length
       ? "the vote decided"
       : "no recall fitted: the action done least often";
