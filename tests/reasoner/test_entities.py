@@ -6,7 +6,15 @@ from itertools import pairwise
 
 import pytest
 
-from ldm.reasoner.entities import Roles, Situation, read_command, read_situation, roles_of
+from ldm.reasoner.entities import (
+    Roles,
+    Situation,
+    pattern_of,
+    phrases,
+    read_command,
+    read_situation,
+    roles_of,
+)
 from ldm.types import Past
 from tests.toy import expert_trajectories
 
@@ -41,6 +49,16 @@ def seen_in(situation: Situation, roles: Roles) -> object:
         [situation.read(text) for text in texts],
         [situation.surface(entity) for entity in entities],
     )
+
+
+def test_no_name_goes_on_behind_a_bracket() -> None:
+    """What was crafted, "[white bed] (1)", is one bed and not a thing called bed 1."""
+    answer = "Inventory: [white bed] (1) [oak planks] (3)"
+    assert {("white", "bed"), ("oak", "planks")} <= phrases(answer)
+    assert not {("bed", "1"), ("white", "bed", "1"), ("1", "oak")} & phrases(answer)
+    assert pattern_of(("white", "bed")).search(answer)
+    assert not pattern_of(("bed", "1")).search(answer)
+    assert pattern_of(("bed", "1")).search("You are at the bed  1.")
 
 
 @pytest.mark.parametrize("number", range(len(EPISODES)))
