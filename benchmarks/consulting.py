@@ -2,11 +2,13 @@
 
     python benchmarks/consulting.py thresholds --env alfworld
     python benchmarks/consulting.py skill --games 40
+    python benchmarks/consulting.py skill --env textcraft --games 10
 
 `thresholds` lets each training episode be decided with the memory of the others, step by step along
 the recorded way, and says how often the vote's action is the recorded one, by the share on which
-recalls agree. `skill` plays ALFWorld's own games with a scripted model that knows a solver's next
-action with probability p, else acts at random among plausible ones.
+recalls agree. `skill` plays our own tasks with a scripted model that knows a solver's next action
+with probability p, else acts at random among plausible ones: in ALFWorld among those listed, in
+TextCraft, which lists none, among the crafts of its listing.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.embed import load_embedder
 from ldm.envs import load_env
 from ldm.envs.alfworld.games import own_games
+from ldm.envs.textcraft.environment import TextCraft
 from ldm.episode import run_episode
 from ldm.experiments.builders import Knowledge
 from ldm.llm import GREEDY, Completion, Message, Sampling
@@ -38,11 +41,17 @@ from ldm.memory import FormationOptions, Memory, build
 from ldm.policy import CONSULTED, Observed, Policy, PolicyOptions
 from ldm.reasoner.consulting import CERTAINTY, SHARE, Consult
 from ldm.reasoner.offline import OfflineReasoner
-from ldm.types import Trajectory, Usage, stable_seed
+from ldm.types import EpisodeResult, Trajectory, Usage, stable_seed
 from tools.alfworld.solver import plan
+from tools.textcraft.solver import listed
+from tools.textcraft.solver import plan as crafts
 
 TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories"
-FILES = {"alfworld": "demo_train.jsonl", "webshop": "demo_train.jsonl.gz"}
+FILES = {
+    "alfworld": "demo_train.jsonl",
+    "textcraft": "train.jsonl.gz",
+    "webshop": "demo_train.jsonl.gz",
+}
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 SKILLS = (0.5, 0.7, 0.9, 1.0)
 IDLE = ("help", "look", "inventory", "examine")
@@ -62,7 +71,7 @@ def main() -> None:
     if arguments.part == "thresholds":
         thresholds(arguments.env, knowledge, episodes)
     else:
-        skill(knowledge, arguments.games, arguments.budget, arguments.certainty, arguments.share)
+        skill(knowledge, arguments)
 
 
 def remembered(env: str) -> tuple[Knowledge, list[Trajectory]]:
@@ -123,7 +132,7 @@ class Skilled:
 
     def __init__(self, steps: Sequence[str], p: float, key: str) -> None:
         """Take the solver's plan. key: seeds what is drawn, at each state alike for every mode."""
-        self._plan, self._p, self._key = tuple(steps), p, key
+        self.plan, self._p, self._key = tuple(steps), p, key
 
     def complete(
         self,
@@ -149,20 +158,24 @@ class Skilled:
         )
 
     def _action(self, question: str) -> str:
-        _, _, listed_part = question.partition("<possible-actions>\n")
-        listed = listed_part.partition("\n</possible")[0].split("; ")
-        done = re.findall(r"^\d+\. (.*?): ", question.partition("<examples>")[0], re.MULTILINE)
-        generator = random.Random(stable_seed(self._key, self._p, done))
+        done = re.findall(r"^\d+\. (.*?): (.*)$", question.partition("<examples>")[0], re.MULTILINE)
+        listed = self._plausible(question)
+        generator = random.Random(stable_seed(self._key, self._p, [action for action, _ in done]))
         known = self._next(done, listed)
         if known in listed and generator.random() < self._p:
             return known
         return generator.choice([one for one in listed if not one.startswith(IDLE)])
 
-    def _next(self, done: Sequence[str], listed: Sequence[str]) -> str:
-        """Return the plan's next action from where the game stands."""
-        left, place = list(done), ""
-        here = next((one[6:] for one in reversed(done) if one.startswith("go to ")), "")
-        for action in self._plan:
+    def _plausible(self, question: str) -> list[str]:
+        """Return the actions that the question lists."""
+        _, _, listed_part = question.partition("<possible-actions>\n")
+        return listed_part.partition("\n</possible")[0].split("; ")
+
+    def _next(self, done: Sequence[tuple[str, str]], listed: Sequence[str]) -> str:
+        """Return the plan's next action from where the game stands; done: with what came of it."""
+        left, place = [action for action, _ in done], ""
+        here = next((one[6:] for one in reversed(left) if one.startswith("go to ")), "")
+        for action in self.plan:
             if action.startswith("go to "):
                 place = action[6:]
             elif action in left:
@@ -177,47 +190,69 @@ class Skilled:
         return ""
 
 
-def skill(knowledge: Knowledge, count: int, budget: int, certainty: float, share: float) -> None:
-    """Print success, calls a step and tokens an episode, by the model's skill and the mode.
+class SkilledCrafter(Skilled):
+    """The same for TextCraft, where nothing is listed and what is held in excess does no harm."""
 
-    budget: steps of an episode. certainty: from which share on memory is sure. share: of the steps
-    of an episode, the most at which the model is asked.
-    """
-    env_class = load_env("alfworld")
+    def _plausible(self, question: str) -> list[str]:
+        return [*self.plan, *re.findall(r"^craft .* using .*$", question, re.MULTILINE)]
+
+    def _next(self, done: Sequence[tuple[str, str]], listed: Sequence[str]) -> str:
+        left = [action for action, answer in done if answer.startswith(("Got ", "Crafted "))]
+        for action in self.plan:
+            if action not in left:
+                return action
+            left.remove(action)
+        return ""
+
+
+def skill(knowledge: Knowledge, arguments: argparse.Namespace) -> None:
+    """Print success, calls a step and tokens an episode, by the model's skill and the mode."""
+    env_class = load_env(arguments.env)
     env = env_class(env_class.Options())
-    plans = {game.id: plan(game) for game in own_games("demo_test")}
-    tasks = list(env.tasks("demo_test"))[:: max(1, 60 // count)][:count]
+    if isinstance(env, TextCraft):
+        listing, book, split = env.tasks("test"), env.book, "test"
+        plans = {
+            task.id: crafts(task.source, listed(env.reset(task).observation), book)
+            for task in listing
+        }
+        model_class: type[Skilled] = SkilledCrafter
+    else:
+        split, model_class = "demo_test", Skilled
+        plans = {game.id: plan(game) for game in own_games(split)}
+    tasks = list(env.tasks(split))
+    tasks = tasks[:: max(1, len(tasks) // arguments.games)][: arguments.games]
     for p in (0.0, *SKILLS):
         modes: tuple[Consult, ...] = ("always", "unsure") if p else ("never",)
         for mode in modes:
-            solved = steps = calls = tokens = 0
-            why: Counter[str] = Counter()
+            options = LdmOptions(
+                consult=mode,
+                budget=arguments.budget,
+                certainty=arguments.certainty,
+                consult_share=arguments.share,
+            )
+            results = []
             for task in tasks:
-                model = Skilled(_plan_of(plans, task.id), p, task.id)
+                model = model_class(_plan_of(plans, task.id), p, task.id)
                 resources = Resources(knowledge.memory, reasoner_llm=model, ask=knowledge.ask)
-                options = LdmOptions(
-                    consult=mode, budget=budget, certainty=certainty, consult_share=share
-                )
-                agent = LdmAgent(options, resources)
-                result, _ = run_episode(env, agent, task)
+                result, _ = run_episode(env, LdmAgent(options, resources), task)
                 if result.error:
                     raise RuntimeError(result.error)
-                solved += result.success
-                steps += result.env_steps
-                calls += result.usage.calls
-                tokens += result.usage.prompt_tokens
-                why.update(
-                    one
-                    for note in result.notes
-                    if note.kind == CONSULTED
-                    for one in note.data["steps"]
-                )
-            print(
-                f"p={p} {mode}: {solved}/{len(tasks)}, {calls / steps:.2f} calls a step, "
-                f"{steps / len(tasks):.1f} steps, {tokens // len(tasks)} tokens an episode",
-                dict(why),
-                flush=True,
-            )
+                results.append(result)
+            print(f"p={p} {mode}: {_outcome(results)}", flush=True)
+
+
+def _outcome(results: Sequence[EpisodeResult]) -> str:
+    """Return in words what episodes came to, with why the model was asked how often."""
+    count, steps = len(results), sum(result.env_steps for result in results)
+    notes = (note for result in results for note in result.notes if note.kind == CONSULTED)
+    why = Counter(one for note in notes for one in note.data["steps"])
+    return (
+        f"{sum(result.success for result in results)}/{count}, "
+        f"{sum(result.usage.calls for result in results) / steps:.2f} calls a step, "
+        f"{steps / count:.1f} steps, "
+        f"{sum(result.usage.prompt_tokens for result in results) // count} tokens an episode "
+        f"{dict(why)}"
+    )
 
 
 def _plan_of(plans: dict[str, tuple[str, ...]], task: str) -> tuple[str, ...]:

@@ -279,15 +279,15 @@ def _replies(results: Sequence[EpisodeResult]) -> Counter[str]:
 
 def describe_decisions(counts: Mapping[str, int]) -> str:
     """Return who decided how many steps, "" where no model was consulted for some steps only."""
-    asked = {
+    reasons = {
         REASONS.get(reason, reason): n
         for name, n in counts.items()
         if (reason := name.removeprefix(BY_MODEL)) != name
     }
-    by_memory, by_model = counts.get(BY_MEMORY, 0), sum(asked.values())
+    by_memory, by_model = counts.get(BY_MEMORY, 0), sum(reasons.values())
     if not by_memory + by_model:
         return ""
-    why = "; ".join(f"{words} {n}" for words, n in sorted(asked.items()))
+    why = "; ".join(f"{words} {n}" for words, n in sorted(reasons.items()))
     return (
         f"Decided by memory: {by_memory:,} of {by_memory + by_model:,} steps; by the model: "
         f"{by_model:,}{f' ({why})' if why else ''}."

@@ -57,16 +57,20 @@ class Consulting:
         """Return why a model is to be asked, in a word; "" where the vote's `action` is taken.
 
         agreed: what the recalls agree on. A process that had its share of questions is decided by
-        memory; before what cannot be undone there is one more.
+        memory; before what cannot be undone there is one more. Where nothing is listed the share
+        does not bind: what recalls come to by analogy need not be an action then.
         """
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
-        why = self._doubt(card, state, recalls, agreed, action)
-        most = AT_ONCE + math.floor(self.share * state.steps) + (why == "final")
+        final = action.startswith(card.final or ("\n",))
+        why = self._doubt(state, recalls, agreed, action) or ("final" if final else "")
+        if state.admissible is None:
+            return why
+        most = AT_ONCE + math.floor(self.share * state.steps) + final
         return why if state.consulted < most else ""
 
     def _doubt(
-        self, card: Card, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
+        self, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
     ) -> Reason:
         """Return why memory is not sure, in a word; "" where it is."""
         if state.refused:
@@ -77,4 +81,4 @@ class Consulting:
             return "far"
         if agreed.recalls < AGREEING or agreed.share < self.certainty:
             return "unsure"
-        return "final" if action.startswith(card.final or ("\n",)) else ""
+        return ""

@@ -374,7 +374,7 @@ class PromptedReasoner:
                 thinking=extras.thought,
                 z=z,
                 candidates=candidates,
-                suggesting=self._suggesting,
+                suggesting=self._suggests(state),
                 own_words=own_words(card, view["admissible"]),
                 repeated=repeated,
                 **view,
@@ -411,7 +411,7 @@ class PromptedReasoner:
         if z > 1:
             return proposals_form(extras, length), length
         if candidates:
-            length = length if self._suggesting else 0
+            length = length if self._suggests(state) else 0
             return choice_form(candidates, extras, length), length
         free = any(verb in self._card.free for verb in map(_verb, listed))
         if repeated and listed and not free:
@@ -439,6 +439,13 @@ class PromptedReasoner:
             self._prompter.counts.add("unproven")
         return notes
 
+    def _suggests(self, state: State) -> bool:
+        """Return whether the model may also name an action that is none of the candidates.
+
+        So it may where nothing is listed: what recalls come to by analogy need not be an action.
+        """
+        return self._suggesting or state.admissible is None
+
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
         """Return the actions that the fallback would take, with their votes and supporters."""
         if self._options.candidates != "vote" and not self._suggesting:
@@ -456,7 +463,7 @@ class PromptedReasoner:
         if form is not None and form.choice == 0:
             action, match = match_action(form.action, state.admissible, self._card.free)
             self._prompter.counts.add(f"matched {match}")
-            return candidates[0].action if match == "none" else action
+            return candidates[0].action if match == "none" or not action else action
         self._prompter.counts.add("matched none" if form is None else "matched choice")
         return candidates[0 if form is None else form.choice - 1].action
 

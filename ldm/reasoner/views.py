@@ -206,7 +206,9 @@ def decision_view(
     goal, opening = shortened(state.goal, part), excerpt(state.opening, part, "", state.goal)
     observation = excerpt(state.observation, part, "", state.goal)
     offered, omitted = _within(card.offered(state.admissible or ()), part)
-    so_far = shortened(state.history.text, part)
+    # A summary that no model wrote says less than the course, where that is shown.
+    summary = "" if course else state.history.summary
+    so_far = shortened(in_words(state.history) or summary, part)
     system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
     fixed = [goal, opening, observation, so_far, *offered, *state.notes.sub_goals]
     left = room - system - sum(map(len, fixed)) - 2 * len(offered)

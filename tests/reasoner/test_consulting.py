@@ -109,8 +109,18 @@ class TestReasons:
             assert reason(had, agreed=divided, share=0.25) == ""
             assert reason(replace(had, refused=True), share=0.25) == ""
             assert reason(had, action="seal letter 1", share=0.25) == "final"
+            # Not only where the recalls agree on it: then least of all without a question.
+            assert reason(had, agreed=divided, action="seal letter 1", share=0.25) == "unsure"
             had = replace(had, consulted=most + 1)
-            assert reason(had, action="seal letter 1", share=0.25) == ""
+            assert reason(had, agreed=divided, action="seal letter 1", share=0.25) == ""
+
+    def test_no_share_binds_where_nothing_is_listed(self) -> None:
+        """What recalls come to by analogy need not be an action there."""
+        hidden = replace(STATE, admissible=None, steps=4, consulted=20)
+        divided = Agreement("take letter 1", 0.2, 5)
+        assert reason(hidden, agreed=divided, share=0.25) == "unsure"
+        assert reason(replace(hidden, refused=True), share=0.25) == "refused"
+        assert reason(hidden, share=0.25) == ""
 
 
 def reasoner(reply: Reply, when: str = "unsure") -> tuple[PromptedReasoner, Scripted]:

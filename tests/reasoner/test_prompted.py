@@ -1286,7 +1286,7 @@ def test_the_aid_stands_in_where_the_model_has_no_room(formation: str) -> None:
 def test_text_of_a_memory_cannot_leave_its_fence() -> None:
     attack = recall(1, HIDDEN, HIDDEN)
     reasoner = prompted(in_turn({**NOTED, "action": "x"}))
-    history = History(HIDDEN, HIDDEN, STEPS)
+    history = History(f"to do: {HIDDEN}", HIDDEN, STEPS)
     state = replace(STATE, goal=HIDDEN, observation=HIDDEN, history=history, opening=HIDDEN)
     reasoner.act(state, (attack,))
     question = model(reasoner).prompts[0][-1].content

@@ -41,6 +41,9 @@ FILES = {
 #: Tokens that do not hold the whole past.
 SHORT = 2400
 STATES = ("first", "middle", "last")
+#: The default of runs with a model, at a state where it is asked: here at each.
+UNSURE = {"consult": "unsure", "certainty": 1.0, "near": 1.0, "consult_share": 1.0}
+PAPER = {"histories": "paper", "history": "summary", "k": 5}
 EMBEDDER = BagOfWords()
 #: Sub-goals that fit any of the tasks.
 SUB_GOALS = (
@@ -56,6 +59,10 @@ def reply(question: str) -> Reply:
         return {"sub_goals": [{"part": part, "check": check} for part, check in SUB_GOALS]}
     if notes := step_notes(question, held="what the record shows", complete=1):
         return notes
+    if "Which sub-goals" in question:
+        return {"complete": SUB_GOALS[0][0], "incomplete": SUB_GOALS[1][0]}
+    if "Summarise the course" in question:
+        return {"summary": "The record was read so far, and what is asked for was found."}
     if "<items>" in question:
         return {f"item_{n}": 1 for n, _ in enumerate(items_in(question), 1)}
     match = re.search(r"<now>\n(.*?)\n</now>", question, re.DOTALL)
@@ -140,7 +147,9 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
     prompts: dict[str, list[Message]] = {
         "act": decisions(place, number),
         "act with a thought": decisions(place, number, thought="short"),
+        "act where memory is unsure": decisions(place, number, **UNSURE),
         "act on the vote": decisions(place, number, candidates="vote"),
+        "act as in the paper": decisions(place, number, **PAPER),
         "propose": decisions(place, number, proposals=4),
     }
     seen_before = sorted({text for text, _ in place.states[0][0]} | {p[1] for p in place.states})
