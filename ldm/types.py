@@ -478,6 +478,7 @@ class Card:
     verified: what a thought before an action says here beside what is done and what is to do.
     repeatable: the verbs of actions that may bring something new when done twice in a row.
     final: how actions begin that cannot be undone ("click[Buy Now]").
+    habits: how actions begin that people do and no task needs: no example of a prompt shows them.
     """
 
     name: str
@@ -499,6 +500,7 @@ class Card:
     verified: str = ""
     repeatable: tuple[str, ...] = ()
     final: tuple[str, ...] = ()
+    habits: tuple[str, ...] = ()
 
     def offered(self, admissible: Sequence[str]) -> tuple[str, ...]:
         """Return possible actions as prompts list them.

@@ -13,8 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ldm.reasoner.entities import FUNCTION_WORDS, Entity, words
-from ldm.reasoner.pages import content_words, descriptions, labels_of, read_call
+from ldm.reasoner.pages import (
+    content_words,
+    descriptions,
+    labels_of,
+    read_call,
+    stem,
+    tokens,
+)
 from ldm.types import Past
+from ldm.words import counted
 
 #: Labels that a list has at least, described by equally many lines.
 LISTED = 2
@@ -25,7 +33,8 @@ _LABEL = re.compile(r"\[+([^\[\]\n]+)\]+")
 @dataclass(frozen=True, slots=True)
 class Digest:
     """places: a line for each that was seen, what was seen there and done with it. unseen: names of
-    others. items: a line for each of a list: its description, and whether it was looked at.
+    others. items: a line for each of a list: its description, whether it was looked at, and which
+    words of the goal were then not seen there, of those that some item has.
     steps: the numbers of the steps, from 1, whose observations the lines stand for.
     """
 
@@ -53,12 +62,13 @@ def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
     places, held = _places(observations, actions)
     named = [name for name in _numbered(observations[0]) if name not in places] if places else []
     items, pages = _items(observations, actions)
+    item_lines = {item.label: item.line(_lacking(goal, item, items)) for item in items}
     lines = tuple(
         f"{' '.join(name)}: {'; '.join(entries)}"
         for name, entries in sorted(places.items(), key=_by_number)
     )
     unseen = tuple(" ".join(name) for name in sorted(named, key=_natural))
-    whole = Digest(lines, unseen, tuple(item.line for item in items), frozenset(held | pages))
+    whole = Digest(lines, unseen, tuple(item_lines.values()), frozenset(held | pages))
     if len(whole) <= room:
         return whole
     left = room - len(Digest(lines, unseen))
@@ -69,12 +79,24 @@ def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
     for item in sorted(
         items, key=lambda one: (not one.opened, -len(goal_words & content_words(one.text)))
     ):
-        left -= len(item.line) + 1
+        left -= len(item_lines[item.label]) + 1
         if left >= 0:
             fitting.append(item)
-    item_lines = tuple(item.line for item in items if item in fitting)
-    others = f"({len(items) - len(item_lines)} others)"
-    return Digest(lines, unseen, (*item_lines, others), frozenset(held | pages))
+    shown = [item_lines[item.label] for item in items if item in fitting]
+    others = f"({counted(len(items) - len(shown), 'other')})"
+    return Digest(lines, unseen, (*shown, others), frozenset(held | pages))
+
+
+def _lacking(goal: str, item: _Item, items: Sequence[_Item]) -> list[str]:
+    """Return the words of the goal that an opened item does not have and another item has.
+
+    An amount of money is none: that it is written nowhere says nothing.
+    """
+    if not item.opened:
+        return []
+    own, all_words = item.words, frozenset().union(*(one.words for one in items))
+    named = dict.fromkeys(token for token in tokens(goal) if "." not in token)
+    return [token for token in named if stem(token) in all_words - own]
 
 
 def _places(
@@ -109,24 +131,30 @@ def _places(
 
 @dataclass(slots=True)
 class _Item:
-    """An item of a list. visits: what was pressed at each, after the item itself."""
+    """An item of a list. visits: what was pressed at each, after the item itself. pages: seen."""
 
     label: str
     text: str
     visits: list[tuple[int, list[str], list[str]]] = field(default_factory=list)
+    pages: list[str] = field(default_factory=list)
 
     @property
     def opened(self) -> bool:
         return bool(self.visits)
 
     @property
-    def line(self) -> str:
+    def words(self) -> frozenset[str]:
+        return frozenset().union(*map(content_words, (self.text, *self.pages)))
+
+    def line(self, lacking: Sequence[str]) -> str:
+        """Return what there is to say of the item. lacking: words that it does not have."""
         remarks = []
         for number, read, chosen in self.visits:
             parts = [f"opened at step {number}"]
             parts += [f"read {', '.join(read)}"] if read else []
             parts += [f"chose {', '.join(chosen)}"] if chosen else []
             remarks.append(", ".join(parts))
+        remarks += [f"not seen there: {', '.join(lacking)}"] if lacking else []
         return f"[{self.label}] {self.text}" + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
@@ -159,6 +187,8 @@ def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_I
                 chosen.append(name)
             elif _forward(observations[:number], page):
                 read.append(name)
+        if opened is not None:
+            opened.pages.append(text)
     return list(items.values()), lists
 
 

@@ -385,12 +385,14 @@ class PromptedReasoner:
     def _examples(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
         """Return the recalls that the prompt shows, first of all those that met the same need.
 
-        With suggestions from the vote they are the nearest: the vote has weighed the needs.
+        With suggestions from the vote they are the nearest: the vote has weighed the needs. A mere
+        habit of people is no hint, unless nothing else was recalled.
         """
-        options = self._options
+        options, habits = self._options, self._card.habits or ("\n",)
         voting = [recalls[i] for i in voters(state.observation, recalls)]
         if options.histories == "paper":
             return voting[: options.recalls]
+        voting = [one for one in voting if not one.tuple.action.startswith(habits)] or voting
         if options.candidates != "vote":
             voting = self._fallback.by_need(state, voting)
         return distinct(voting, options.recalls)

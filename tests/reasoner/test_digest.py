@@ -115,13 +115,31 @@ class TestItems:
         assert result.items[0].endswith("(opened at step 2)")
         assert result.items[2].endswith("(opened at step 4, chose S)")
 
+    def test_that_were_opened_lack_words_of_the_goal_that_others_have(self) -> None:
+        result = digest(
+            "[Search]",
+            ("search[shirt]", LIST),
+            ("click[B1]", SHIRT),
+            ("click[Features]", FEATURES),
+            ("click[< Prev]", SHIRT),
+            ("click[< Prev]", LIST),
+            ("click[B3]", "[Back]\nA blue cap\nsize [M]"),
+            goal="a woollen red coat of wool in size L below 60.00 dollars",
+        )
+        # "woollen", "dollars" and the price stand nowhere: they tell no item from another.
+        assert result.items == (
+            "[B1] A blue shirt $5 (opened at step 2, read Features; not seen there: red, coat)",
+            "[B2] A red coat $90",
+            "[B3] A blue cap $7 (opened at step 6; not seen there: red, coat, wool, l)",
+        )
+
     def test_that_have_no_room_are_those_that_the_goal_does_not_mean(self) -> None:
         steps = (("search[shirt]", LIST), ("click[B2]", "[Back]\nA red coat"))
-        result = digest("[Search]", *steps, room=75, goal="buy a blue shirt")
+        result = digest("[Search]", *steps, room=103, goal="buy a blue shirt")
         assert result.items == (
             "[B1] A blue shirt $5",
-            "[B2] A red coat $90 (opened at step 2)",
-            "(1 others)",
+            "[B2] A red coat $90 (opened at step 2; not seen there: blue, shirt)",
+            "(1 other)",
         )
         assert result.steps == {1}
 

@@ -768,6 +768,21 @@ class TestDecisions:
         with pytest.raises(ContextTooLong):
             prompted(lambda _: {}, room=10).act(STATE, long)
 
+    def test_show_no_mere_habit_of_people_unless_there_is_nothing_else(self) -> None:
+        """In the paper's mode, which shows what is nearest, they do."""
+        card = replace(CARD, habits=("close ",))
+        habits = [recall(1, "close drawer 2"), recall(3, "close drawer 3")]
+        for recalls, histories, shown in [
+            ([*habits, recall(2, "wait")], "combined", ["wait"]),
+            (habits, "combined", ["close drawer 3", "close drawer 2"]),
+            ([*habits, recall(2, "wait")], "paper", ["wait", "close drawer 3", "close drawer 2"]),
+        ]:
+            settings = PromptedOptions(histories=histories)
+            llm = Scripted(in_turn({**NOTED, "action": "wait"}))
+            PromptedReasoner(llm, card, FALLBACK, EMBEDDER, settings).act(STATE, recalls)
+            question = llm.prompts[-1][-1].content
+            assert re.findall(r"^action: (.*)", question, re.MULTILINE) == shown
+
     def test_show_at_most_two_examples_of_the_same_action_and_the_nearest_last(self) -> None:
         reasoner = prompted(in_turn({**NOTED, "action": "x"}), recalls=4)
         actions = ["wait", "wait", "wait", "wait", "look", "go to drawer 2", "look"]

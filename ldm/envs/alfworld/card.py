@@ -69,4 +69,5 @@ CARD = Card(
         "You are in a simulated household, a room with many places and objects. They are called "
         "by a type and a number, as in 'mug 2'."
     ),
+    habits=("close ",),
 )
