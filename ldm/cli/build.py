@@ -42,7 +42,10 @@ FormatName = Annotated[
 
 @dataclass(frozen=True)
 class Options:
-    """Which trajectories become a memory, and how: fields of `ldm.BuildOptions`."""
+    """Which trajectories become a memory, and how: fields of `ldm.BuildOptions`.
+
+    None is for what a preset may say: the same as the default there, but not asked for.
+    """
 
     heading: ClassVar[str] = TRAJECTORIES
 
@@ -53,13 +56,13 @@ class Options:
         ),
     ] = ""
     batch_size: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=0,
-            help="Trajectories per batch; 0: as published for the environment.",
+            help="Trajectories per batch; 0, the default: as published for the environment.",
             rich_help_panel=MEMORY,
         ),
-    ] = 0
+    ] = None
     batching: Annotated[
         Literal["kind", "mixed"],
         typer.Option(
@@ -67,8 +70,11 @@ class Options:
         ),
     ] = "kind"
     per_kind: Annotated[
-        int, typer.Option(min=0, help="Trajectories per task kind, drawn with --seed; 0: all.")
-    ] = 0
+        int | None,
+        typer.Option(
+            min=0, help="Trajectories per task kind, drawn with --seed; 0, the default: all."
+        ),
+    ] = None
     seed: Annotated[
         int, typer.Option(help="Random seed of --per-kind and of the shuffle into batches.")
     ] = 0
@@ -87,12 +93,12 @@ class Options:
         typer.Option("--rebuild", help="Delete the memory first.", rich_help_panel=MEMORY),
     ] = False
     formation: Annotated[
-        Literal["trajectory", "paper"],
+        Literal["trajectory", "paper"] | None,
         typer.Option(
-            help="Model calls for histories: one per 8 steps, or two per step (paper).",
+            help="Model calls for histories: one per 8 steps (the default), or two per step.",
             rich_help_panel=MODEL,
         ),
-    ] = "trajectory"
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -189,16 +195,19 @@ def build_memory(forming: Forming, models: FormingModels, as_json: AsJson = Fals
 
 def _options(forming: Forming, models: FormingModels) -> BuildOptions:
     """Return how the memory is built, by a preset where one is named."""
-    from ldm.experiments.stages import build_options
+    from ldm.experiments.stages import build_settings
 
-    options = BuildOptions(
-        **asdict(forming.options),
+    own = {name: value for name, value in asdict(forming.options).items() if value is not None}
+    env = own.pop("env")
+    preset = forming.preset
+    published = {"env": env} if preset is None else build_settings(preset, env)
+    return BuildOptions(
+        **{**published, **own},
         record=models.record,
         batch_api=models.batch_api,
         format=forming.format_name,
         strict=forming.strict,
     )
-    return options if forming.preset is None else build_options(forming.preset, options)
 
 
 @dataclass(frozen=True)

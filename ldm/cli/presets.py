@@ -81,6 +81,8 @@ def _print(preset: Preset) -> None:
         "environment": f"{entry['env']}: {', '.join(chosen)}",
         "environment options": _options(entry["env_options"]),
         "options of all agents": _options(entry["agent_options"]),
+        "memory built with": _options(_flat(entry["build"] or {})),
+        "memory refined with": _options(_flat(entry["refine"] or {})),
         "needs": ", ".join(entry["needs"]),
         "file": entry["file"],
     }
@@ -112,6 +114,18 @@ def _print(preset: Preset) -> None:
 
 def _options(options: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings and those of their groups in one, without what is left as it is."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            prefix = "env." if name == "env_options" else ""
+            flat |= {f"{prefix}{option}": one for option, one in value.items()}
+        elif value not in (None, ""):
+            flat[name] = value
+    return flat
 
 
 def _row_options(row: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -221,6 +221,8 @@ class Preset:
             "agent_options": dict(shared.agent_options),
             "agents": list(self.agents),
             "needs": self.needs(),
+            "build": None if own.build is None else asdict(own.build),
+            "refine": None if own.refine is None else asdict(own.refine),
             "prepare": list(own.prepare),
             "rows": [row.as_json() for row in own.rows],
             "notes": list(own.notes),

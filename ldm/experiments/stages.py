@@ -6,11 +6,10 @@ What is asked for beside the preset wins, option by option.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from ldm.errors import LdmError
-from ldm.experiments.building import BuildOptions
 from ldm.experiments.presets import Preset, Refine, Value, list_presets, written
 from ldm.experiments.specs import RefinementSpec
 from ldm.options import Settings, sorted_settings
@@ -40,22 +39,15 @@ def stage_preset(name: str, env: str, stage: Stage) -> Preset:
     )
 
 
-def build_options(name: str, own: BuildOptions) -> BuildOptions:
-    """Return how a memory is built with a preset. own: what differs from the defaults wins.
+def build_settings(name: str, env: str) -> dict[str, Any]:
+    """Return what a preset says of how a memory is built: fields of `BuildOptions`.
 
-    Raises what `stage_preset` raises.
+    name, env: as for `stage_preset`, whose errors it raises.
     """
-    chosen = stage_preset(name, own.env, "build")
-    content, plain = chosen.content, BuildOptions()
-    assert content.build is not None  # noqa: S101 - `stage_preset` has looked
-    values: dict[str, Any] = {
-        "env": chosen.env,
-        "formation": content.build.formation,
-        "per_kind": content.build.per_kind or plain.per_kind,
-        "batch_size": content.build.batch_size or plain.batch_size,
-    }
-    unchanged = {k: v for k, v in values.items() if getattr(own, k) == getattr(plain, k)}
-    return replace(own, **unchanged)
+    chosen = stage_preset(name, env, "build")
+    assert chosen.content.build is not None  # noqa: S101 - `stage_preset` has looked
+    values = {"env": chosen.env, **asdict(chosen.content.build)}
+    return {field: value for field, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

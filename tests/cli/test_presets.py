@@ -285,6 +285,8 @@ class TestListing:
         for words in (
             "environment: alfworld: valid_unseen",
             "prepare with: ldm build-memory recorded --preset ldm2 --env alfworld",
+            "memory built with: formation=paper, per_kind=200, batch_size=50",
+            "memory refined with: tasks=60, split=train, env.admissible=False, index=llm",
             "differs: the paper states no steps for a trial",
             "generation=newest",
             "BUTLER: imitation learning",
@@ -313,6 +315,10 @@ def test_a_memory_is_built_and_refined_as_the_paper_did(run: Run) -> None:
     assert built.code == 0, built.err
     batches = Memory.open(".ldm/memory", "alfworld", embedder=BagOfWords()).batches
     assert {batch.reasoner for batch in batches} == {"fake, paper"}
+    own = ("--formation", "trajectory", "--memory", ".ldm/own")
+    assert run("build-memory", "data", "--preset", "ldm2", "--env", "alfworld", *own).code == 0
+    batches = Memory.open(".ldm/own", "alfworld", embedder=BagOfWords()).batches
+    assert {batch.reasoner for batch in batches} == {"fake, trajectory"}
     small_tree = ("--split", "demo_train", "--tasks", "1", "--depth", "2", "--dry-run", "--json")
     refined = run("refine", "--preset", "ldm2", "--env", "alfworld", *small_tree)
     assert refined.code == 0, refined.err

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ldm.errors import LdmError
-from ldm.experiments.building import BuildOptions
 from ldm.experiments.presets import list_presets
 from ldm.experiments.specs import RefinementSpec
-from ldm.experiments.stages import RefinementPreset, build_options, stage_preset
+from ldm.experiments.stages import RefinementPreset, build_settings, stage_preset
 from ldm.explore import RefineOptions
 from ldm.options import settings
 from ldm.policy import PolicyOptions
@@ -19,20 +18,11 @@ class TestBuilding:
         ("env", "size", "per_kind"), [("alfworld", 50, 200), ("webshop", 100, 0)]
     )
     def test_is_as_published(self, env: str, size: int, per_kind: int) -> None:
-        options = build_options("ldm2", BuildOptions(env=env))
-        assert (options.formation, options.batch_size, options.per_kind) == (
-            "paper",
-            size,
-            per_kind,
-        )
-        assert options.env == env
-
-    def test_takes_what_is_asked_for_instead(self) -> None:
-        options = build_options("ldm2", BuildOptions(env="alfworld", per_kind=3, rebuild=True))
-        assert (options.per_kind, options.batch_size, options.rebuild) == (3, 50, True)
+        published = {"env": env, "formation": "paper", "batch_size": size, "per_kind": per_kind}
+        assert build_settings("ldm2", env) == {k: v for k, v in published.items() if v}
 
     def test_needs_no_environment_where_the_name_says_it(self) -> None:
-        assert build_options("ldm2-table1", BuildOptions()).env == "webshop"
+        assert build_settings("ldm2-table1", "")["env"] == "webshop"
 
     @pytest.mark.parametrize("env", ["", "textcraft"])
     def test_asks_for_an_environment_of_the_paper(self, env: str) -> None:
@@ -42,7 +32,7 @@ class TestBuilding:
 
     def test_refuses_a_table_without_a_memory(self) -> None:
         with pytest.raises(LdmError, match="does not say how a memory is made"):
-            build_options("react", BuildOptions())
+            build_settings("react", "")
 
 
 class TestRefining:
