@@ -90,7 +90,8 @@ def problem(line: str, complete: bool) -> str:
     if not words and not complete:
         return ""
     try:
-        command.make_context(path, words)
+        # A command keeps the names of its help option from its first use on.
+        command.make_context(path, words, help_option_names=["-h", "--help"])
     except typer.Exit:
         return ""
     except typer.TyperException as error:
