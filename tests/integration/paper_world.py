@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
@@ -110,25 +110,27 @@ def people() -> list[Trajectory]:
     return episodes
 
 
-def imitator(question: str) -> Reply:
+#: What a model says where it is not asked for an action: as questions have it, in code.
+Acting = Callable[[str], Sequence[str]]
+Sorting = Callable[[str], str]
+
+
+def imitating(question: str, actions: Acting, sort: Sorting, sub_goals: tuple[str, str]) -> Reply:
     """Answer the paper's questions from what is in the prompt.
 
-    Where something is to be found, do what somebody did at the same task, or what most did at
-    similar ones, unless that was done; as alternatives, try the countertop and other places.
+    actions: the next action for a question, and others worth trying. sort: the type of an
+    observation; goals are of one type. sub_goals: what comes before "pick up" was seen, and after.
     """
     if "Which sub-goals" in question:
-        parts = ("find it", "cool it and put it away")
-        return (
-            {"complete": parts[0], "incomplete": parts[1]}
-            if "pick up" in question
-            else {"complete": "", "incomplete": "; ".join(parts)}
-        )
+        if "pick up" in question:
+            return {"complete": sub_goals[0], "incomplete": sub_goals[1]}
+        return {"complete": "", "incomplete": "; ".join(sub_goals)}
     if "Summarise the course" in question:
         return {"summary": f"Did: {'; '.join(re.findall(r'done: (.*)', question))}."}
     if "types of about equal size" in question:
-        return {"types": _types(items_in(question))}
+        return {"types": _types(items_in(question), sort)}
     if "number of its type" in question:
-        return _classified(question)
+        return _classified(question, sort)
     if "Which attempt" in question:
         attempts = re.findall(r"<attempt-\d>\n(.*?)</attempt", question, re.DOTALL)
         put = [n for n, text in enumerate(attempts, 1) if ": You put" in text]
@@ -139,28 +141,35 @@ def imitator(question: str) -> Reply:
         )
         parting = next(one for one, two in zip(better, other, strict=False) if one != two)
         return {"item_1": int(parting[0])}
-    actions = _actions(question)
-    weighed = zip(actions, (0.4, 0.3, 0.2, 0.1), strict=False)
+    plausible = actions(question)
+    weighed = zip(plausible, (0.4, 0.3, 0.2, 0.1), strict=False)
     return {
-        "action": actions[0],
+        "action": plausible[0],
         "actions": [{"action": action, "confidence": weight} for action, weight in weighed],
     }
 
 
-def _types(items: Sequence[str]) -> list[dict[str, Any]]:
-    """Sort into rooms, empty places and things: high-level types."""
+def imitator(question: str) -> Reply:
+    """Answer as somebody who looks for a thing in the kitchen.
+
+    Where something is to be found, do what somebody did at the same task, or what most did at
+    similar ones, unless that was done; as alternatives, try the countertop and other places.
+    """
+    return imitating(question, _actions, _sort, ("find it", "cool it and put it away"))
+
+
+def _types(items: Sequence[str], sort: Sorting) -> list[dict[str, Any]]:
+    """Sort into high-level types."""
     kinds: dict[str, list[int]] = {}
     for number, item in enumerate(items, 1):
-        kinds.setdefault(_sort(item), []).append(number)
+        kinds.setdefault(sort(item), []).append(number)
     return [{"name": name, "members": members} for name, members in kinds.items()]
 
 
-def _classified(question: str) -> dict[str, Any]:
-    types = re.findall(r"^(\d+)\. (rooms|empty places|things)", question, re.MULTILINE)
-    numbers = {name: int(number) for number, name in types}
-    return {
-        f"item_{n}": numbers.get(_sort(item), 1) for n, item in enumerate(items_in(question), 1)
-    }
+def _classified(question: str, sort: Sorting) -> dict[str, Any]:
+    types = re.findall(r"^(\d+)\. ([a-z ]+)", question, re.MULTILINE)
+    numbers = {name.strip(): int(number) for number, name in types}
+    return {f"item_{n}": numbers.get(sort(item), 1) for n, item in enumerate(items_in(question), 1)}
 
 
 def _sort(text: str) -> str:

@@ -1,7 +1,8 @@
 """LDM² as published, step by step: the preset ldm2 with a model that does what the paper's did.
 
 Figure 1: a prompt holds tuples of the present situation. Figure 2: formation, index, refinement.
-Table 3 (bottom right): what the memory does before refinement, and after.
+Table 3 (bottom right): what the memory does before refinement, and after. Its other cases are in
+test_paper_cases.py; Figure 3 is a plot of success against the size of the data.
 """
 
 from __future__ import annotations
@@ -12,23 +13,13 @@ from typing import Any
 
 import pytest
 
-from ldm.agents import Resources
-from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.episode import run_episode
-from ldm.experiments.builders import Knowledge
-from ldm.experiments.presets import preset, written
-from ldm.explore import ExplorationSetup, Explorer, RefineOptions, Tree, path_to
-from ldm.memory import FormationOptions, Memory, build, extend
-from ldm.options import override
-from ldm.policy import Policy, PolicyOptions
-from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
-from tests.embedder import BagOfWords
+from ldm.explore import path_to
+from ldm.memory import Memory
+from tests.integration.paper_method import Method, Refinement
 from tests.integration.paper_world import Kitchen, imitator, people
 from tests.reasoner.scripted import Scripted
 
-EMBEDDER = BagOfWords()
-CONTENT = preset("ldm2-table2").content
 #: Table 3: places that were searched in vain, and the way that the tree found.
 INITIAL = ["fridge 1", "shelf 1", *(f"cabinet {n}" for n in range(1, 7))]
 REFINED = [
@@ -46,54 +37,22 @@ STEPS = len(INITIAL)
 
 @dataclass
 class Published:
-    """The whole way of the paper. models: who was asked in formation, and so on."""
+    """The whole way of the paper. former: the model that was asked in formation."""
 
+    method: Method
     initial: Memory
+    former: Scripted
     refined: Memory
-    trees: tuple[Tree, ...]
-    models: dict[str, Scripted]
-    kitchen: Kitchen
-
-
-def agent(memory: Memory, model: Scripted) -> LdmAgent:
-    """The agent as the preset has it."""
-    row = next(row for row in CONTENT.rows if row.name == "LDM² In")
-    options = override(
-        LdmOptions, {**dict(written(row.agent_options)), "budget": str(STEPS)}, "ldm"
-    )
-    knowledge = Knowledge(EMBEDDER, OfflineReasoner(EMBEDDER), memory)
-    return LdmAgent(options, Resources(memory, reasoner_llm=model, ask=knowledge.ask))
+    refinement: Refinement
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
     place = str(tmp_path_factory.mktemp("memory"))
     kitchen = Kitchen({"train/1": ("mug 2", "countertop 1"), "test/1": ("mug 2", "countertop 1")})
-    models = {
-        name: Scripted(imitator) for name in ("formation", "refinement", "initial", "refined")
-    }
-    offline, card = OfflineReasoner(EMBEDDER), kitchen.card
-    assert CONTENT.build is not None
-    options = PromptedOptions(formation=CONTENT.build.formation)
-
-    def forming(_: Any) -> PromptedReasoner:
-        return PromptedReasoner(models["formation"], card, offline, EMBEDDER, options)
-
-    build(place, people(), EMBEDDER, forming, options=FormationOptions(batch_size=BATCH))
-    initial = Memory.open(place, "kitchen", embedder=EMBEDDER)
-    assert CONTENT.refine is not None
-    deciding = override(PolicyOptions, dict(written(CONTENT.refine.policy_options)), "policy")
-    values = {**dict(written(CONTENT.refine.options)), "depth": str(STEPS)}
-    exploring = override(RefineOptions, values, "refinement")
-    prompted = deciding.prompted()
-    reasoner = PromptedReasoner(models["refinement"], card, offline, EMBEDDER, prompted)
-    policy = Policy(initial, reasoner, deciding)
-    setup = ExplorationSetup(kitchen, initial, reasoner, policy, exploring)
-    trees = Explorer(setup).explore(kitchen.task("train/1"))
-    rows = [row for tree in trees for row in tree.added]
-    extend(place, initial.record, rows, EMBEDDER, tasks=["train/1"], settings={})
-    refined = Memory.open(place, "kitchen", embedder=EMBEDDER)
-    return Published(initial, refined, trees, models, kitchen)
+    method = Method("ldm2-table2", kitchen, imitator, STEPS)
+    initial, former = method.form(place, people(), BATCH)
+    return Published(method, initial, former, *method.refine(place, initial, "train/1"))
 
 
 def questions(model: Scripted, words: str) -> list[str]:
@@ -106,7 +65,7 @@ class TestFormation:
     def test_writes_a_history_at_every_step_but_the_first(self, published: Published) -> None:
         tuples = [row.tuple for row in published.initial.rows]
         assert len(tuples) == 7 * 2 * BATCH  # Eq. 1: one a step
-        model = published.models["formation"]
+        model = published.former
         later = len(tuples) - 2 * BATCH
         assert len(set(questions(model, "Summarise the course"))) <= later
         for one in tuples:
@@ -128,32 +87,28 @@ class TestDecisions:
     @pytest.fixture(scope="class")
     @staticmethod
     def before(published: Published) -> Any:
-        player = agent(published.initial, published.models["initial"])
-        return run_episode(published.kitchen, player, published.kitchen.task("test/1"))
+        player, model = published.method.agent(published.initial)
+        kitchen = published.method.world
+        return *run_episode(kitchen, player, kitchen.task("test/1")), model
 
     def test_before_refinement_search_everywhere_in_vain(self, before: Any) -> None:
-        result, trials = before
+        result, trials, _ = before
         assert not result.success
         assert result.trials == 2  # Eq. 4: a process a batch memory
         for trial in trials:
             assert [step.action for step in trial.steps] == [f"go to {place}" for place in INITIAL]
 
-    def test_ask_for_types_histories_and_the_action_at_every_step(
-        self, published: Published, before: Any
-    ) -> None:
-        model = published.models["initial"]
-        result, _ = before
+    def test_ask_for_types_histories_and_the_action_at_every_step(self, before: Any) -> None:
+        result, _, model = before
         decided = questions(model, "What do you do next?")
         assert len(decided) == result.env_steps
         assert len(questions(model, "Summarise the course")) == result.env_steps - 2  # Eq. 6
         assert len(questions(model, "number of its type")) >= result.env_steps  # Eq. 3
         assert len(questions(model, "Which attempt")) == 1  # Eq. 5
 
-    def test_show_five_tuples_of_the_present_situation(
-        self, published: Published, before: Any
-    ) -> None:
+    def test_show_five_tuples_of_the_present_situation(self, before: Any) -> None:
         """Figure 1: no whole examples, but what others did in situations like this one."""
-        decided = questions(published.models["initial"], "What do you do next?")
+        decided = questions(before[-1], "What do you do next?")
         for question in decided[1:8]:
             observations = re.findall(r"^seen: (.*)", question, re.MULTILINE)
             assert len(observations) == 5
@@ -162,9 +117,9 @@ class TestDecisions:
             assert "Did: go to fridge 1" in question
 
     def test_after_refinement_take_the_way_that_the_tree_found(self, published: Published) -> None:
-        player = agent(published.refined, published.models["refined"])
-        task = published.kitchen.task("test/1")
-        result, trials = run_episode(published.kitchen, player, task)
+        player, _ = published.method.agent(published.refined)
+        kitchen = published.method.world
+        result, trials = run_episode(kitchen, player, kitchen.task("test/1"))
         assert result.success
         assert [step.action for step in trials[result.submitted].steps] == REFINED
 
@@ -173,14 +128,14 @@ class TestRefinement:
     """Eq. 9 and 10, on the right of Figure 2."""
 
     def test_plays_one_tree_a_batch(self, published: Published) -> None:
-        assert [tree.batches for tree in published.trees] == [
+        assert [tree.batches for tree in published.refinement.trees] == [
             (batch.id,) for batch in published.initial.batches
         ]
 
     def test_takes_the_majority_where_recalls_agree_and_branches_elsewhere(
         self, published: Published
     ) -> None:
-        for tree in published.trees:
+        for tree in published.refinement.trees:
             first = [node for node in tree.nodes if node.depth == 1]
             assert [(node.action, node.confidence) for node in first] == [("go to fridge 1", 1.0)]
             second = [node for node in tree.nodes if node.depth == 2]
@@ -188,16 +143,16 @@ class TestRefinement:
             assert [node.confidence for node in second] == pytest.approx([0.4, 0.3, 0.2, 0.1])
 
     def test_finds_the_way_that_earns_more(self, published: Published) -> None:
-        for tree in published.trees:
+        for tree in published.refinement.trees:
             assert not tree.ground.success
             assert tree.best_score == 1.0
             path = path_to(tree.nodes, tree.nodes[tree.best])[1:]
             assert [node.action for node in path] == REFINED
 
     def test_adds_it_from_the_key_step_on_in_the_present_types(self, published: Published) -> None:
-        compared = questions(published.models["refinement"], "made the difference")
-        assert len(compared) == len(published.trees)
-        for tree in published.trees:
+        compared = questions(published.refinement.model, "made the difference")
+        assert len(compared) == len(published.refinement.trees)
+        for tree in published.refinement.trees:
             assert tree.key == 1  # "go to countertop 1", which the ground process did not do
             assert [row.tuple.action for row in tree.added] == REFINED[1:]
             assert {row.batch for row in tree.added} == set(tree.batches)

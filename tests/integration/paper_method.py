@@ -1,0 +1,89 @@
+"""LDM² as published, from people's episodes to a refined memory, as its preset sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ldm.agents import Resources
+from ldm.agents.ldm import LdmAgent, LdmOptions
+from ldm.experiments.builders import Knowledge
+from ldm.experiments.presets import Preset, preset, written
+from ldm.explore import ExplorationSetup, Explorer, RefineOptions, Tree
+from ldm.memory import FormationOptions, Memory, build, extend
+from ldm.options import override
+from ldm.policy import Policy, PolicyOptions
+from ldm.reasoner.offline import OfflineReasoner
+from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+from ldm.types import Trajectory
+from tests.embedder import BagOfWords
+from tests.reasoner.scripted import Scripted
+
+EMBEDDER = BagOfWords()
+
+
+@dataclass
+class Method:
+    """The paper's way in one world. reply: what the model says. steps: of a process."""
+
+    name: str
+    world: Any
+    reply: Any
+    steps: int
+
+    @property
+    def preset(self) -> Preset:
+        return preset(self.name)
+
+    def agent(self, memory: Memory) -> tuple[LdmAgent, Scripted]:
+        """The agent of the row LDM² In, and its model."""
+        row = next(row for row in self.preset.content.rows if row.name == "LDM² In")
+        options = override(
+            LdmOptions, {**dict(written(row.agent_options)), "budget": str(self.steps)}, "ldm"
+        )
+        knowledge = Knowledge(EMBEDDER, OfflineReasoner(EMBEDDER), memory)
+        model = Scripted(self.reply)
+        return LdmAgent(options, Resources(memory, reasoner_llm=model, ask=knowledge.ask)), model
+
+    def form(
+        self, place: str, people: Sequence[Trajectory], batch_size: int
+    ) -> tuple[Memory, Scripted]:
+        """The memory of what people did, and the model that formed it."""
+        settings, model = self.preset.content.build, Scripted(self.reply)
+        assert settings is not None
+
+        def forming(_: Any) -> PromptedReasoner:
+            return self._reasoner(model, PromptedOptions(formation=settings.formation))
+
+        build(place, people, EMBEDDER, forming, options=FormationOptions(batch_size=batch_size))
+        return Memory.open(place, self.world.card.name, embedder=EMBEDDER), model
+
+    def refine(self, place: str, initial: Memory, task: str) -> tuple[Memory, Refinement]:
+        """The memory with what trees found at a task, and the trees."""
+        settings = self.preset.content.refine
+        assert settings is not None
+        deciding = override(PolicyOptions, dict(written(settings.policy_options)), "policy")
+        values = {**dict(written(settings.options)), "depth": str(self.steps)}
+        exploring = override(RefineOptions, values, "refinement")
+        model = Scripted(self.reply)
+        reasoner = self._reasoner(model, deciding.prompted())
+        policy = Policy(initial, reasoner, deciding)
+        setup = ExplorationSetup(self.world, initial, reasoner, policy, exploring)
+        trees = Explorer(setup).explore(self.world.task(task))
+        rows = [row for tree in trees for row in tree.added]
+        extend(place, initial.record, rows, EMBEDDER, tasks=[task], settings={})
+        refined = Memory.open(place, self.world.card.name, embedder=EMBEDDER)
+        return refined, Refinement(trees, model)
+
+    def _reasoner(self, model: Scripted, options: PromptedOptions) -> PromptedReasoner:
+        offline = OfflineReasoner(EMBEDDER)
+        return PromptedReasoner(model, self.world.card, offline, EMBEDDER, options)
+
+
+@dataclass
+class Refinement:
+    """What a refinement explored, and whom it asked."""
+
+    trees: tuple[Tree, ...]
+    model: Scripted
