@@ -18,6 +18,7 @@ from ldm.envs.webshop.card import CARD, KIND
 from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.pages import BOUGHT, Layout, Node, Session
 from ldm.envs.webshop.render import INVALID, Mode, render
+from ldm.envs.webshop.reward import alike
 from ldm.envs.webshop.store import Settings, open_catalogue
 from ldm.envs.webshop.titles import check_parser, load_parser, parser_version
 from ldm.envs.webshop.world import World
@@ -186,11 +187,12 @@ class WebShop:
         return copy.copy(self)
 
     def prepare(self) -> None:
-        """Load spaCy's model now, where a purchase may need it.
+        """Load what a purchase compares titles with: rapidfuzz and, where need be, spaCy's model.
 
-        Loaded beside threads that receive replies, it breaks them: spaCy imports `httpx`, which the
+        Loaded beside threads that receive replies, spaCy breaks them: it imports `httpx`, which the
         `openai` package looks for among the modules, half-imported as it may be.
         """
+        alike("", "")
         if self.options.data:
             with suppress(LdmError):  # the purchase that needs it says what is missing
                 load_parser()
