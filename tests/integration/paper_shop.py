@@ -46,6 +46,7 @@ class Shop:
         forms = ("search[WORDS]", "click[VALUE]")
         self.card = Card(name="shop", rules="You are shopping.", actions=forms)
         self.errands = errands
+        self.chosen: tuple[str, ...] = ()
 
     def protocol(self) -> Mapping[str, Any]:
         return {"environment": "shop"}
@@ -157,6 +158,8 @@ class Bathroom:
         forms = ("go to PLACE", "open PLACE", "take OBJECT from PLACE", "put OBJECT in/on PLACE")
         self.card = Card(name="bathroom", rules="You are in a bathroom.", actions=forms)
         self.things = things
+        self.at, self.held = "", ""
+        self.left: tuple[str, ...] = ()
 
     def protocol(self) -> Mapping[str, Any]:
         return {"environment": "bathroom"}
@@ -180,25 +183,27 @@ class Bathroom:
         return TimeStep(observation, float(done), done, valid=observation != NOTHING)
 
     def _answer(self, action: str) -> str:
-        there = ", ".join(f"a {thing}" for thing in self.left) if "top" in self.at else "nothing"
         if action.startswith("go to ") and action[6:] in self.PLACES:
             self.at = action[6:]
             if self.at.startswith("cabinet"):
                 return f"The {self.at} is closed."
-            there = ", ".join(f"a {thing}" for thing in self.left) if "top" in self.at else ""
-            return f"On the {self.at}, you see {there or 'nothing'}."
+            lying = self.left if self.at == "countertop 1" else ()
+            return (
+                f"On the {self.at}, you see {', '.join(f'a {one}' for one in lying) or 'nothing'}."
+            )
         if action == f"open {self.at}":
             return f"You open the {self.at}. In it, you see nothing."
         thing = action.partition(" from ")[0].removeprefix("take ")
-        if action == f"take {thing} from {self.at}" and thing in there.replace("a ", "").split(
-            ", "
-        ):
+        if action == f"take {thing} from {self.at}" and thing in self._lying():
             self.held, self.left = thing, tuple(one for one in self.left if one != thing)
             return f"You pick up the {thing} from the {self.at}."
         if self.held and action == f"put {self.held} in/on {self.at}":
             put, self.held = self.held, ""
             return f"You put the {put} in/on the {self.at}."
         return NOTHING
+
+    def _lying(self) -> tuple[str, ...]:
+        return self.left if self.at == "countertop 1" else ()
 
     def localize(self, text: str) -> str:
         return text

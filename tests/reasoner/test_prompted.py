@@ -772,12 +772,12 @@ class TestDecisions:
         """In the paper's mode, which shows what is nearest, they do."""
         card = replace(CARD, habits=("close ",))
         habits = [recall(1, "close drawer 2"), recall(3, "close drawer 3")]
-        for recalls, histories, shown in [
-            ([*habits, recall(2, "wait")], "combined", ["wait"]),
-            (habits, "combined", ["close drawer 3", "close drawer 2"]),
-            ([*habits, recall(2, "wait")], "paper", ["wait", "close drawer 3", "close drawer 2"]),
+        paper, ours = PromptedOptions(histories="paper"), PromptedOptions()
+        for recalls, settings, shown in [
+            ([*habits, recall(2, "wait")], ours, ["wait"]),
+            (habits, ours, ["close drawer 3", "close drawer 2"]),
+            ([*habits, recall(2, "wait")], paper, ["wait", "close drawer 3", "close drawer 2"]),
         ]:
-            settings = PromptedOptions(histories=histories)
             llm = Scripted(in_turn({**NOTED, "action": "wait"}))
             PromptedReasoner(llm, card, FALLBACK, EMBEDDER, settings).act(STATE, recalls)
             question = llm.prompts[-1][-1].content
