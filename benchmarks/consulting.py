@@ -67,6 +67,8 @@ def main() -> None:
     parser.add_argument("--certainty", type=float, default=CERTAINTY)
     parser.add_argument("--share", type=float, default=SHARE, help="of the steps, asked at most")
     arguments = parser.parse_args()
+    if arguments.part == "skill" and arguments.env == "webshop":
+        parser.error("there is no solver for webshop: skill plays alfworld and textcraft")
     knowledge, episodes = remembered(arguments.env)
     if arguments.part == "thresholds":
         thresholds(arguments.env, knowledge, episodes)
@@ -158,7 +160,13 @@ class Skilled:
         )
 
     def _action(self, question: str) -> str:
-        done = re.findall(r"^\d+\. (.*?): (.*)$", question.partition("<examples>")[0], re.MULTILINE)
+        now = re.findall(r"<now>\n(.*)", question)[-1]
+        done = [
+            (action, now if answer == "what you see now" else answer)
+            for action, answer in re.findall(
+                r"^\d+\. (.*?): (.*)$", question.partition("<examples>")[0], re.MULTILINE
+            )
+        ]
         listed = self._plausible(question)
         generator = random.Random(stable_seed(self._key, self._p, [action for action, _ in done]))
         known = self._next(done, listed)

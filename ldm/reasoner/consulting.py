@@ -62,7 +62,7 @@ class Consulting:
         """
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
-        final = action.startswith(card.final or ("\n",))
+        final = action.startswith(card.final)
         why = self._doubt(state, recalls, agreed, action) or ("final" if final else "")
         if state.admissible is None:
             return why

@@ -20,6 +20,7 @@ from ldm.reasoner.pages import (
     read_call,
     stem,
     tokens,
+    without_amounts,
 )
 from ldm.types import Past
 from ldm.words import counted
@@ -82,20 +83,20 @@ def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
         left -= len(item_lines[item.label]) + 1
         if left >= 0:
             fitting.append(item)
-    shown = [item_lines[item.label] for item in items if item in fitting]
-    others = f"({counted(len(items) - len(shown), 'other')})"
-    return Digest(lines, unseen, (*shown, others), frozenset(held | pages))
+    visible = [item_lines[item.label] for item in items if item in fitting]
+    others = f"({counted(len(items) - len(visible), 'other')})"
+    return Digest(lines, unseen, (*visible, others), frozenset(held | pages))
 
 
 def _lacking(goal: str, item: _Item, items: Sequence[_Item]) -> list[str]:
     """Return the words of the goal that an opened item does not have and another item has.
 
-    An amount of money is none: that it is written nowhere says nothing.
+    An amount of money is none: another item may cost as much as the goal allows.
     """
     if not item.opened:
         return []
     own, all_words = item.words, frozenset().union(*(one.words for one in items))
-    named = dict.fromkeys(token for token in tokens(goal) if "." not in token)
+    named = dict.fromkeys(tokens(without_amounts(goal)))
     return [token for token in named if stem(token) in all_words - own]
 
 
@@ -161,12 +162,13 @@ class _Item:
 def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_Item], set[int]]:
     """Return the items of all lists, in the order in which they came, and the steps with lists.
 
-    An item is open from when its label is pressed until a list is seen again. A press that leaves
-    the labels as they are chooses something; another one leads to a page that is read.
+    An item is open from when its label is pressed until a list or another page of before is seen
+    again, or a page that nothing on the last one leads to. A press that leaves the labels as they
+    are chooses something; another one leads to a page that is read.
     """
     items: dict[str, _Item] = {}
     lists: set[int] = set()
-    page, opened = "", None
+    page, opened, since = "", None, 0
     for number, text in enumerate(observations):
         before, page = page, text if labels_of(text) else page
         listed = _listed(text)
@@ -175,12 +177,15 @@ def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_I
         for label, description in listed.items():
             items.setdefault(label.lower(), _Item(label, description))
         call = read_call(actions[number - 1]) if number else None
-        if call is not None and call.label in items and call.label in labels_of(before):
-            opened = items[call.label]
+        if call is not None and call.label not in labels_of(before):
+            call = None
+        back = opened is not None and text in observations[:since] and text not in opened.pages
+        if call is not None and call.label in items:
+            opened, since = items[call.label], number
             opened.visits.append((number, [], []))
-        elif listed:
+        elif opened is None or listed or back or (call is None and page != before):
             opened = None
-        elif call is not None and opened is not None and call.label in labels_of(before):
+        elif call is not None:
             _, read, chosen = opened.visits[-1]
             name = _spelt(before, call.label)
             if labels_of(page) == labels_of(before):

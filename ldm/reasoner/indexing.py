@@ -28,7 +28,6 @@ CHUNK = 16
 #: Characters that stand beside an item, and of the example that says what a type is about.
 MARKUP = 12
 EXAMPLE = 240
-MOST_TYPES = 12
 #: Characters of the name of a type.
 NAME_LENGTH = 60
 #: The label of an item that no type has been found for yet.
@@ -123,7 +122,7 @@ class TypeIndexer:
 
         An item in no type, or in several, is UNASSIGNED.
         """
-        most = max(2, min(MOST_TYPES, round(math.sqrt(len(items)))))
+        most = max(2, round(math.sqrt(len(items))))
 
         def ask(share: float) -> Any:
             return self.prompter.ask(

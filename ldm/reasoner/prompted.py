@@ -292,11 +292,11 @@ class PromptedReasoner:
             action = self._chosen_candidate(form, candidates, state)
             return self._acting(action, self._notes(form, state), state, recalls)
         completion = self._decide(state, recalls, 1, ())
-        action = self._action(completion, state)
+        action = self._action(completion, state, recalls)
         if self._repeats(action, state):
             self._prompter.counts.add("asked again")
             completion = self._decide(state, recalls, 1, (), repeated=action)
-            action = self._action(completion, state)
+            action = self._action(completion, state, recalls)
         return self._acting(action, self._notes(completion.value, state), state, recalls)
 
     def _acting(self, action: str, notes: Notes, state: State, recalls: Sequence[Recall]) -> Answer:
@@ -318,7 +318,7 @@ class PromptedReasoner:
             weight = min(MAX_CONFIDENCE, max(0.0, confidence))
             weights[action] = weights.get(action, 0.0) + weight
         if not weights:
-            weights = {self._match(salvage_field(completion.text, "action"), state): 1.0}
+            weights = {self._salvaged(completion, state, recalls): 1.0}
         ranked = sorted(weights.items(), key=lambda item: -item[1])[:z]
         total = sum(weight for _, weight in ranked)
         proposals = tuple(
@@ -375,6 +375,7 @@ class PromptedReasoner:
                 z=z,
                 candidates=candidates,
                 suggesting=self._suggests(state),
+                imitating=paper,
                 own_words=own_words(card, view["admissible"]),
                 repeated=repeated,
                 **view,
@@ -388,7 +389,7 @@ class PromptedReasoner:
         With suggestions from the vote they are the nearest: the vote has weighed the needs. A mere
         habit of people is no hint, unless nothing else was recalled.
         """
-        options, habits = self._options, self._card.habits or ("\n",)
+        options, habits = self._options, self._card.habits
         voting = [recalls[i] for i in voters(state.observation, recalls)]
         if options.histories == "paper":
             return voting[: options.recalls]
@@ -469,11 +470,20 @@ class PromptedReasoner:
         self._prompter.counts.add("matched none" if form is None else "matched choice")
         return candidates[0 if form is None else form.choice - 1].action
 
-    def _action(self, completion: Completion, state: State) -> str:
+    def _action(self, completion: Completion, state: State, recalls: Sequence[Recall]) -> str:
         """Return the action of a reply."""
         form = completion.value
-        answer = salvage_field(completion.text, "action") if form is None else form.action
-        return self._match(answer, state)
+        if form is None or not form.action:
+            return self._salvaged(completion, state, recalls)
+        return self._match(form.action, state)
+
+    def _salvaged(self, completion: Completion, state: State, recalls: Sequence[Recall]) -> str:
+        """Return the action that the text of an unusable reply has; the fallback's without one."""
+        text = salvage_field(completion.text, "action")
+        if text:
+            return self._match(text, state)
+        self._prompter.counts.add("matched none")
+        return self._fallback.act(state, recalls).action
 
     def _match(self, answer: str, state: State) -> str:
         """Return the action that an answer means, and count how it was recognised."""

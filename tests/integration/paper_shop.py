@@ -32,10 +32,9 @@ class Product:
 
 @dataclass(frozen=True)
 class Errand:
-    """What is to be bought, and what a search shows."""
+    """What is to be bought, and the products that a search shows."""
 
     goal: str
-    search: str
     products: tuple[Product, ...]
 
 

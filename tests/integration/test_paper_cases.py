@@ -24,7 +24,6 @@ from tests.integration.paper_shop import (
 SUBWOOFER = Errand(
     "I am looking for a high power sound column subwoofer, bluetooth, 3d surround sound system, "
     "and price lower than 650.00 dollars",
-    "high power subwoofer",
     (
         Product("RRQ", "bluetooth speaker, portable, small, 3d surround sound system", {"": 0.5}),
         Product(
@@ -36,7 +35,6 @@ SUBWOOFER = Errand(
 )
 SHOES = Errand(
     "I need khaki steel toe shoes in size 11 women, and price lower than 70.00 dollars",
-    "khaki steel toe shoes",
     (
         Product(
             "LJH",
@@ -69,9 +67,9 @@ def errand(thing: str, *, options: bool) -> Errand:
     if options:
         sizes = {"size": ("small", "large")}
         first = Product("AA1", f"strong {thing}, dimmable", {"large": 1.0}, sizes)
-        return Errand(goal, thing, (first, Product("BB2", f"{thing}", {"large": 1.0}, sizes)))
+        return Errand(goal, (first, Product("BB2", f"{thing}", {"large": 1.0}, sizes)))
     better = Product("BB2", f"strong {thing}, dimmable", {"": 1.0})
-    return Errand(goal, thing, (Product("AA1", f"{thing}, dimmable", {"": 1.0}), better))
+    return Errand(goal, (Product("AA1", f"{thing}, dimmable", {"": 1.0}), better))
 
 
 def shop_of(case: Errand, *, options: bool) -> Shop:

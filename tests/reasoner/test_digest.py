@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ldm.reasoner.digest import Digest, digest_of
 from ldm.types import Past
 
@@ -124,14 +126,31 @@ class TestItems:
             ("click[< Prev]", SHIRT),
             ("click[< Prev]", LIST),
             ("click[B3]", "[Back]\nA blue cap\nsize [M]"),
-            goal="a woollen red coat of wool in size L below 60.00 dollars",
+            goal="a woollen red coat of wool in size L below 90 dollars",
         )
-        # "woollen", "dollars" and the price stand nowhere: they tell no item from another.
+        # "woollen" and "dollars" stand nowhere, and 90 is a price: they tell no item from another.
         assert result.items == (
             "[B1] A blue shirt $5 (opened at step 2, read Features; not seen there: red, coat)",
             "[B2] A red coat $90",
             "[B3] A blue cap $7 (opened at step 6; not seen there: red, coat, wool, l)",
         )
+
+    @pytest.mark.parametrize("back", ["click[Back]", "search[coat]"])
+    def test_lack_what_only_other_pages_say(self, back: str) -> None:
+        """The page of the search says the goal; one hit alone is no list."""
+        goal, home = "buy a red coat of size 10.5", "[Search]\nbuy a red coat of size 10.5"
+        page = home if back == "click[Back]" else "[Back]\n[B9]\nA red coat, size 10.5"
+        steps = [("search[shirt]", LIST), ("click[B1]", SHIRT), (back, page)]
+        assert digest(home, *steps, goal=goal).items[0] == (
+            "[B1] A blue shirt $5 (opened at step 2; not seen there: red, coat)"
+        )
+        steps += [("search[coat]", LIST.replace("cap", "cap, 10.5"))]
+        assert digest(home, *steps, goal=goal).items[0].endswith("not seen there: red, coat)")
+
+    def test_are_still_open_where_nothing_came_of_an_action(self) -> None:
+        steps = [("search[shirt]", LIST), ("click[B1]", SHIRT), ("click[X]", "Invalid action!")]
+        result = digest("[Search]", *steps, ("click[L]", "You have clicked L."))
+        assert result.items[0].endswith("(opened at step 2, chose L)")
 
     def test_that_have_no_room_are_those_that_the_goal_does_not_mean(self) -> None:
         steps = (("search[shirt]", LIST), ("click[B2]", "[Back]\nA red coat"))

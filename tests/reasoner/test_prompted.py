@@ -611,7 +611,7 @@ class TestDecisions:
             ("go to drawer 1", "go to drawer 1", "none"),  # another thing, not a typing error
             ("go to desk 12", "go to desk 12", "none"),
             ("burn everything", "burn everything", "none"),
-            ("", "", "none"),
+            ("", "go to desk 1", "none"),  # what the vote would do
             ("Nimm den Brief", "Nimm den Brief", "none"),
         ],
     )
@@ -700,13 +700,24 @@ class TestDecisions:
         assert reasoner.act(replace(STATE, admissible=None), RECALLS).action == "think of[a]"
         assert reasoner.counts()["matched free"] == 1
 
+    def test_are_the_votes_where_nothing_is_listed_and_nothing_can_be_read(
+        self,
+    ) -> None:
+        text = '{"thought": "I cannot decide'
+        hidden = replace(STATE, admissible=None)
+        for answer in (
+            prompted(in_turn(text)).act(hidden, RECALLS),
+            prompted(in_turn(text)).propose(hidden, RECALLS, 3),
+        ):
+            assert answer.action == FALLBACK.act(hidden, RECALLS).action != ""
+
     @pytest.mark.parametrize(
         ("text", "action"),
         [
             ('{"complete": 1, "action": "take letter 1', "take letter 1"),
             ("take letter 1\nbecause it is there", "take letter 1"),
-            ("", ""),
-            ("```json\n{}", ""),
+            ("", "go to desk 1"),  # nothing can be read: what the vote would do
+            ("```json\n{}", "go to desk 1"),
         ],
     )
     def test_save_what_they_can_of_a_broken_reply(self, text: str, action: str) -> None:

@@ -126,7 +126,7 @@ def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> 
     policy = Policy(place.memory, reasoner, PolicyOptions(**options))
     memo, goal = Memo(), place.episode.task.goal
     for at, (past, observation) in enumerate(place.states[: number + 1]):
-        possible = place.admissible[at]
+        possible = None if options.get("histories") == "paper" else place.admissible[at]
         now = Observed(goal, past, observation, possible, memo, steps_left=50 - at)
         z = proposals if at == number else 1
         memo = policy.propose(now, policy.batches(goal), z).memo
