@@ -53,7 +53,7 @@ FILES = {
     "webshop": "demo_train.jsonl.gz",
 }
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-SKILLS = (0.5, 0.7, 0.9, 1.0)
+SKILLS = (0.5, 0.7, 0.8, 0.9, 1.0)
 IDLE = ("help", "look", "inventory", "examine")
 
 
