@@ -162,13 +162,14 @@ class _Item:
 def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_Item], set[int]]:
     """Return the items of all lists, in the order in which they came, and the steps with lists.
 
-    An item is open from when its label is pressed until a list or another page of before is seen
-    again, or a page that nothing on the last one leads to. A press that leaves the labels as they
-    are chooses something; another one leads to a page that is read.
+    An item is open from when its label is pressed until there is a list, a page that was seen while
+    no item was open, or a page that no press led to. A press that leaves the labels as they are
+    chooses something; another one leads to a page that is read.
     """
     items: dict[str, _Item] = {}
     lists: set[int] = set()
-    page, opened, since = "", None, 0
+    outside: set[str] = set()
+    page, opened = "", None
     for number, text in enumerate(observations):
         before, page = page, text if labels_of(text) else page
         listed = _listed(text)
@@ -179,11 +180,10 @@ def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_I
         call = read_call(actions[number - 1]) if number else None
         if call is not None and call.label not in labels_of(before):
             call = None
-        back = opened is not None and text in observations[:since] and text not in opened.pages
         if call is not None and call.label in items:
-            opened, since = items[call.label], number
+            opened = items[call.label]
             opened.visits.append((number, [], []))
-        elif opened is None or listed or back or (call is None and page != before):
+        elif opened is None or listed or page in outside or (call is None and page != before):
             opened = None
         elif call is not None:
             _, read, chosen = opened.visits[-1]
@@ -192,7 +192,9 @@ def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_I
                 chosen.append(name)
             elif _forward(observations[:number], page):
                 read.append(name)
-        if opened is not None:
+        if opened is None:
+            outside.add(page)
+        else:
             opened.pages.append(text)
     return list(items.values()), lists
 

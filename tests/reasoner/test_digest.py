@@ -147,6 +147,13 @@ class TestItems:
         steps += [("search[coat]", LIST.replace("cap", "cap, 10.5"))]
         assert digest(home, *steps, goal=goal).items[0].endswith("not seen there: red, coat)")
 
+    def test_are_still_open_where_the_same_was_said_of_another(self) -> None:
+        choice = ("click[L]", "You have clicked L.")
+        steps = [("search[shirt]", LIST), ("click[B1]", SHIRT), choice, ("click[< Prev]", LIST)]
+        cap = SHIRT.replace("shirt", "cap")
+        result = digest("[Search]", *steps, ("click[B3]", cap), choice)
+        assert result.items[2].endswith("(opened at step 5, chose L)")
+
     def test_are_still_open_where_nothing_came_of_an_action(self) -> None:
         steps = [("search[shirt]", LIST), ("click[B1]", SHIRT), ("click[X]", "Invalid action!")]
         result = digest("[Search]", *steps, ("click[L]", "You have clicked L."))
