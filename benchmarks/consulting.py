@@ -134,7 +134,7 @@ class Skilled:
 
     def __init__(self, steps: Sequence[str], p: float, key: str) -> None:
         """Take the solver's plan. key: seeds what is drawn, at each state alike for every mode."""
-        self.plan, self._p, self._key = tuple(steps), p, key
+        self._plan, self._p, self._key = tuple(steps), p, key
 
     def complete(
         self,
@@ -183,7 +183,7 @@ class Skilled:
         """Return the plan's next action from where the game stands; done: with what came of it."""
         left, place = [action for action, _ in done], ""
         here = next((one[6:] for one in reversed(left) if one.startswith("go to ")), "")
-        for action in self.plan:
+        for action in self._plan:
             if action.startswith("go to "):
                 place = action[6:]
             elif action in left:
@@ -202,11 +202,11 @@ class SkilledCrafter(Skilled):
     """The same for TextCraft, where nothing is listed and what is held in excess does no harm."""
 
     def _plausible(self, question: str) -> list[str]:
-        return [*self.plan, *re.findall(r"^craft .* using .*$", question, re.MULTILINE)]
+        return [*self._plan, *re.findall(r"^craft .* using .*$", question, re.MULTILINE)]
 
     def _next(self, done: Sequence[tuple[str, str]], listed: Sequence[str]) -> str:
         left = [action for action, answer in done if answer.startswith(("Got ", "Crafted "))]
-        for action in self.plan:
+        for action in self._plan:
             if action not in left:
                 return action
             left.remove(action)
@@ -217,18 +217,16 @@ def skill(knowledge: Knowledge, arguments: argparse.Namespace) -> None:
     """Print success, calls a step and tokens an episode, by the model's skill and the mode."""
     env_class = load_env(arguments.env)
     env = env_class(env_class.Options())
-    if isinstance(env, TextCraft):
-        listing, book, split = env.tasks("test"), env.book, "test"
-        plans = {
-            task.id: crafts(task.source, listed(env.reset(task).observation), book)
-            for task in listing
-        }
-        model_class: type[Skilled] = SkilledCrafter
-    else:
-        split, model_class = "demo_test", Skilled
-        plans = {game.id: plan(game) for game in own_games(split)}
-    tasks = list(env.tasks(split))
+    model_class: type[Skilled] = SkilledCrafter if isinstance(env, TextCraft) else Skilled
+    tasks = list(env.tasks("test" if isinstance(env, TextCraft) else "demo_test"))
     tasks = tasks[:: max(1, len(tasks) // arguments.games)][: arguments.games]
+    if isinstance(env, TextCraft):
+        plans = {
+            task.id: crafts(task.source, listed(env.reset(task).observation), env.book)
+            for task in tasks
+        }
+    else:
+        plans = {game.id: plan(game) for game in own_games("demo_test")}
     for p in (0.0, *SKILLS):
         modes: tuple[Consult, ...] = ("always", "unsure") if p else ("never",)
         for mode in modes:

@@ -91,7 +91,7 @@ def problem(line: str, complete: bool) -> str:
         return ""
     try:
         # A command keeps the names of its help option from its first use on.
-        command.make_context(path, words, help_option_names=["-h", "--help"])
+        command.make_context(path, words, **command_tree().context_settings)
     except typer.Exit:
         return ""
     except typer.TyperException as error:

@@ -129,11 +129,8 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row_options(row: dict[str, Any]) -> str:
-    generation = row["generation"]
-    options = row["agent_options"] | ({} if generation is None else {"generation": generation})
-    options = options | {f"env.{name}": value for name, value in row["env_options"].items()}
-    options = options | row["models"]
-    return _options(options) or "–"
+    names = ("agent_options", "generation", "env_options", "models")
+    return _options(_flat({name: row[name] for name in names})) or "–"
 
 
 def _figure(value: float | None) -> str:

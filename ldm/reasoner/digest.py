@@ -63,7 +63,7 @@ def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
     places, held = _places(observations, actions)
     named = [name for name in _numbered(observations[0]) if name not in places] if places else []
     items, pages = _items(observations, actions)
-    item_lines = {item.label: item.line(_lacking(goal, item, items)) for item in items}
+    item_lines = _item_lines(goal, items)
     lines = tuple(
         f"{' '.join(name)}: {'; '.join(entries)}"
         for name, entries in sorted(places.items(), key=_by_number)
@@ -88,16 +88,21 @@ def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
     return Digest(lines, unseen, (*visible, others), frozenset(held | pages))
 
 
-def _lacking(goal: str, item: _Item, items: Sequence[_Item]) -> list[str]:
-    """Return the words of the goal that an opened item does not have and another item has.
+def _item_lines(goal: str, items: Sequence[_Item]) -> dict[str, str]:
+    """Return a line for each item, by its label.
 
-    An amount of money is none: another item may cost as much as the goal allows.
+    An opened item lacks the words of the goal that it does not have and another item has. An amount
+    of money is none: another item may cost as much as the goal allows.
     """
-    if not item.opened:
-        return []
-    own, all_words = item.words, frozenset().union(*(one.words for one in items))
-    named = dict.fromkeys(tokens(without_amounts(goal)))
-    return [token for token in named if stem(token) in all_words - own]
+    words_of = {item.label: item.words for item in items}
+    any_words = frozenset().union(*words_of.values())
+    named = [
+        token for token in dict.fromkeys(tokens(without_amounts(goal))) if stem(token) in any_words
+    ]
+    return {
+        item.label: item.line([token for token in named if stem(token) not in own])
+        for item, own in zip(items, words_of.values(), strict=True)
+    }
 
 
 def _places(
@@ -148,14 +153,14 @@ class _Item:
         return frozenset().union(*map(content_words, (self.text, *self.pages)))
 
     def line(self, lacking: Sequence[str]) -> str:
-        """Return what there is to say of the item. lacking: words that it does not have."""
+        """Return what there is to say of the item. lacking: words that no page of it has."""
         remarks = []
         for number, read, chosen in self.visits:
             parts = [f"opened at step {number}"]
             parts += [f"read {', '.join(read)}"] if read else []
             parts += [f"chose {', '.join(chosen)}"] if chosen else []
             remarks.append(", ".join(parts))
-        remarks += [f"not seen there: {', '.join(lacking)}"] if lacking else []
+        remarks += [f"not seen there: {', '.join(lacking)}"] if self.opened and lacking else []
         return f"[{self.label}] {self.text}" + (f" ({'; '.join(remarks)})" if remarks else "")
 
 

@@ -27,7 +27,9 @@ LONGEST_NAME = 4
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 #: No name goes on behind a bracket: "[white bed] (1)" is one bed, not the thing "bed 1".
-_BRACKET = re.compile(r"[\[\](){}<>]+")
+_BRACKETS = r"\[\](){}<>"
+_BETWEEN_NAMES = re.compile(f"[{_BRACKETS}]+")
+_BETWEEN_WORDS = rf"[^\w{_BRACKETS}]+"
 
 #: The words of a name, in lower case: ("drawer", "3").
 Entity = tuple[str, ...]
@@ -46,7 +48,7 @@ def phrases(text: str) -> frozenset[Entity]:
     """Return the sequences of up to LONGEST_NAME words without a function word at either end."""
     return frozenset(
         tokens[i:j]
-        for tokens in map(words, _BRACKET.split(text))
+        for tokens in map(words, _BETWEEN_NAMES.split(text))
         for i in range(len(tokens))
         if tokens[i] not in FUNCTION_WORDS
         for j in range(i + 1, min(i + LONGEST_NAME, len(tokens)) + 1)
@@ -69,9 +71,7 @@ def name_of(entity: Entity) -> Entity:
 @lru_cache(maxsize=50_000)
 def pattern_of(entity: Entity) -> re.Pattern[str]:
     """Return what finds an entity in a text, however its words are parted and capitalised."""
-    return re.compile(
-        r"\b" + r"[^\w\[\](){}<>]+".join(map(re.escape, entity)) + r"\b", re.IGNORECASE
-    )
+    return re.compile(r"\b" + _BETWEEN_WORDS.join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
 
 
 class Roles(dict[str, int]):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ldm.types import Card, Step, Task, TimeStep, Trajectory
-from tests.integration.paper_world import NOTHING, imitating
+from ldm.types import Card, Task, TimeStep
+from tests.integration.paper_world import NOTHING, Scene, imitating, last
 from tests.reasoner.scripted import Reply
 
 
@@ -38,26 +36,17 @@ class Errand:
     products: tuple[Product, ...]
 
 
-class Shop:
-    """A shop with one search for each errand. errands: by task id."""
+class Shop(Scene[Errand]):
+    """A shop with one search for each errand."""
 
-    def __init__(self, errands: Mapping[str, Errand]) -> None:
-        forms = ("search[WORDS]", "click[VALUE]")
-        self.card = Card(name="shop", rules="You are shopping.", actions=forms)
-        self.errands = errands
-        self.chosen: tuple[str, ...] = ()
-
-    def protocol(self) -> Mapping[str, Any]:
-        return {"environment": "shop"}
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        return [self.task(name) for name in self.errands if name.startswith(split)]
+    card = Card(name="shop", rules="You are shopping.", actions=("search[WORDS]", "click[VALUE]"))
+    chosen: tuple[str, ...] = ()
 
     def task(self, name: str) -> Task:
-        return Task(name, "shop", name.partition("/")[0], self.errands[name].goal, "buy")
+        return Task(name, "shop", name.partition("/")[0], self.layout[name].goal, "buy")
 
     def reset(self, task: Task) -> TimeStep:
-        self.errand, self.open, self.chosen = self.errands[task.id], "", ()
+        self.errand, self.open, self.chosen = self.layout[task.id], "", ()
         return TimeStep(f"WebShop\nInstruction:\n{task.goal}\n[Search]")
 
     def step(self, action: str) -> TimeStep:
@@ -83,26 +72,6 @@ class Shop:
         listed = [f"[{one.code}]\n{one.details}" for one in products.values()]
         return "\n".join(["[Back to Search]", "Page 1", *listed])
 
-    def localize(self, text: str) -> str:
-        return text
-
-    def fork(self) -> Shop:
-        return copy.copy(self)
-
-    def close(self) -> None:
-        pass
-
-
-def played(env: Any, name: str, actions: Sequence[str]) -> Trajectory:
-    """What somebody did, from the record of the actions; the last one ends the task."""
-    task, steps = env.task(name), []
-    opening = env.reset(task).observation
-    for action in actions:
-        now = env.step(action)
-        steps.append(Step(action, now.observation, now.reward))
-    assert now.done, name
-    return Trajectory(task, opening, tuple(steps), now.reward, now.reward == 1.0, "human")
-
 
 def shopper(question: str) -> Reply:
     """Answer as somebody who shops as the people in the prompt did.
@@ -119,9 +88,8 @@ def _page_type(text: str) -> str:
 
 
 def _shopping(question: str) -> list[str]:
-    now = re.findall(r"<now>\n(.*?)\n</now>", question, re.DOTALL)[-1]
-    goal = re.findall(r"<task>\n(.*?)\n</task>", question, re.DOTALL)[-1]
-    did = "".join(re.findall(r"<notes-so-far>\n(.*?)\n</notes-so-far>", question, re.DOTALL)[-1:])
+    now, did = last(question, "now"), last(question, "notes-so-far")
+    goal = last(question, "task")
     examples = re.findall(r"^task: (.*)\n(?:.*\n)*?action: (.*)", question, re.MULTILINE)
     if "[Search]" in now:
         return [f"search[{re.sub('^.*? a |^.*?need |[,.].*$', '', goal)}]"]
@@ -148,30 +116,25 @@ def _lacks(page: str, goal: str) -> bool:
     return any(demand.strip() not in page for demand in demands)
 
 
-class Bathroom:
+class Bathroom(Scene[str]):
     """A room where two soapbars, or other things, lie on the countertop and none in a cabinet."""
 
     PLACES = ("cabinet 1", "cabinet 2", "cabinet 3", "cabinet 4", "countertop 1", "garbagecan 1")
 
-    def __init__(self, things: Mapping[str, str]) -> None:
-        forms = ("go to PLACE", "open PLACE", "take OBJECT from PLACE", "put OBJECT in/on PLACE")
-        self.card = Card(name="bathroom", rules="You are in a bathroom.", actions=forms)
-        self.things = things
-        self.at, self.held = "", ""
-        self.left: tuple[str, ...] = ()
-
-    def protocol(self) -> Mapping[str, Any]:
-        return {"environment": "bathroom"}
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        return [self.task(name) for name in self.things if name.startswith(split)]
+    card = Card(
+        name="bathroom",
+        rules="You are in a bathroom.",
+        actions=("go to PLACE", "open PLACE", "take OBJECT from PLACE", "put OBJECT in/on PLACE"),
+    )
+    at, held = "", ""
+    left: tuple[str, ...] = ()
 
     def task(self, name: str) -> Task:
-        goal = f"put two {self.things[name]} in garbagecan."
+        goal = f"put two {self.layout[name]} in garbagecan."
         return Task(name, "bathroom", name.partition("/")[0], goal, "pick2")
 
     def reset(self, task: Task) -> TimeStep:
-        thing = self.things[task.id]
+        thing = self.layout[task.id]
         self.at, self.held, self.left = "", "", (f"{thing} 1", f"{thing} 3")
         listed = ", ".join(f"a {place}" for place in self.PLACES)
         return TimeStep(f"You are in the middle of a room, you see {listed}. {task.goal}")
@@ -186,10 +149,8 @@ class Bathroom:
             self.at = action[6:]
             if self.at.startswith("cabinet"):
                 return f"The {self.at} is closed."
-            lying = self.left if self.at == "countertop 1" else ()
-            return (
-                f"On the {self.at}, you see {', '.join(f'a {one}' for one in lying) or 'nothing'}."
-            )
+            lying = ", ".join(f"a {thing}" for thing in self._lying())
+            return f"On the {self.at}, you see {lying or 'nothing'}."
         if action == f"open {self.at}":
             return f"You open the {self.at}. In it, you see nothing."
         thing = action.partition(" from ")[0].removeprefix("take ")
@@ -203,15 +164,6 @@ class Bathroom:
 
     def _lying(self) -> tuple[str, ...]:
         return self.left if self.at == "countertop 1" else ()
-
-    def localize(self, text: str) -> str:
-        return text
-
-    def fork(self) -> Bathroom:
-        return copy.copy(self)
-
-    def close(self) -> None:
-        pass
 
 
 def tidier(question: str) -> Reply:
@@ -227,9 +179,8 @@ def _view_type(text: str) -> str:
 
 
 def _tidying(question: str) -> list[str]:
-    now = re.findall(r"<now>\n(.*?)\n</now>", question, re.DOTALL)[-1]
+    now, did = last(question, "now"), last(question, "notes-so-far")
     thing = re.findall(r"put two (\w+) in", question)[-1]
-    did = "".join(re.findall(r"<notes-so-far>\n(.*?)\n</notes-so-far>", question, re.DOTALL)[-1:])
     held = re.findall(rf"take ({thing} \d)", did)[len(re.findall(f"put {thing}", did)) :]
     if lying := re.search(rf"On the (.+?), you see a ({thing} \d)", now):
         return [f"take {lying[2]} from {lying[1]}"]

@@ -6,36 +6,62 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
 from tests.reasoner.scripted import Reply, items_in
 
 PLACES = ("fridge 1", "shelf 1", *(f"cabinet {n}" for n in range(1, 7)), "countertop 1")
 NOTHING = "Nothing happens."
+T = TypeVar("T")
 
 
-class Kitchen:
-    """A kitchen where one thing lies in one place. layout: by task id, the thing and its place."""
+class Scene(Generic[T]):
+    """What the paper's worlds have in common. layout: by task id, what the task has of its own."""
 
-    def __init__(self, layout: Mapping[str, tuple[str, str]]) -> None:
-        self.card = Card(
-            name="kitchen",
-            rules="You are in a kitchen.",
-            actions=(
-                "go to PLACE",
-                "take OBJECT from PLACE",
-                "cool OBJECT with PLACE",
-                "put OBJECT in/on PLACE",
-            ),
-        )
+    card: Card
+
+    def __init__(self, layout: Mapping[str, T]) -> None:
         self.layout = layout
 
     def protocol(self) -> Mapping[str, Any]:
-        return {"environment": "kitchen"}
+        return {"environment": self.card.name}
+
+    def task(self, name: str) -> Task:
+        raise NotImplementedError
 
     def tasks(self, split: str) -> Sequence[Task]:
         return [self.task(name) for name in self.layout if name.startswith(split)]
+
+    def reset(self, task: Task) -> TimeStep:
+        raise NotImplementedError
+
+    def step(self, action: str) -> TimeStep:
+        raise NotImplementedError
+
+    def localize(self, text: str) -> str:
+        return text
+
+    def fork(self) -> Self:
+        return copy.copy(self)
+
+    def close(self) -> None:
+        pass
+
+
+class Kitchen(Scene[tuple[str, str]]):
+    """A kitchen where one thing lies in one place. layout: by task id, the thing and its place."""
+
+    card = Card(
+        name="kitchen",
+        rules="You are in a kitchen.",
+        actions=(
+            "go to PLACE",
+            "take OBJECT from PLACE",
+            "cool OBJECT with PLACE",
+            "put OBJECT in/on PLACE",
+        ),
+    )
 
     def task(self, name: str) -> Task:
         thing = self.layout[name][0].split()[0]
@@ -72,26 +98,21 @@ class Kitchen:
             return f"You put the {thing} in/on the {self.at}."
         return NOTHING
 
-    def localize(self, text: str) -> str:
-        return text
 
-    def fork(self) -> Kitchen:
-        return copy.copy(self)
-
-    def close(self) -> None:
-        pass
-
-
-def played(env: Kitchen, name: str, actions: Sequence[str]) -> Trajectory:
-    """What people did in a kitchen, from the record of their actions."""
-    task = env.task(name)
+def played(env: Scene[Any], name: str, actions: Sequence[str]) -> Trajectory:
+    """What somebody did, from the record of the actions; the last one ends the task."""
+    task, steps = env.task(name), []
     opening = env.reset(task).observation
-    steps = []
     for action in actions:
         now = env.step(action)
         steps.append(Step(action, now.observation, now.reward))
-    assert env.done, name
-    return Trajectory(task, opening, tuple(steps), 1.0, True, "human")
+    assert now.done, name
+    return Trajectory(task, opening, tuple(steps), now.reward, now.reward == 1.0, "human")
+
+
+def last(question: str, tag: str) -> str:
+    """What stands between tags, the last time; "" where nothing does."""
+    return "".join(re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", question, re.DOTALL)[-1:])
 
 
 def people() -> list[Trajectory]:
@@ -110,7 +131,7 @@ def people() -> list[Trajectory]:
     return episodes
 
 
-#: What a model says where it is not asked for an action: as questions have it, in code.
+#: From a question to actions, the most plausible first; from an observation to its type.
 Acting = Callable[[str], Sequence[str]]
 Sorting = Callable[[str], str]
 
@@ -180,15 +201,14 @@ def _sort(text: str) -> str:
 
 def _actions(question: str) -> list[str]:
     """Return the next action, and others worth trying, the most plausible first."""
-    now = re.findall(r"<now>\n(.*?)\n</now>", question, re.DOTALL)[-1]
-    did = "".join(re.findall(r"<notes-so-far>\n(.*?)\n</notes-so-far>", question, re.DOTALL)[-1:])
+    now, did = last(question, "now"), last(question, "notes-so-far")
     if match := re.search(r"On the (.+?), you see (\w+ \d)\.", now):
         return [f"take {match[2]} from {match[1]}"]
     if taken := re.search(r"take (\w+ \d) from", did):
         place = "cabinet 1" if "cool " in did.partition("Did:")[2] else "fridge 1"
         act = "put {} in/on {}" if place == "cabinet 1" else "cool {} with {}"
         return [act.format(taken[1], place) if f"to the {place}." in now else f"go to {place}"]
-    goal = re.findall(r"<task>\n(.*?)\n</task>", question)[0]
+    goal = last(question, "task")
     examples = re.findall(r"^task: (.*)\n(?:.*\n)*?action: go to (.*)", question, re.MULTILINE)
     same = [place for task, place in examples if task == goal][::-1]
     counts = Counter(place for _, place in examples)

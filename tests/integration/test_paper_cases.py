@@ -16,10 +16,10 @@ from tests.integration.paper_shop import (
     Errand,
     Product,
     Shop,
-    played,
     shopper,
     tidier,
 )
+from tests.integration.paper_world import played
 
 SUBWOOFER = Errand(
     "I am looking for a high power sound column subwoofer, bluetooth, 3d surround sound system, "

@@ -83,6 +83,13 @@ class TestPlaces:
 LIST = "[Back]\nPage 1\n[B1]\nA blue shirt\n$5\n[B2]\nA red coat\n$90\n[B3]\nA blue cap\n$7"
 SHIRT = "[Back]\n[< Prev]\nsize [S][L]\nA blue shirt\n[Features]\n[Buy]"
 FEATURES = "[Back]\n[< Prev]\nIt is made of wool"
+#: A product that was opened and read about.
+READ = (
+    ("search[shirt]", LIST),
+    ("click[B1]", SHIRT),
+    ("click[Features]", FEATURES),
+    ("click[< Prev]", SHIRT),
+)
 
 
 class TestItems:
@@ -94,10 +101,7 @@ class TestItems:
     def test_say_whether_they_were_opened_and_what_was_read_and_chosen(self) -> None:
         result = digest(
             "[Search]",
-            ("search[shirt]", LIST),
-            ("click[B1]", SHIRT),
-            ("click[Features]", FEATURES),
-            ("click[< Prev]", SHIRT),
+            *READ,
             ("click[L]", "You have clicked L."),
         )
         assert result.items[0] == (
@@ -120,10 +124,7 @@ class TestItems:
     def test_that_were_opened_lack_words_of_the_goal_that_others_have(self) -> None:
         result = digest(
             "[Search]",
-            ("search[shirt]", LIST),
-            ("click[B1]", SHIRT),
-            ("click[Features]", FEATURES),
-            ("click[< Prev]", SHIRT),
+            *READ,
             ("click[< Prev]", LIST),
             ("click[B3]", "[Back]\nA blue cap\nsize [M]"),
             goal="a woollen red coat of wool in size L below 90 dollars",

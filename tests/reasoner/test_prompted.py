@@ -700,9 +700,7 @@ class TestDecisions:
         assert reasoner.act(replace(STATE, admissible=None), RECALLS).action == "think of[a]"
         assert reasoner.counts()["matched free"] == 1
 
-    def test_are_the_votes_where_nothing_is_listed_and_nothing_can_be_read(
-        self,
-    ) -> None:
+    def test_are_the_votes_where_nothing_is_listed_and_nothing_can_be_read(self) -> None:
         text = '{"thought": "I cannot decide'
         hidden = replace(STATE, admissible=None)
         for answer in (
