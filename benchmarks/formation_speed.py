@@ -24,9 +24,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import ldm
-from ldm.eval.plan import even
 from ldm.llm.service import Connection
 from ldm.memory.exchange import export
+from ldm.run.selection import even
 from ldm.types import Trajectory
 from tests.integration.test_prompted_cli import reply
 from tests.llm.batch_server import BatchServer

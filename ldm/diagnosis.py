@@ -212,7 +212,7 @@ def _data(variables: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _shipped_trajectories() -> Check:
-    from ldm.experiments.building import shipped_trajectories
+    from ldm.run.building import shipped_trajectories
 
     folder = shipped_trajectories()
     if folder is None:

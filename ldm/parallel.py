@@ -60,7 +60,7 @@ class WorkerFactory(Hashable, Protocol[T_contra, R_co]):
 
 
 class Cluster(Protocol):
-    """Machines on which a parallel map may run: `ldm.ray_backend.RayCluster`."""
+    """Machines on which a parallel map may run: `ldm.cluster.RayCluster`."""
 
     def map(
         self,

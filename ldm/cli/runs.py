@@ -130,7 +130,7 @@ def _print_divided(run: Run, task: str, *, trust: bool) -> None:
     """Print how an agent divided or searched its tasks: all in a table, or one task's tree."""
     from ldm.agents import load_agent
     from ldm.agents.reporting import reporting_named
-    from ldm.eval import agent_of, results
+    from ldm.run.runner import agent_of, results
 
     if trust and ":" in agent_of(run):
         load_agent(agent_of(run))

@@ -1,6 +1,6 @@
 """Read trajectory files in our own schema and in other formats, detected from what they hold.
 
-Formats that other tools share (`ldm.envs.interchange`) are also written. Each environment declares
+Formats that other tools share (`ldm.interchange`) are also written. Each environment declares
 those of its own recordings (`ldm.envs.metadata.Metadata.formats`), which are only read.
 """
 
@@ -17,12 +17,12 @@ from typing import Any, Protocol, cast
 
 from ldm import records, untrusted
 from ldm.envs.field_errors import line_object
-from ldm.envs.interchange import atif, chat, otel, parquet, sharegpt
-from ldm.envs.interchange.documents import is_bare
-from ldm.envs.interchange.foreign import NOTHING, Assumed
-from ldm.envs.interchange.remainder import without_defaults
 from ldm.envs.metadata import metadata_of, registered
 from ldm.errors import LdmError, RecordError
+from ldm.interchange import atif, chat, otel, parquet, sharegpt
+from ldm.interchange.documents import is_bare
+from ldm.interchange.foreign import NOTHING, Assumed
+from ldm.interchange.remainder import without_defaults
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory
 from ldm.words import counted

@@ -40,7 +40,7 @@ from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.rows import Rows
 from ldm.memory.store import Store
 from ldm.parallel import iterate_concurrently, map_concurrently
-from ldm.reasoner import AsksAhead, Reasoner
+from ldm.reason import AsksAhead, Reasoner
 from ldm.types import Trajectory, stable_hash
 from ldm.untrusted import array, check_file
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ldm import records, untrusted
-from ldm.envs.hotpotqa import HotpotQA
-from ldm.envs.hotpotqa.library import OWN_DATA
-from ldm.eval.runner import EPISODES, TRAJECTORIES
+from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult, Trajectory
+from ldm.worlds.hotpotqa import HotpotQA
+from ldm.worlds.hotpotqa.library import OWN_DATA
 from tests.cli.conftest import Run
 from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ldm import untrusted
-from ldm.envs.hotpotqa.environment import HotpotQA
-from ldm.envs.hotpotqa.library import Sources
-from ldm.envs.hotpotqa.questions import MOST_BYTES, read_articles, read_questions
-from ldm.envs.hotpotqa.world import SHOWN
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Step, Task, TimeStep, Trajectory
+from ldm.worlds.hotpotqa.environment import HotpotQA
+from ldm.worlds.hotpotqa.library import Sources
+from ldm.worlds.hotpotqa.questions import MOST_BYTES, read_articles, read_questions
+from ldm.worlds.hotpotqa.world import SHOWN
 
 _QUALIFIER = re.compile(r" \([^()]*\)$")
 #: Words of a question that a lookup is worth, in letters.
