@@ -20,11 +20,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ldm.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from ldm.agents import Resources
+    from ldm.envs.formats import Assumed
     from ldm.episode import Agent, Environment, Episode
     from ldm.errors import LdmError
-    from ldm.interchange.foreign import Assumed
     from ldm.llm.models import ModelOptions
     from ldm.llm.service import Connection
     from ldm.memory import Memory
@@ -68,8 +70,6 @@ if TYPE_CHECKING:
     from ldm.run.runtime import Runtime
     from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
     from ldm.types import Card, Recall, StateActionTuple, Step, Task, TimeStep, Trajectory
-
-__version__ = "0.2.0"
 
 __all__ = [
     "Agent",
@@ -137,7 +137,7 @@ __all__ = [
 #: `ldm --help` answer at once.
 _MODULES = {
     "Agent": "ldm.episode",
-    "Assumed": "ldm.interchange.foreign",
+    "Assumed": "ldm.envs.formats",
     "BuildOptions": "ldm.run.building",
     "Card": "ldm.types",
     "Comparison": "ldm.run.evaluate",

@@ -22,10 +22,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ldm import __version__, records, untrusted
+from ldm import records, untrusted
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.parallel import Backend, Record, Worker, WorkerFactory, parallel_map
 from ldm.types import stable_hash
+from ldm.version import __version__
 
 SCHEMA_VERSION = 1
 MANIFEST = "run.json"

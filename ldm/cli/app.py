@@ -19,7 +19,7 @@ from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
 from ldm.cli.curve import curve
-from ldm.cli.data import data_app
+from ldm.cli.data import data
 from ldm.cli.demo import demo
 from ldm.cli.doctor import doctor
 from ldm.cli.episodes import export, show
@@ -61,7 +61,7 @@ Examples:
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from ldm import __version__
+        from ldm.version import __version__
 
         output.say(f"ldm {__version__}", error=False)
         raise typer.Exit
@@ -113,7 +113,7 @@ runs_app.command("export", short_help="Write episodes as logs of other tools.")(
 app.add_typer(runs_app, name="runs")
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)
-app.add_typer(data_app, name="data")
+app.command("data", short_help="Check or download the data of an environment.")(data)
 app.add_typer(llm_app, name="llm")
 app.command("validate", short_help="Check JSONL files against their schema.")(validate)
 app.command("schema", short_help="Print the JSON Schema of a record.")(schema)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
-from ldm import __version__
 from ldm.errors import LdmError, WorkerDied
 from ldm.parallel import (
     Record,
@@ -26,6 +25,7 @@ from ldm.parallel import (
     collect_seldom,
     sigterm_as_interrupt,
 )
+from ldm.version import __version__
 
 #: The address that starts Ray on this machine.
 LOCAL = "local"

@@ -9,17 +9,17 @@ https://platform.openai.com/docs/api-reference/fine-tuning/chat-input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ldm import records
-from ldm.envs.field_errors import FieldError
+from ldm.envs.fields import FieldError
+from ldm.envs.formats import LINES, NOTHING, Assumed
 from ldm.interchange import foreign
-from ldm.interchange.content import Content, text_of
-from ldm.interchange.documents import each
-from ldm.interchange.foreign import NOTHING, Acted, Assumed, Heard, SelfDescription, call_text
+from ldm.interchange.documents import SUFFIX, Content, each, is_bare, text_of
+from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import (
     KEY,
     Remainder,
@@ -31,7 +31,11 @@ from ldm.interchange.remainder import (
 from ldm.records import Problem
 from ldm.types import Step, Trajectory
 
-#: Instructions to an agent as such; they are no part of the task.
+SUFFIXES = (SUFFIX,)
+WRITTEN = LINES
+SIGN = '"messages" with "role" and "content", also with calls of tools'
+HEAD = None
+#: Roles of instructions to the agent as such, which are not part of the task.
 _INSTRUCTIONS = ("system", "developer")
 
 
@@ -87,9 +91,9 @@ class Line(SelfDescription):
     ldm: ChatRemainder | None = None
 
 
-def detect(line: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object looks like an episode in chat messages."""
-    return isinstance(line.get("messages"), list)
+def detect(value: Any) -> bool:
+    """Return whether a JSON value looks like an episode in chat messages."""
+    return is_bare(value) or (isinstance(value, dict) and isinstance(value.get("messages"), list))
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
@@ -112,7 +116,7 @@ def parse(
     try:
         if line.ldm:
             return _ours(line.messages, line.ldm)
-        return foreign.trajectory(_turns(line.messages), assumed.unless(line), "messages")
+        return foreign.trajectory(_turns(line.messages), foreign.stated(assumed, line), "messages")
     except FieldError as error:
         return Problem(file, number, error.field, str(error))
 

@@ -6,40 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ldm.envs.field_errors import FieldError
-from ldm.types import Origin, Step, Task, Trajectory, stable_hash
-
-
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """What is assumed of recordings that do not say it; those of ours say everything.
-
-    env, split, kind: of the task, see `ldm.types.Task`. Without an environment such recordings are
-    refused. score: of each episode, in [0, 1].
-    """
-
-    env: str = ""
-    split: str = "recorded"
-    kind: str = ""
-    origin: Origin = "agent"
-    score: float = 0.0
-
-    def unless(self, *descriptions: SelfDescription | None) -> Assumed:
-        """Return this with what recordings say instead; the last of them counts most."""
-        stated: dict[str, Any] = {}
-        for one in filter(None, descriptions):
-            texts = {"env": one.env, "split": one.split, "kind": one.kind}
-            stated |= {name: text for name, text in texts.items() if isinstance(text, str)}
-            if type(one.score) in (int, float) and 0 <= one.score <= 1:
-                stated["score"] = float(one.score)
-        return replace(self, **stated)
+from ldm.envs.fields import FieldError
+from ldm.envs.formats import Assumed
+from ldm.types import Step, Task, Trajectory, stable_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfDescription:
-    """What a recording may say of itself, in the words of `Assumed`.
+    """Fields of a recording that replace those of `Assumed`.
 
-    Others use such names for purposes of their own: a value of another type says nothing.
+    Other programs may use these names for other purposes: a value of another type is ignored.
     """
 
     env: Any = None
@@ -48,8 +24,15 @@ class SelfDescription:
     score: Any = None
 
 
-#: Where nothing is assumed.
-NOTHING = Assumed()
+def stated(assumed: Assumed, *descriptions: SelfDescription | None) -> Assumed:
+    """Return `assumed` with the values that recordings state; the last description wins."""
+    values: dict[str, Any] = {}
+    for one in filter(None, descriptions):
+        texts = {"env": one.env, "split": one.split, "kind": one.kind}
+        values |= {name: text for name, text in texts.items() if isinstance(text, str)}
+        if type(one.score) in (int, float) and 0 <= one.score <= 1:
+            values["score"] = float(one.score)
+    return replace(assumed, **values)
 
 
 @dataclass(frozen=True, slots=True)

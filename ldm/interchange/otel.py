@@ -11,19 +11,24 @@ files are read, and not written. See https://opentelemetry.io/docs/specs/semconv
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ldm import untrusted
-from ldm.envs.field_errors import FieldError
+from ldm.envs.fields import FieldError
+from ldm.envs.formats import NOTHING, Assumed
 from ldm.interchange import foreign
-from ldm.interchange.documents import documents
-from ldm.interchange.foreign import NOTHING, Acted, Assumed, Heard, call_text
+from ldm.interchange.documents import SUFFIX, documents
+from ldm.interchange.foreign import Acted, Heard, call_text
 from ldm.records import Problem
 from ldm.types import Trajectory
 
+SUFFIXES = (SUFFIX,)
+SIGN = '"resourceSpans", or "context" and "attributes", with gen_ai.input.messages'
+HEAD = re.compile(rb'"resourceSpans"\s*:\s*\[')
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 CONVERSATION = "gen_ai.conversation.id"
 #: The event in which messages are recorded by those that do not write them on the span.
@@ -47,11 +52,12 @@ class _Conversation:
     tools: dict[str, str] = field(default_factory=dict)
 
 
-def detect(line: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object looks like spans."""
-    if isinstance(line.get("resourceSpans"), list):
-        return True
-    return isinstance(line.get("context"), dict) and "attributes" in line and "name" in line
+def detect(value: Any) -> bool:
+    """Return whether a JSON value looks like spans."""
+    if not isinstance(value, dict):
+        return False
+    span = isinstance(value.get("context"), dict) and "attributes" in value and "name" in value
+    return span or isinstance(value.get("resourceSpans"), list)
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:

@@ -7,6 +7,7 @@ stay in their order; columns that others have added are passed over.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from ldm import records
+from ldm.envs.formats import NOTHING, Assumed
 from ldm.errors import LdmError
-from ldm.interchange.foreign import NOTHING, Assumed
 from ldm.records import Problem
 from ldm.types import Trajectory
 from ldm.untrusted import check_file, json_value
 
-SUFFIX = ".parquet"
+SUFFIXES = WRITTEN = (".parquet",)
+SIGN = "the columns that ldm writes"
+HEAD = re.compile(rb"")  # a folder's Parquet files are all read
 #: Of the columns; it changes where an older reader would lose something.
 VERSION = 1
 #: Column → field of our own schema. The same in all rows of a trajectory.
@@ -52,9 +55,9 @@ _JSON = ("recalls", "followed")
 Row = Mapping[str, Any]
 
 
-def detect(line: Row) -> bool:
-    """Return False: no line of a text has this format."""
-    del line
+def detect(value: Any) -> bool:
+    """Return False: no JSON value has this format."""
+    del value
     return False
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ldm import __version__
 from ldm.errors import LdmError
 from ldm.report import details, overview
 from ldm.report.details import Json, Numbering
@@ -17,6 +16,7 @@ from ldm.report.overview import Content
 from ldm.report.page import Chunks, page
 from ldm.report.reading import ReadRun, read_run, tuples_of
 from ldm.run.runtime import DEFAULT_RUNS
+from ldm.version import __version__
 
 #: The report's name in a run's directory, where no other place is named.
 FILE = "report.html"

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from ldm import __version__
 from ldm.errors import LdmError
 from ldm.report.exporting import submitted
 from ldm.report.reading import ReadRun, RecordedEpisode
 from ldm.types import Step, stable_hash
+from ldm.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

@@ -18,7 +18,7 @@ from ldm.types import stable_seed
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
-    from ldm.interchange.foreign import Assumed
+    from ldm.envs.formats import Assumed
     from ldm.memory import BuildResult, Failures, FormationOptions
     from ldm.reason import Reasoner
     from ldm.reason.prompted import Formation, PromptedReasoner
@@ -91,8 +91,7 @@ def read_trajectories(
     otherwise bad records are left out. assumed: what recordings of others
     do not say, above all their environment.
     """
-    from ldm.envs.formats import read_all
-    from ldm.interchange.foreign import NOTHING
+    from ldm.envs.formats import NOTHING, read_all
 
     sources = [data] if isinstance(data, str | Path) else data
     runtime = Runtime()

@@ -45,7 +45,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "doctor": (),
     "presets list": (),
     "presets show": ("adapt-table2",),
-    "data check": ("textcraft",),
+    "data": ("textcraft",),
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {

@@ -28,11 +28,11 @@ from ldm.cli.options import listed_ids
 from ldm.envs import formats
 from ldm.envs.alfworld import data as alfworld
 from ldm.envs.download import unpack
+from ldm.envs.formats import Assumed
 from ldm.envs.textcraft.recipes import load_book
 from ldm.envs.textcraft.tasks import read_list
 from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.explore.refine import ExploredGoal, Tree
-from ldm.interchange.foreign import Assumed
 from ldm.llm import Message, Sampling
 from ldm.llm.batch_endpoint import objects_in
 from ldm.llm.batches import PendingCall, Submission, answered_call, read_submission
@@ -129,7 +129,7 @@ def _foreign(folder: Path) -> list[Subject]:
     def reading(name: str) -> Callable[[Path], Iterable[object]]:
         def read(path: Path) -> Iterable[object]:
             formats.format_of(path)  # whatever it is taken for
-            return formats.read(path, name, None, Assumed(env="kitchen"))
+            return formats.read(path, name, Assumed(env="kitchen"))
 
         return read
 

@@ -421,7 +421,7 @@ class FastEngine:
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise LdmError(
                 f"The game {game.id} is damaged: {type(error).__name__}: {error}.",
-                "Download the games again: ldm data get alfworld.",
+                "Download the games again: ldm data alfworld --to FOLDER.",
             ) from error
 
     def step(self, command: str) -> EngineState:

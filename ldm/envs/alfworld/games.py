@@ -102,7 +102,7 @@ def data_root(path: Path) -> Path:
     problem = "has no" if path.is_dir() else "does not exist, so there is no"
     raise LdmError(
         f"{path} {problem} {FOLDER}/train, valid_seen or valid_unseen.",
-        "Name the folder that holds json_2.1.1, or download the games: ldm data get alfworld.",
+        "Name the folder that holds json_2.1.1, or download it: ldm data alfworld --to FOLDER.",
     )
 
 

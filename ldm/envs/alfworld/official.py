@@ -53,7 +53,7 @@ class OfficialEngine:
             except Exception as error:  # the engine's parsers raise exceptions of many types
                 raise LdmError(
                     f"The engine cannot load the game {game.id}: {type(error).__name__}: {error}",
-                    "Find damaged files with: ldm data check alfworld PATH.",
+                    "Find damaged files with: ldm data alfworld PATH.",
                 ) from error
         return _state(state)
 
@@ -120,7 +120,7 @@ def as_data(game: Game) -> dict[str, str]:
     if flaw := grammar_flaw(grammar):
         raise LdmError(
             f"The game {game.id} is not played: {flaw}.",
-            "Download the games: ldm data get alfworld.",
+            "Download the games: ldm data alfworld --to FOLDER.",
         )
     return {"pddl_domain": domain, "grammar": grammar, "pddl_problem": game.problem}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm import untrusted
-from ldm.envs.field_errors import FieldError, line_object, text_in
+from ldm.envs.fields import FieldError, line_object, text_in
 from ldm.envs.textcraft.recipes import Book, Recipe, name_of, words
 from ldm.errors import LdmError
 from ldm.records import Problem

@@ -43,7 +43,7 @@ _NOT_NUMERIC = re.compile(r"[^\d.]")
 _PRODUCTS = ("items_shuffle*.json", "items_shuffle*.json.gz")
 _ATTRIBUTES = ("items_ins_v2*.json", "items_ins_v2*.json.gz")
 _HUMAN = ("items_human_ins*.json", "items_human_ins*.json.gz")
-_DOWNLOAD = "Download the official files with: ldm data get webshop."
+_DOWNLOAD = "Download the official files with: ldm data webshop --to FOLDER."
 
 #: Option name → its values, in page order.
 Options = tuple[tuple[str, tuple[str, ...]], ...]

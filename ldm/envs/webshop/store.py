@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ldm.envs.compiled import Compiled, open_compiled, value_at
+from ldm.envs.cache import Compiled, open_compiled, value_at
 from ldm.envs.lucene.search import Index, Indexer
 from ldm.envs.webshop.catalogue import Files, Product, read_products
 from ldm.envs.webshop.goals import SEED, Drawer, Goals, Prices, shuffled

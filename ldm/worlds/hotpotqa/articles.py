@@ -14,7 +14,7 @@ from html import unescape
 
 import numpy as np
 
-from ldm.envs.compiled import Compiled, value_at
+from ldm.envs.cache import Compiled, value_at
 from ldm.envs.lucene.search import Index, Indexer
 from ldm.worlds.hotpotqa.questions import Article
 from ldm.worlds.hotpotqa.world import MAY_REFER, SHOWN, Ambiguous, Page, Similar

@@ -14,8 +14,8 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from ldm.envs.compiled import Compiled, open_compiled
-from ldm.envs.field_errors import FieldError, line_object
+from ldm.envs.cache import Compiled, open_compiled
+from ldm.envs.fields import FieldError, line_object
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.untrusted import check_file, lines_of
@@ -60,7 +60,7 @@ class Sources:
         if collection == "abstracts" and not articles:
             raise LdmError(
                 f"{folder} holds no archive of abstracts ({ABSTRACTS}).",
-                "Download it: ldm data get hotpotqa --size abstracts.",
+                "Download it: ldm data hotpotqa --size abstracts --to FOLDER.",
             )
         return cls(folder, questions, articles, collection)
 

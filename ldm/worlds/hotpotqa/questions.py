@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm import untrusted
-from ldm.envs.field_errors import FieldError, text_in
+from ldm.envs.fields import FieldError, text_in
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Task, stable_hash
@@ -85,7 +85,7 @@ def find_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Pa
         names_of_files = " or ".join(_example(patterns) for patterns in names.values())
         raise LdmError(
             f"{folder} holds no questions of HotpotQA ({names_of_files}).",
-            "Use the folder that holds them, or download them: ldm data get hotpotqa.",
+            "Use the folder that holds them, or download them: ldm data hotpotqa --to FOLDER.",
         )
     return files
 
@@ -154,7 +154,7 @@ def select(split: str, questions: Mapping[str, Sequence[Question]]) -> tuple[lis
     if source not in questions:
         raise LdmError(
             f"HotpotQA's split {split} needs a file that is not in the data folder.",
-            f"Put {_example(FILES[source])} there: ldm data get hotpotqa --size all.",
+            f"Put {_example(FILES[source])} there: ldm data hotpotqa --size all --to FOLDER.",
         )
     chosen = list(questions[source])
     if split == REACT_500:
@@ -180,7 +180,7 @@ def _react_500(questions: Sequence[Question]) -> list[Question]:
         raise LdmError(
             f"The split {REACT_500} numbers the {_REACT_OF:,} official questions; "
             f"this file has {len(questions):,}.",
-            "Download the official one: ldm data get hotpotqa.",
+            "Download the official one: ldm data hotpotqa --to FOLDER.",
         )
     order = list(range(_REACT_OF))
     random.Random(_REACT_SEED).shuffle(order)
