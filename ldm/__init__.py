@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.recalls import Recalls
     from ldm.options import settings
-    from ldm.report import write_report
     from ldm.run.building import (
         BuildOptions,
         build_memory,
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
         learn_utilities,
         prune_memory,
     )
-    from ldm.run.curve_runs import curve
-    from ldm.run.curves import Curve
     from ldm.run.evaluate import Comparison, compare, evaluate, evaluate_all
     from ldm.run.goal_choice import Goals
     from ldm.run.grid import Grid
@@ -79,7 +76,6 @@ __all__ = [
     "Comparison",
     "Connection",
     "Credited",
-    "Curve",
     "Environment",
     "Episode",
     "EvaluationSpec",
@@ -114,7 +110,6 @@ __all__ = [
     "build_memory",
     "compare",
     "credit_tuples",
-    "curve",
     "evaluate",
     "evaluate_all",
     "evaluate_preset",
@@ -129,7 +124,6 @@ __all__ = [
     "refine",
     "resume",
     "settings",
-    "write_report",
     "write_trajectories",
 ]
 
@@ -143,7 +137,6 @@ _MODULES = {
     "Comparison": "ldm.run.evaluate",
     "Connection": "ldm.llm.service",
     "Credited": "ldm.run.crediting",
-    "Curve": "ldm.run.curves",
     "Environment": "ldm.episode",
     "Episode": "ldm.episode",
     "EvaluationSpec": "ldm.run.specs",
@@ -178,7 +171,6 @@ _MODULES = {
     "build_memory": "ldm.run.building",
     "compare": "ldm.run.evaluate",
     "credit_tuples": "ldm.run.crediting",
-    "curve": "ldm.run.curve_runs",
     "evaluate": "ldm.run.evaluate",
     "evaluate_all": "ldm.run.evaluate",
     "evaluate_preset": "ldm.run.reproducing",
@@ -193,7 +185,6 @@ _MODULES = {
     "refine": "ldm.run.refine",
     "resume": "ldm.run.resuming",
     "settings": "ldm.options",
-    "write_report": "ldm.report",
     "write_trajectories": "ldm.run.building",
 }
 

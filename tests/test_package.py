@@ -89,7 +89,7 @@ def test_the_wheel_runs(installed: Path, tmp_path: Path) -> None:
 
 def test_the_wheel_prints_the_published_schemas(installed: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        [installed / "ldm", "schema", "trajectory"],
+        [installed / "ldm", "validate", "--schema", "trajectory"],
         capture_output=True,
         text=True,
         check=True,

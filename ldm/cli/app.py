@@ -18,11 +18,9 @@ from ldm.cli import output
 from ldm.cli.autoplan import autoplan
 from ldm.cli.build import build_memory, import_files
 from ldm.cli.catalog import agents, envs
-from ldm.cli.curve import curve
 from ldm.cli.data import data
 from ldm.cli.demo import demo
 from ldm.cli.doctor import doctor
-from ldm.cli.episodes import export, show
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.fold import fold
 from ldm.cli.headings import GroupedCommand
@@ -31,12 +29,13 @@ from ldm.cli.judge import judge
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
 from ldm.cli.merging import diff, merge
+from ldm.cli.plugins import PluggedGroup
 from ldm.cli.presets import presets_app
 from ldm.cli.refine import refine
-from ldm.cli.report import report, view
 from ldm.cli.runs import runs_app
+from ldm.cli.show import show
 from ldm.cli.upkeep import compact, forget, migrate, verify
-from ldm.cli.validate import schema, validate
+from ldm.cli.validate import validate
 from ldm.diagnosis import module_clash
 from ldm.errors import Interrupted, LdmError
 from ldm.parallel import collect_seldom, sigterm_as_interrupt
@@ -45,6 +44,7 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="ldm",
+    cls=PluggedGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help and errors as written: brackets are no markup
@@ -103,20 +103,15 @@ app.command("eval", cls=GroupedCommand, short_help="Evaluate an agent on the tas
     evaluate
 )
 app.command("compare", short_help="Compare finished evaluations.")(compare)
-app.command("curve", short_help="Plot success against an option or memory size.")(curve)
 app.command("judge", short_help="Let a model judge the answers of a run.")(judge)
 app.add_typer(presets_app, name="presets")
-app.command("report", short_help="Write one page on recorded runs.")(report)
-app.command("view", short_help="Build the report on runs, and open it.")(view)
 runs_app.command("show", short_help="Print episodes: what was done, and why.")(show)
-runs_app.command("export", short_help="Write episodes as logs of other tools.")(export)
 app.add_typer(runs_app, name="runs")
 app.command("agents", short_help="List the agents and their options.")(agents)
 app.command("envs", short_help="List the environments and their options.")(envs)
 app.command("data", short_help="Check or download the data of an environment.")(data)
 app.add_typer(llm_app, name="llm")
-app.command("validate", short_help="Check JSONL files against their schema.")(validate)
-app.command("schema", short_help="Print the JSON Schema of a record.")(schema)
+app.command("validate", short_help="Check files of records, or print their schema.")(validate)
 app.command("doctor", short_help="Check the installation, data and configuration.")(doctor)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from ldm.errors import LdmError
 
 
 def demo(
+    ctx: typer.Context,
     env: Annotated[
         str, typer.Option("--env", help="An environment that ships games; default: the first.")
     ] = "",
@@ -36,13 +37,9 @@ def demo(
       ldm demo
       ldm demo --tasks 12 --limit 12
     """
-    from typer.main import get_command
-
-    from ldm.cli.app import app
-
-    command = get_command(app)
     for words in _commands(env or _first(), folder, per_kind, tasks, limit):
         output.say(f"\n$ {shlex.join(['ldm', *words])}")
+        command: Any = ctx.find_root().command
         if status := command.main(words, prog_name="ldm", standalone_mode=False):
             raise typer.Exit(status)
 

@@ -387,7 +387,7 @@ def _with_actions(trajectories: Sequence[Trajectory]) -> dict[str, Trajectory]:
     if not distinct:
         raise LdmError(
             f"None of these {len(trajectories)} trajectories holds an action.",
-            "A memory is made of actions; `ldm schema trajectory` shows where they belong.",
+            "A memory needs actions; `ldm validate --schema trajectory` shows where they belong.",
         )
     return distinct
 

@@ -14,7 +14,7 @@ from ldm.agents.reporting import Branch, Reporting
 from ldm.episode import CALLS
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.consulting import REASONS
-from ldm.report.reading import RecordedEpisode
+from ldm.run.reading import RecordedEpisode
 from ldm.types import StateActionTuple, Step, Trajectory
 
 if TYPE_CHECKING:

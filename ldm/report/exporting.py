@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from ldm import records
+from ldm.envs import formats
 from ldm.errors import LdmError
-from ldm.report.reading import ReadRun, RecordedEpisode
+from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.secrecy import redacted_json
 from ldm.types import Trajectory
 
@@ -42,7 +43,7 @@ def export(run: ReadRun, path: Path, form: Format) -> int:
                 file.write(redacted_json(log) + "\n")
             return len(episodes)
         trials = [trial for one in episodes if (trial := submitted(one)) is not None]
-        _writer(form)(path, trials)
+        formats.write(path, trials, "chat" if form == "openai" else form)
     return len(trials)
 
 
@@ -50,17 +51,6 @@ def submitted(episode: RecordedEpisode) -> Trajectory | None:
     """Return the trial that counts; None where there is none."""
     place = episode.result.submitted
     return episode.trials[place] if 0 <= place < len(episode.trials) else None
-
-
-def _writer(form: Format) -> Callable[[Path, Sequence[Trajectory]], None]:
-    from ldm.interchange import atif, chat, parquet
-
-    writers: Mapping[str, Callable[[Path, Sequence[Trajectory]], None]] = {
-        "atif": atif.write,
-        "openai": chat.write,
-        "parquet": parquet.write,
-    }
-    return writers[form]
 
 
 def inspect_log(run: ReadRun, episodes: Sequence[RecordedEpisode]) -> Json:

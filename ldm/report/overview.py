@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.agents.reporting import Reporting
 from ldm.errors import LdmError
-from ldm.report.reading import ReadRun, RecordedEpisode
+from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.types import EpisodeResult
 

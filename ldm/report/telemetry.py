@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ldm.errors import LdmError
 from ldm.report.exporting import submitted
-from ldm.report.reading import ReadRun, RecordedEpisode
+from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.types import Step, stable_hash
 from ldm.version import __version__
 

@@ -164,7 +164,7 @@ def selected(
         where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
             f"There is no trajectory{of}{where}.",
-            "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
+            "`ldm import` converts other formats; `ldm validate --schema trajectory` shows ours.",
         )
     if options.per_kind:
         chosen = drawn_per_kind(chosen, options.per_kind, options.seed)

@@ -197,13 +197,13 @@ def _foreign(folder: Path) -> list[Subject]:
 
 
 def _data(folder: Path) -> list[Subject]:
-    """Published data of the environments, as `ldm data check` reads them."""
+    """Published data of the environments, as `ldm data` reads them."""
     trial = "pick_and_place_simple-Pen-None-Desk-1/trial_1"
     game = make_game(folder / "games", "train", trial)
 
     def games(path: Path) -> Iterable[object]:
         report = alfworld.check(path.parents[4])
-        return report.problems or [report.total("train")]
+        return report.problems or [report.splits["train"]]
 
     def products(path: Path) -> Iterable[object]:
         for name, content in (("items_shuffle.json", SHOP), ("items_ins_v2.json", INSTRUCTIONS)):

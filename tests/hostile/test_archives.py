@@ -88,16 +88,9 @@ def test_a_bad_download_does_not_block_the_next(
 
     monkeypatch.setattr(download, "fetch", fetched)
     with pytest.raises(LdmError, match="is damaged") as refused:
-        data.fetch(tmp_path, url="http://host/games.zip")
+        download.fetch_all(data.FILES[""], tmp_path)
     assert not any(tmp_path.iterdir())
     assert "emove" not in refused.value.remedy  # it is gone already
-
-
-@pytest.mark.parametrize("url", ["http://host/", "http://host/a/..", "http://host/?x=a.zip"])
-def test_an_address_without_a_name_replaces_no_folder(tmp_path: Path, url: str) -> None:
-    with pytest.raises(LdmError, match="names no archive"):
-        data.fetch(tmp_path / "data", url=url)
-    assert not (tmp_path / "data").exists()
 
 
 def test_damaged_staged_vectors_are_named(tmp_path: Path) -> None:

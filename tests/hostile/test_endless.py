@@ -31,7 +31,7 @@ COMMANDS = {
     "import FILE --out out.jsonl": ("a.jsonl", "a.jsonl.gz", "a.json", "a.parquet"),
     "import FOLDER --out out.jsonl": ("a.jsonl", "a.json"),
     "validate FILE": ("a.jsonl", "a.jsonl.gz", "a"),
-    "validate FILE --type trajectory": ("a.jsonl", "a"),
+    "validate FILE --schema trajectory": ("a.jsonl", "a"),
     "build-memory FILE --memory new": ("a.jsonl", "a.json", "a.parquet"),
     "memory import FILE --memory new": ("a.jsonl", "a.ldmpack", "a"),
     "memory merge FILE FILE --memory new": ("a.ldmpack",),
@@ -148,7 +148,7 @@ def test_what_the_shell_hands_over_is_read(tmp_path: Path) -> None:
         )
         assert "2 trajectory records, ok" in done.stdout
     endless = subprocess.run(
-        ["bash", "-c", f"{ldm} --type trajectory /dev/stdin < /dev/zero"],
+        ["bash", "-c", f"{ldm} --schema trajectory /dev/stdin < /dev/zero"],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,

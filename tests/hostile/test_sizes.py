@@ -38,7 +38,7 @@ LINES = {
         '{"action":"a","observation":"b","recalls":[' + ",".join(["[]"] * 500_000) + "]}"
     ),
 }
-COMMANDS = ("import FILE --out out.jsonl", "validate FILE --type trajectory --json")
+COMMANDS = ("import FILE --out out.jsonl", "validate FILE --schema trajectory --json")
 
 
 #: Runs a command and notes its peak of memory: the system would count that of its parent, too.

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ldm.envs import formats
+from ldm.envs.formats import Assumed
 from ldm.errors import LdmError
 from ldm.interchange import atif
-from ldm.interchange.foreign import Assumed
 from ldm.records import Problem
 from ldm.types import Step, Trajectory
 from tests.test_types import TRAJECTORY

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
-import ldm
 from ldm import records
 from ldm.errors import LdmError
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
 from ldm.report import details, write_report
 from ldm.report.page import SCRIPTS, STYLES, Chunks, text_of
-from ldm.report.reading import read_run, tuples_of
 from ldm.run.judged import JUDGED, Judged
+from ldm.run.reading import read_run, tuples_of
 from ldm.runs import Manifest, create
 from ldm.types import Answer, EpisodeResult, Trajectory, Usage
 from tests.report.conftest import Recorded
@@ -46,7 +45,7 @@ def entries(data: dict[str, Any], run: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def written(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return ldm.write_report(recorded.all, tmp_path_factory.mktemp("content") / "r.html", trust=True)
+    return write_report(recorded.all, tmp_path_factory.mktemp("content") / "r.html", trust=True)
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +101,6 @@ class TestEpisodes:
             for key in step.get("calls", [])
         ]
         assert set(keys) == set(by_key)
-
-    def test_prompts_can_be_left_out(self, recorded: Recorded, tmp_path: Path) -> None:
-        file = write_report([recorded.divided], tmp_path / "r.html", trust=True, prompts=False)
-        assert not [name for name in chunks(file) if name.startswith("calls")]
-        assert (
-            file.stat().st_size
-            < write_report([recorded.divided], tmp_path / "x.html").stat().st_size
-        )
 
     def test_a_prompt_is_packed_as_what_differs_from_the_one_before(self) -> None:
         prompts = ["You are in a shed. > look", "You are in a shed. > look\nA shelf. > go", "Else"]

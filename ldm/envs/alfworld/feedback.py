@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ldm.envs.alfworld.fast import State, World
+from ldm.envs.alfworld.world import State, World
 
 KINDS = (
     "missing index",

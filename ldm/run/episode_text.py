@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.reason.consulting import REASONS
-from ldm.report.reading import RecordedEpisode, Votes
+from ldm.run.reading import RecordedEpisode, Votes
 from ldm.types import StateActionTuple, Step, Trajectory
 
 EPISODE_COLUMNS = ("task", "goal", "outcome", "score", "steps", "invalid", "calls")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ldm.errors import LdmError
-from ldm.run.drawing import svg
+from ldm.report.drawing import svg
 from ldm.run.repeats import spread
 from ldm.run.statistics import Interval, bootstrap, by_task, frame, rate_interval
 from ldm.types import EpisodeResult

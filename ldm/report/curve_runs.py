@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ldm.errors import LdmError
 from ldm.options import ENV_PREFIX
-from ldm.run.curves import Curve, Measure, point
+from ldm.report.curves import Curve, Measure, point
 from ldm.run.fairness import conditions_of
 from ldm.run.grid import options_of
 from ldm.run.lifecycle import recorded_spec, short
