@@ -87,6 +87,11 @@ def check(path):
     return DataReport("depot", path, facts={"crates": len(crates)})
 
 
+def stack(count: int = 1):
+    """Stack crates."""
+    print("crate " * count)
+
+
 def detect(line):
     return "slip" in line
 
@@ -133,12 +138,18 @@ broken_depot = depot_outside:Nothing
 
 [ldm.agents]
 clerk = depot_outside:Clerk
+
+[ldm.commands]
+stack = depot_outside:stack
+runs.stack = depot_outside:stack
+eval = depot_outside:stack
+broken = depot_outside:nothing
 """
 
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed package that announces an environment and an agent."""
+    """An installed package that announces an environment, an agent and commands."""
     site = tmp_path / "site"
     info = site / "depot_outside-1.0.dist-info"
     info.mkdir(parents=True)
@@ -166,6 +177,19 @@ def test_they_are_listed(run: Run) -> None:
     assert "cannot be imported" in environments["broken_depot"]["unusable"]
     clerk = json.loads(run("agents", "--json").out)["clerk"]
     assert clerk["published patience"] == {"depot": 7}
+
+
+def test_its_commands_are_part_of_the_command_line(run: Run) -> None:
+    listed = run("--help").out
+    assert "  stack " in listed
+    assert "Stack crates." in listed
+    assert "Stack crates." in run("runs", "--help").out
+    assert run("stack", "--count", "2").out == "crate crate \n"
+    assert run("runs", "stack").out == "crate \n"
+    assert "Evaluate" in run("eval", "--help").out  # no plug-in replaces a command
+    broken = run("broken")
+    assert (broken.code, "cannot be imported" in broken.err) == (1, True)
+    assert run("nothing").code == 2
 
 
 def test_doctor_looks_at_its_data_and_packages(

@@ -218,14 +218,14 @@ def _data(folder: Path) -> list[Subject]:
             game.relative_to(folder).as_posix(),
             game.read_bytes(),
             games,
-            commands=("data check alfworld GAMES",),
+            commands=("data alfworld GAMES",),
         ),
         Subject(
             "products",
             "items_shuffle.json",
             SHOP,
             products,
-            commands=("data check webshop FOLDER",),
+            commands=("data webshop FOLDER",),
         ),
         Subject("instructions", "items_ins_v2.json", INSTRUCTIONS, products),
         Subject(
@@ -234,7 +234,7 @@ def _data(folder: Path) -> list[Subject]:
             _text(LISTED),
             lambda path: read_list(path, book),
             True,
-            commands=("data check textcraft FILE",),
+            commands=("data textcraft FILE",),
         ),
         Subject(
             "task ids", "ids.txt", b"# some\nvalid_seen/1\ntrain/2\n", lambda p: listed_ids(str(p))
@@ -296,7 +296,7 @@ def _questions() -> list[Subject]:
             "hotpot_dev_distractor_v1.json",
             json.dumps(listed).encode(),
             questions.read_questions,
-            commands=("data check hotpotqa FOLDER",),
+            commands=("data hotpotqa FOLDER",),
         ),
         Subject("articles", "a.json", json.dumps(articles).encode(), questions.read_articles),
         Subject("abstracts", "a.tar.bz2", lines, library._read_abstracts, wrap=archived),

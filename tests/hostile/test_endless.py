@@ -47,8 +47,8 @@ COMMANDS = {
     "compare FOLDER FOLDER": ("run.json",),
     "runs tree FOLDER": ("run.json",),
     "memory credit FOLDER": ("run.json",),
-    "data check webshop FOLDER": ("items_shuffle.json",),
-    "data check hotpotqa FOLDER": ("hotpot_dev_distractor_v1.json",),
+    "data webshop FOLDER": ("items_shuffle.json",),
+    "data hotpotqa FOLDER": ("hotpot_dev_distractor_v1.json",),
 }
 CASES = [(command, name) for command, names in COMMANDS.items() for name in names]
 
