@@ -29,7 +29,7 @@ class PluggedGroup(TyperGroup):
         )
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name, None if there is none."""
+        """Return the command of a name, or None."""
         own = super().get_command(ctx, cmd_name)
         if own is not None or _prefix(ctx) + cmd_name not in _announced():
             return own

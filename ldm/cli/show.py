@@ -32,7 +32,7 @@ class Display:
         int | None, typer.Option(min=1, help="Which trial; by default the one that counts.")
     ] = None
     tuples: Annotated[
-        bool, typer.Option("--tuples", help="List recalled tuples: how often, with what outcome.")
+        bool, typer.Option("--tuples", help="List recalled tuples with their outcomes.")
     ] = False
     full: Annotated[bool, typer.Option("--full", help="Print long texts in full.")] = False
     as_json: AsJson = False
@@ -47,7 +47,7 @@ def show(
     ] = "",
     display: Display = Display(),
 ) -> None:
-    """Print an episode: what was thought and done, the recalled tuples as text, and how they voted.
+    """Print an episode: thoughts, actions, recalled tuples as text, and their votes.
 
     A recalled tuple that the action follows is marked with *. Long texts are cut.
 
@@ -129,7 +129,7 @@ def _print_episode(run: ReadRun, episode: RecordedEpisode, display: Display) -> 
 
 
 def _one_of(episodes: Sequence[RecordedEpisode], name: str) -> RecordedEpisode:
-    """Return the episode at the task with this id, or at the only one whose id contains it."""
+    """Return the episode of the task with this id, or of the only one whose id contains it."""
     ids = [one.result.task.id for one in episodes]
     matches = [one for one in episodes if one.result.task.id == name] or [
         one for one in episodes if name in one.result.task.id

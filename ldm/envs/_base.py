@@ -38,7 +38,7 @@ class ListedEnvironment(Generic[G]):
         self._digests: dict[str, str] = {}
 
     def protocol(self) -> Mapping[str, Any]:
-        """Return what makes scores comparable: the conditions, and digests of the splits used."""
+        """Return the conditions of scores: options, sources, and digests of the splits used."""
         return {
             "environment": self.card.name,
             "version": self.version,

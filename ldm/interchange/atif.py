@@ -37,7 +37,7 @@ SUFFIXES = (SUFFIX,)
 WRITTEN = (SUFFIX, *LINES, "")
 SIGN = '"schema_version": "ATIF-…"'
 HEAD = re.compile(rb'"schema_version"\s*:\s*"ATIF-')
-#: The first version with all fields that are written; readers of later ones know it, too.
+#: The first version with all written fields.
 WRITTEN_VERSION = "ATIF-v1.7"
 Version = Literal[
     "ATIF-v1.0",
@@ -50,7 +50,7 @@ Version = Literal[
     "ATIF-v1.7",
     "ATIF-v1.8",
 ]
-#: Who acted is known as an origin only ("expert", …), in no version.
+#: The agent is known by its origin only ("expert", …).
 _AGENT_VERSION = "unknown"
 _NOTES = {"schema_version": "a newer ldm may read other versions"}
 
@@ -232,9 +232,9 @@ def _foreign(document: Document, assumed: Assumed) -> Trajectory:
 
 
 def _turns(turns: Sequence[Turn]) -> Iterator[Heard | Acted]:
-    """Yield what an agent heard and did; what the system says and does is no part of the task.
+    """Yield the messages to the agent and its actions, without those of the system.
 
-    What it did in an earlier document, of which this one is the continuation, is left out.
+    Turns copied from an earlier document, which this one continues, are left out.
     """
     for turn in turns:
         if turn.source == "system" or (turn.source == "agent" and turn.is_copied_context):
@@ -251,6 +251,6 @@ def _turns(turns: Sequence[Turn]) -> Iterator[Heard | Acted]:
             for call in turn.tool_calls or ():
                 arguments = json.dumps(call.arguments, ensure_ascii=False)
                 yield Acted(call_text(call.function_name, arguments), thought, call.tool_call_id)
-                thought = ""  # what led to several calls is said once
+                thought = ""  # the thought belongs to the first of several calls
         for result in turn.observation.results if turn.observation else ():
             yield Heard(text_of(result.content), result.source_call_id or "")

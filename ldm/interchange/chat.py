@@ -2,8 +2,8 @@
 
 Logs may also hold the list of messages alone, and JSON files one episode or a list of them.
 
-This is what fine-tuning takes. The user says the goal and what is seen, the assistant's messages
-are the actions, and its last one ends the line. See
+This is the format of fine-tuning. The user's messages are the goal and the observations, the
+assistant's are the actions, and its last one ends the line. See
 https://platform.openai.com/docs/api-reference/fine-tuning/chat-input.
 """
 
@@ -65,7 +65,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatStep(StepRemainder):
-    """What the messages do not say of a step.
+    """Fields of a step that messages lack.
 
     silent: whether it has no message at all, as steps that only think; its action is "".
     """
@@ -76,9 +76,9 @@ class ChatStep(StepRemainder):
 
 @dataclass(frozen=True, slots=True)
 class ChatRemainder(Remainder):
-    """What the messages do not say of a trajectory.
+    """Fields of a trajectory that messages lack.
 
-    steps: one each. end: what followed the last action, which nobody answered.
+    steps: one each. end: the observation after the last action, which ends the messages.
     """
 
     steps: tuple[ChatStep, ...]
@@ -97,10 +97,7 @@ def detect(value: Any) -> bool:
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
-    """Return an iterator over the trajectory in each line of a file, or the problem with it.
-
-    assumed: of lines that are not ours.
-    """
+    """Return an iterator over the trajectory in each line of a file, or the problem with it."""
     return each(path, parse, assumed)
 
 
@@ -147,12 +144,12 @@ def line_of(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _first(goal: str, opening: str) -> str:
-    """Return the first message: always both, so that the opening can be told from the goal."""
+    """Return the first message, with goal and opening."""
     return f"{goal}\n\n{opening}"
 
 
 def _ours(messages: Sequence[Message], rest: ChatRemainder) -> Trajectory:
-    """Return the trajectory whose line we wrote; a prompt for the system may have been added."""
+    """Return the trajectory of a line of ours, which may have gained system prompts."""
     turns = [(i, m) for i, m in enumerate(messages) if m.role not in _INSTRUCTIONS]
     for place, (i, message) in enumerate(turns):
         role = ("user", "assistant")[place % 2]
@@ -178,7 +175,7 @@ def _ours(messages: Sequence[Message], rest: ChatRemainder) -> Trajectory:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[Heard | Acted]:
-    """Yield what an agent heard and did."""
+    """Yield the messages to the agent and its actions."""
     for message in messages:
         text = text_of(message.content)
         if message.role == "assistant":
@@ -188,9 +185,9 @@ def _turns(messages: Sequence[Message]) -> Iterator[Heard | Acted]:
 
 
 def _acts(message: Message, text: str) -> Iterator[Acted]:
-    """Yield what a message of the assistant does; what is said beside calls is a thought."""
+    """Yield the actions of the assistant's message; its text beside calls is a thought."""
     calls = list(message.tool_calls or ())
-    if message.function_call:  # how OpenAI wrote a single call before 2024
+    if message.function_call:  # OpenAI's form of a single call before 2024
         calls.append(Call(message.function_call))
     thought = message.reasoning_content or ""
     if not calls:
@@ -199,4 +196,4 @@ def _acts(message: Message, text: str) -> Iterator[Acted]:
     thought = "\n".join(filter(None, (thought, text)))
     for call in calls:
         yield Acted(call_text(call.function.name, call.function.arguments), thought, call.id)
-        thought = ""  # what led to several calls is said once
+        thought = ""  # the thought belongs to the first of several calls

@@ -1,4 +1,4 @@
-"""Make trajectories of what other programs have recorded, as far as their messages go."""
+"""Make trajectories of the messages that other programs have recorded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stated(assumed: Assumed, *descriptions: SelfDescription | None) -> Assumed:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A text that the agent was given. call: the id of the call that it answers, "" for none."""
+    """A text to the agent. call: the id of the call that it answers, or ""."""
 
     text: str
     call: str = ""
@@ -45,7 +45,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """Something that the agent did, or only thought where `action` is "". call: its id, if any."""
+    """An action, or only a thought if `action` is "". call: the id of a call, or ""."""
 
     action: str
     thought: str = ""
@@ -55,12 +55,12 @@ class Acted:
 def trajectory(
     turns: Iterable[Heard | Acted], assumed: Assumed, where: str, name: str = ""
 ) -> Trajectory:
-    """Return the trajectory that the turns of a recording make.
+    """Return the trajectory of a recording's turns.
 
-    The first text that was heard is the goal; what else was heard before the first action is the
-    opening, or the goal again where that is all. An answer goes to the call that it names, or to
-    the last action.
-    where: the field that errors name. name: of the task; "" for a hash of its goal.
+    The first text to the agent is the goal; the others before the first action are the opening,
+    which is the goal again without any. An answer belongs to the call that it names, or to the last
+    action.
+    where: the field in errors. name: the task's id; "" for a hash of its goal.
     Raise FieldError if there is no environment, goal or action.
     """
     before: list[str] = []

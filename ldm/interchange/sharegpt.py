@@ -1,7 +1,7 @@
 """Read ShareGPT: {"conversations": [{"from", "value"}, …]}, one episode a line or a list of them.
 
-What "human" says is heard; what "gpt" says is an action, and so is a "function_call", a JSON object
-with name and arguments, which an "observation" answers. Such files are read, and not written.
+Messages of "human" are observations; those of "gpt" are actions, and so is a "function_call", a
+JSON object with name and arguments, which an "observation" answers. Such files are only read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INSTRUCTS = frozenset({"system", "developer"})
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `from` is a word of Python's, so it is renamed before it is read."""
+    """One message. `from` is a keyword of Python, so it is renamed."""
 
     speaker: str
     value: str
@@ -93,7 +93,7 @@ def _turns(messages: Sequence[Mapping[str, Any]]) -> Iterator[Heard | Acted]:
 
 
 def _called(text: str) -> str:
-    """Return the action that a call is; a text that is no JSON of one stays as it is."""
+    """Return the action of a call; a text that is not the JSON of one is the action itself."""
     value = untrusted.json_value(text, "")
     if not (isinstance(value, dict) and isinstance(value.get("name"), str)):
         return text.strip()

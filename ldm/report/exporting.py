@@ -25,11 +25,10 @@ Json = dict[str, Any]
 
 
 def export(run: ReadRun, path: Path, form: Format) -> int:
-    """Write the episodes of a run to a file in one of the formats; return how many there are.
+    """Write the episodes of a run to a file in one of the formats; return their number.
 
-    Episodes in which nothing was done, since an error came first, are left out but for Inspect,
-    which has a place for errors.
-    Raises LdmError where the run has no episodes, or the file cannot be written.
+    Episodes that failed before the first step are written for Inspect only.
+    Raise LdmError if the run has no episodes, or the file cannot be written.
     """
     from ldm.runs import writing
 
@@ -48,7 +47,7 @@ def export(run: ReadRun, path: Path, form: Format) -> int:
 
 
 def submitted(episode: RecordedEpisode) -> Trajectory | None:
-    """Return the trial that counts; None where there is none."""
+    """Return the trial that counts, or None."""
     place = episode.result.submitted
     return episode.trials[place] if 0 <= place < len(episode.trials) else None
 
@@ -104,7 +103,7 @@ def inspect_log(run: ReadRun, episodes: Sequence[RecordedEpisode]) -> Json:
 
 
 def _samples(episodes: Sequence[RecordedEpisode]) -> list[Json]:
-    """Return the episodes as samples; of an optimisation, tasks are drawn repeatedly."""
+    """Return the episodes as samples; an optimisation may repeat tasks, as epochs."""
     times = Counter[str]()
     samples = []
     for episode in episodes:
@@ -115,7 +114,7 @@ def _samples(episodes: Sequence[RecordedEpisode]) -> list[Json]:
 
 
 def _sample(episode: RecordedEpisode) -> Json:
-    """Return an episode as a sample: actions are what the assistant says, answers the user's."""
+    """Return an episode as a sample: actions are messages of the assistant, answers the user's."""
     result = episode.result
     trial = submitted(episode)
     messages: list[Json] = [{"role": "user", "content": result.task.goal, "source": "input"}]

@@ -19,7 +19,7 @@ from ldm.envs.alfworld.pddl import grammar_flaw
 from ldm.envs.alfworld.texts import entity_names
 from ldm.errors import ForkUnsupported, LdmError
 
-#: What the engine is made of.
+#: The packages of the engine.
 PACKAGES = ("alfworld", "textworld", "fast_downward")
 INSTALL = 'Install the engine: pip install "ldm-memory[alfworld]", or play with the fast one.'
 _UNKNOWN_GOAL = "UNKNOWN GOAL."
@@ -110,7 +110,7 @@ def as_data(game: Game) -> dict[str, str]:
     """Return a game in the form that the official engine reads.
 
     Our own games need the package alfworld. Raise LdmError if it is missing, or if the grammar
-    holds code: the engine evaluates what stands in its braces.
+    holds code: the engine evaluates the contents of its braces.
     """
     domain, grammar = game.domain, game.grammar
     if not domain:

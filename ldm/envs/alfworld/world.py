@@ -88,7 +88,7 @@ class State:
 
 
 class World:
-    """The constant part of a game, and its rules: which commands are possible and what they do.
+    """The constant part of a game, and its rules: possible commands and their effects.
 
     Things are identified by their ids in the problem, in lower case; lists are sorted by id, as in
     the official engine. names: id → readable name. receptacles: their ids; index: the position of

@@ -123,7 +123,7 @@ class WebShop:
         self._there: Mapping[str, Node] = {}
 
     def protocol(self) -> Mapping[str, Any]:
-        """Return what makes scores comparable: goals, prices, caps, observations, reward."""
+        """Return the conditions of scores: goals, prices, caps, observations, reward."""
         options = self.options
         own = {split in OWN_SPLITS for split in self._listed}
         worlds = {name: self._open(name) for name in sorted(own)}
@@ -189,14 +189,14 @@ class WebShop:
         return copy.copy(self)
 
     def prepare(self) -> None:
-        """Load what a purchase compares titles with: rapidfuzz and, where need be, spaCy's model.
+        """Load rapidfuzz and, for official data, spaCy's model, which purchases need.
 
         Loaded beside threads that receive replies, spaCy breaks them: it imports `httpx`, which the
-        `openai` package looks for among the modules, half-imported as it may be.
+        `openai` package looks up among the modules, even if it is half-imported.
         """
         alike("", "")
         if self.options.data:
-            with suppress(LdmError):  # the purchase that needs it says what is missing
+            with suppress(LdmError):  # the purchase that needs it raises the error
                 load_parser()
 
     def close(self) -> None:

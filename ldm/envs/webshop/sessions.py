@@ -1,7 +1,7 @@
 """The official logs of people shopping: one page event per line, in the order of each session.
 
-An event records which page was opened, not what was clicked, so the clicks are inferred: they are
-those that lead from one page to the next on our site. A page is rebuilt if the catalogue holds its
+An event records the page that was opened, not the click, so clicks are inferred: they are those
+that lead from one page to the next on our site. A page is rebuilt if the catalogue holds its
 products; otherwise the observation is "".
 """
 
@@ -43,7 +43,7 @@ _SUB_AT = 5
 class Event:
     """A page that was opened. view: the state of a session of our site that shows this page.
 
-    listed: the products on a result page. reward: what the purchase earned, on the page after it.
+    listed: the products on a result page. reward: that of the purchase, on the page after it.
     """
 
     line: int

@@ -1,4 +1,4 @@
-"""The HotpotQA environment: splits, tasks and scores on top of what actions answer."""
+"""The HotpotQA environment: splits, tasks and scores on top of the answers to actions."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Sources:
 
     @classmethod
     def find(cls, folder: Path, collection: Articles) -> Sources:
-        """Return what is in `folder`; raise LdmError if there are no questions or no archive."""
+        """Return the files in `folder`; raise LdmError without questions, or without an archive."""
         questions = find_files(folder, OWN_FILES if folder == OWN_DATA else FILES)
         abstracts = collection == "abstracts"
         listed = sorted(folder.glob(ABSTRACTS)) if abstracts else files_like(folder, _MORE_ARTICLES)

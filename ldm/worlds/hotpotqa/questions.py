@@ -31,7 +31,7 @@ FILES = {
     TRAIN: ("hotpot_train*.json", "train*.json"),
 }
 OWN_FILES = {DEMO_TRAIN: ("demo_train.json.gz",), DEMO_TEST: ("demo_test.json.gz",)}
-#: Twice what the official training file needs, which has 566 MB.
+#: Bytes of the largest file; the official training file has 566 MB.
 MOST_BYTES = 1 << 31
 #: ReAct's 500 questions: the first ones of these numbers in this order.
 _REACT_SEED, _REACT_OF, _REACT_COUNT = 233, 7_405, 500
@@ -53,7 +53,7 @@ class Question:
 
     @property
     def source(self) -> str:
-        """What a memory and an evaluation must not share: the two articles."""
+        """The two articles, which a memory and an evaluation must not share."""
         return " | ".join(self.titles)
 
     @property
@@ -61,7 +61,7 @@ class Question:
         return f"Question: {self.text}"
 
     def task(self, split: str) -> Task:
-        """Return the task; no answer, title or level is part of what an agent sees."""
+        """Return the task; agents see no answer, title or level."""
         return Task(
             f"{split}/{self.id}", ENV, split, self.text.strip(), self.kind, source=self.source
         )
@@ -125,7 +125,7 @@ def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] 
 
 
 def read_articles(path: Path) -> Iterator[Article | Problem]:
-    """Yield the articles of a JSON object, title → sentences. Raise LdmError if it is none."""
+    """Yield the articles of a JSON object, title → sentences; raise LdmError for other JSON."""
     entries = untrusted.json_file(path, most=MOST_BYTES)
     if not isinstance(entries, dict):
         raise LdmError(f"{path} is not an object of titles and sentences.", "Use another file.")
@@ -137,7 +137,7 @@ def read_articles(path: Path) -> Iterator[Article | Problem]:
 
 
 def article(title: object, sentences: object, field: str) -> Article:
-    """Return an article with its title decoded; raise FieldError if it is none."""
+    """Return an article with its title decoded; raise FieldError if it is invalid."""
     if not isinstance(title, str) or not title.strip():
         raise FieldError(field, "its title is missing, empty or not a text")
     if not isinstance(sentences, list) or not all(isinstance(s, str) for s in sentences):

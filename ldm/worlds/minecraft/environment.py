@@ -157,7 +157,7 @@ class Minecraft(ListedEnvironment[Game]):
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """What the running task asks for."""
+        """The targets of the running task."""
         return self._running.targets
 
     @property
@@ -184,7 +184,7 @@ class Minecraft(ListedEnvironment[Game]):
         return Paper(oracle) if self.options.controller == "paper" else oracle
 
     def _carry_out(self, command: Command, how: Way) -> TimeStep:
-        """Return the answer after as many units as the action gets to."""
+        """Return the answer after the units that fit into the slice and the time limit."""
         start, gained, broken = self._state, 0, ""
         reward = 0.0
         while True:
@@ -209,7 +209,7 @@ class Minecraft(ListedEnvironment[Game]):
             self._state = unit.after
 
     def _over(self, after: State) -> bool:
-        """Return whether a state lies behind the time limit; the time is up then."""
+        """Return whether a state is past the time limit, and if so end the task."""
         if self._without_map or after.tick <= self._limit:
             return False
         self._state = replace(self._state, tick=self._limit)
@@ -239,7 +239,7 @@ class Minecraft(ListedEnvironment[Game]):
         return f"{texts.NOTHING} {refusal.reason}" if fine else texts.NOTHING
 
     def _pay(self) -> float:
-        """Return what targets that are held for the first time earn; end a task that is done."""
+        """Return the reward of targets held for the first time; end the task with the last one."""
         targets, paid = self._running.targets, self._state.paid
         now = {str(target) for target in targets if self._meets(target)} - paid
         if not now:
@@ -272,7 +272,7 @@ class Minecraft(ListedEnvironment[Game]):
             yield self._horizons(state)
 
     def _horizons(self, state: State) -> str:
-        """Return the line with the true horizons of what can be gathered for the targets."""
+        """Return the line with the true horizons of the goals that the targets need."""
         known = {
             goal[0]: horizon(
                 goal, self._controller, state, self.rules, self.options.tools, limit=self._limit

@@ -99,7 +99,7 @@ class Tabletop(ListedEnvironment[Game]):
         self._folder = Path(self.options.render) if self.options.render else None
 
     def reset(self, task: Task) -> TimeStep:
-        """Start `task`; the observation says what there is, what is where, and the task."""
+        """Start `task`; the observation names the things, their places, and the task."""
         self._play = None
         game = self._game(task)
         world = World(game.scene)
@@ -133,7 +133,7 @@ class Tabletop(ListedEnvironment[Game]):
 
     def prepare(self) -> None:
         """Load MuJoCo now, before threads run: importing it beside them may disturb them."""
-        with suppress(LdmError):  # the first reset says what is missing
+        with suppress(LdmError):  # the first reset raises it
             version()
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class Tabletop(ListedEnvironment[Game]):
 
     @property
     def poses(self) -> Poses:
-        """Where the things are now, in the order of the scene."""
+        """The present poses of the things, in the order of the scene."""
         return self._play.state.poses if self._play else ()
 
     def _carry_out(self, move: Move, play: Play) -> TimeStep:
@@ -168,7 +168,7 @@ class Tabletop(ListedEnvironment[Game]):
         return self._proceed(play, after, report)
 
     def _proceed(self, before: Play, after: Play, report: str) -> TimeStep:
-        """Take over what an action led to, and answer it."""
+        """Store the state after an action, and return its answer."""
         earned = after.share - before.share
         self._play = after
         self._draw(after)
@@ -184,7 +184,7 @@ class Tabletop(ListedEnvironment[Game]):
             pictures.save(self._folder, play.game.task.id, play.actions, picture)
 
     def _admissible(self, play: Play) -> tuple[str, ...] | None:
-        """Return what is possible, in an order that says nothing about the solution."""
+        """Return the possible actions, in an order that does not reveal the solution."""
         if not self.options.admissible:
             return None
         if play.over:
