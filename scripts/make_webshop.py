@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
 from ldm.envs.webshop import WebShop
-from ldm.envs.webshop.catalogue import Files, products_of, read_products
+from ldm.envs.webshop.catalogue import Files, Product, read_products
 from ldm.envs.webshop.environment import OWN_DATA
 from ldm.envs.webshop.titles import Titles
 from ldm.types import Task, Trajectory, stable_seed
@@ -40,7 +40,8 @@ def main() -> None:
     with TemporaryDirectory() as temporary:
         write(shop, Path(temporary))
         titles = Titles()
-        products, _ = products_of(read_products(Files.find(Path(temporary), human=False)))
+        entries = read_products(Files.find(Path(temporary), human=False))
+        products = [entry for entry in entries if isinstance(entry, Product)]
         nouns = {product.title: titles.nouns(product) for product in products}
     write(with_nouns(shop, nouns), OWN_DATA)
     env = WebShop()

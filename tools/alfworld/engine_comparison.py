@@ -7,14 +7,18 @@ admissible commands with ones that are impossible or malformed, and go on after 
 
 from __future__ import annotations
 
+import copy
+import functools
+import importlib
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ldm.envs.alfworld.engine import EngineState
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import Game
-from ldm.envs.alfworld.official import OfficialEngine, remember_parses
+from ldm.envs.alfworld.official import OfficialEngine
 from ldm.envs.alfworld.texts import NOTHING
 from ldm.types import stable_seed
 from tools.alfworld.solver import plan
@@ -114,3 +118,28 @@ def _difference(name: str, command: str, official: EngineState, ours: EngineStat
     if ours.won != official.won:
         parts.append(f"won {ours.won}, not {official.won}")
     return Tally(differences=(f"{name}: {command}: {'; '.join(parts)}",))
+
+
+def remember_parses() -> None:
+    """Cache the engine's repeated work in this process from now on; its answers stay the same.
+
+    The engine parses the same texts and conditions and translates the same problem repeatedly;
+    these results are cached. It also copies everything that the names in a text refer to, which
+    is never modified, so that copying the names is enough. Benchmarks run without this cache.
+    """
+    texts: Any = importlib.import_module("textworld.envs.pddl.textgen")
+    translator: Any = importlib.import_module("fast_downward")
+    if hasattr(texts, "_remembers"):
+        return
+    texts._remembers = True
+    parse = functools.cache(texts._parse_and_convert)
+    # The caller modifies the result, so that each call gets a copy.
+    texts._parse_and_convert = lambda *args, **kwargs: copy.deepcopy(parse(*args, **kwargs))
+    texts.copy_context = lambda context: {
+        **context,
+        "variables": dict(context["variables"]),
+        "mapping": dict(context["mapping"]),
+    }
+    query = functools.cache(texts.Rule.parse_conjunctive_query)
+    texts.Rule = type("Rule", (texts.Rule,), {"parse_conjunctive_query": staticmethod(query)})
+    translator.pddl2sas = functools.lru_cache(maxsize=2)(translator.pddl2sas)

@@ -6,12 +6,15 @@ expert that plays the shipped episodes (`expert.py`) chooses recipes by it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ldm.envs.textcraft.recipes import Amount, Book, Recipe, words
-from ldm.envs.textcraft.world import parsed_recipe
+from ldm.envs.textcraft.recipes import Amount, Book, Recipe, name_of, words
 from ldm.errors import LdmError
+
+_CRAFT = re.compile(r"craft (.*) using (.*)")
+_COUNTED = re.compile(r"([0-9]+) (.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +149,15 @@ class _Search:
 
         visit(item)
         return tuple(reversed(visited))
+
+
+def parsed_recipe(line: str) -> Recipe | None:
+    """Return the recipe in a line of a listing; None if the line is not a recipe."""
+    match = _CRAFT.fullmatch(line)
+    product = _COUNTED.fullmatch(match.group(1)) if match else None
+    if match is None or product is None:
+        return None
+    counted = [_COUNTED.fullmatch(part.strip()) for part in match.group(2).split(",")]
+    amounts = tuple(Amount(name_of(part.group(2)), int(part.group(1))) for part in counted if part)
+    complete = len(amounts) == len(counted)
+    return Recipe(name_of(product.group(2)), int(product.group(1)), amounts) if complete else None

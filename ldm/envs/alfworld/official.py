@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 import importlib
 import importlib.util
 import json
@@ -79,31 +77,6 @@ class OfficialEngine:
 
 def _state(state: Any) -> EngineState:
     return EngineState(state.feedback, tuple(state["admissible_commands"]), bool(state["won"]))
-
-
-def remember_parses() -> None:
-    """Cache the engine's repeated work in this process from now on; its answers stay the same.
-
-    The engine parses the same texts and conditions and translates the same problem repeatedly;
-    these results are cached. It also copies everything that the names in a text refer to, which
-    is never modified, so that copying the names is enough. Benchmarks run without this cache.
-    """
-    texts: Any = importlib.import_module("textworld.envs.pddl.textgen")
-    translator: Any = importlib.import_module("fast_downward")
-    if hasattr(texts, "_remembers"):
-        return
-    texts._remembers = True
-    parse = functools.cache(texts._parse_and_convert)
-    # The caller modifies the result, so that each call gets a copy.
-    texts._parse_and_convert = lambda *args, **kwargs: copy.deepcopy(parse(*args, **kwargs))
-    texts.copy_context = lambda context: {
-        **context,
-        "variables": dict(context["variables"]),
-        "mapping": dict(context["mapping"]),
-    }
-    query = functools.cache(texts.Rule.parse_conjunctive_query)
-    texts.Rule = type("Rule", (texts.Rule,), {"parse_conjunctive_query": staticmethod(query)})
-    translator.pddl2sas = functools.lru_cache(maxsize=2)(translator.pddl2sas)
 
 
 def as_data(game: Game) -> dict[str, str]:

@@ -61,9 +61,11 @@ _UNSEEN = (
     "wasinreceptacle",
 )
 
+#: Verb of an appliance → the trait that a thing gains, and the one that it loses.
+_EFFECTS = {"clean": ("isclean", ""), "heat": ("ishot", "iscool"), "cool": ("iscool", "ishot")}
 _MIDDLE = "You are in the middle of a room. Looking quickly around you, you see {}."
 
-#: The name of a method of World, and its arguments after the state.
+#: The name of an action, and its arguments after the state.
 Operation = tuple[str, tuple[str, ...]]
 Pairs = frozenset[tuple[str, str]]
 
@@ -148,6 +150,8 @@ class World:
     def apply(self, operation: Operation, state: State) -> tuple[str, State]:
         """Return the answer to an operation of `commands(state)`, and the state after it."""
         name, things = operation
+        if name in _EFFECTS:
+            return self._treat(state, name, *things)
         act: Callable[..., tuple[str, State]] = getattr(self, f"_do_{name}")
         return act(state, *things)
 
@@ -174,7 +178,8 @@ class World:
                 ("cool", "coolable", self.rules.coolers),
             ):
                 if self.types[place] & appliances and self.holds(able, carried):
-                    commands[f"{verb} {names[carried]} with {at}"] = (verb, (carried, place))
+                    command = f"{verb} {names[carried]} with {at}"
+                    commands[command] = (verb, (carried, place))
 
     def _commands_to_slice(self, state: State, commands: dict[str, Operation]) -> None:
         for knife in state.held:
@@ -240,18 +245,10 @@ class World:
         sentence = self._put.format(f"the {self.names[thing]}", f"the {self.names[place]}")
         return f"You {sentence}.", after
 
-    def _do_clean(self, state: State, thing: str, place: str) -> tuple[str, State]:
-        return self._appliance_text("clean", thing, place), self._with(state, "isclean", thing)
-
-    def _do_heat(self, state: State, thing: str, place: str) -> tuple[str, State]:
-        return self._appliance_text("heat", thing, place), self._with(
-            state, "ishot", thing, "iscool"
-        )
-
-    def _do_cool(self, state: State, thing: str, place: str) -> tuple[str, State]:
-        return self._appliance_text("cool", thing, place), self._with(
-            state, "iscool", thing, "ishot"
-        )
+    def _treat(self, state: State, verb: str, thing: str, place: str) -> tuple[str, State]:
+        gained, lost = _EFFECTS[verb]
+        after = self._with(state, gained, thing, lost)
+        return f"You {verb} the {self.names[thing]} using the {self.names[place]}.", after
 
     def _do_slice(self, state: State, thing: str, knife: str) -> tuple[str, State]:
         sentence = f"You sliced the {self.names[thing]} with the {self.names[knife]}."
@@ -316,9 +313,6 @@ class World:
 
     def _list(self, things: Sequence[str]) -> str:
         return _joined([f"a {self.names[thing]}" for thing in things])
-
-    def _appliance_text(self, verb: str, thing: str, place: str) -> str:
-        return f"You {verb} the {self.names[thing]} using the {self.names[place]}."
 
     def _with(self, state: State, trait: str, thing: str, without: str = "") -> State:
         return replace(state, traits=state.traits - {(without, thing)} | {(trait, thing)})

@@ -51,18 +51,6 @@ def apply_action(action: str, inventory: Inventory, book: Book) -> Reply:
     return _refused(f"Could not execute {action}", inventory)
 
 
-def parsed_recipe(line: str) -> Recipe | None:
-    """Return the recipe in a line of a listing; None if the line is not a recipe."""
-    match = _CRAFT.fullmatch(line)
-    product = _COUNTED.fullmatch(match.group(1)) if match else None
-    if match is None or product is None:
-        return None
-    ingredients = [_COUNTED.fullmatch(part.strip()) for part in match.group(2).split(",")]
-    amounts = tuple(_amount(part) for part in ingredients if part)
-    complete = len(amounts) == len(ingredients)
-    return Recipe(name_of(product.group(2)), int(product.group(1)), amounts) if complete else None
-
-
 def _listing(inventory: Inventory) -> str:
     entries = "".join(f"[{words(item)}] ({count}) " for item, count in inventory.items())
     return entries or NOTHING_HELD

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from pathlib import Path
@@ -103,43 +103,21 @@ class Product:
 
     def as_json(self) -> list[Any]:
         """Return the product as JSON values for `from_json`."""
-        return [
-            self.asin,
-            self.title,
-            self.description,
-            self.bullets,
-            self.options,
-            self.prices,
-            self.category,
-            self.query,
-            self.product_category,
-            self.attributes,
-            [[goal.text, goal.attributes, goal.options] for goal in self.instructions],
-            self.nouns,
-        ]
+        values = [getattr(self, one.name) for one in fields(self)]
+        values[-2] = [[one.text, one.attributes, one.options] for one in self.instructions]
+        return values
 
     @classmethod
-    def from_json(cls, fields: Sequence[Any]) -> Product:
+    def from_json(cls, values: Sequence[Any]) -> Product:
         """Return the product from the values of `as_json`."""
-        asin, title, description, bullets, options, prices, *rest = fields
-        category, query, product_category, attributes, instructions, nouns = rest
-        return cls(
-            asin,
-            title,
-            description,
-            tuple(bullets),
-            tuple((name, tuple(values)) for name, values in options),
-            tuple(prices),
-            category,
-            query,
-            product_category,
-            tuple(attributes),
-            tuple(
-                Instruction(text, tuple(attribute_names), None if values is None else tuple(values))
-                for text, attribute_names, values in instructions
-            ),
-            None if nouns is None else tuple(nouns),
-        )
+        product = cls(*_tuples(values))
+        instructions: Any = product.instructions
+        return replace(product, instructions=tuple(Instruction(*one) for one in instructions))
+
+
+def _tuples(value: Any) -> Any:
+    """Return a JSON value with tuples in place of lists."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,15 +369,3 @@ def _read_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise LdmError(f"{path} is not a JSON object.", _DOWNLOAD)
     return content
-
-
-def products_of(entries: Iterable[Product | Problem]) -> tuple[list[Product], list[Problem]]:
-    """Return the products and the problems among `entries`."""
-    products: list[Product] = []
-    problems: list[Problem] = []
-    for entry in entries:
-        if isinstance(entry, Problem):
-            problems.append(entry)
-        else:
-            products.append(entry)
-    return products, problems

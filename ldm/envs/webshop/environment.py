@@ -283,7 +283,7 @@ class _Tasks(Sequence[Task]):
         return self._task(int(self._numbers[index]))
 
     def _task(self, number: int) -> Task:
-        goal = self._world.goal(number)
+        goal = self._world.goals[number]
         name = f"{self._split}/{number}"
         return Task(name, ENV, self._split, goal.text, KIND, source=goal.product.asin)
 

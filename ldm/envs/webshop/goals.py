@@ -8,10 +8,10 @@ from start to start. With its seed, 233, ours are those that it would draw if se
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol, overload
+from typing import Protocol
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def shuffled(number: int, seed: int = SEED) -> np.ndarray:
     return np.array(order, dtype=np.int32)
 
 
-class Goals(Sequence[Goal]):
+class Goals:
     """All goals; with the official shuffle, the index is the official session number.
 
     A goal is built on access, as the 1.18 million products have millions of goals.
@@ -131,16 +131,13 @@ class Goals(Sequence[Goal]):
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    @overload
-    def __getitem__(self, number: int) -> Goal: ...
-    @overload
-    def __getitem__(self, number: slice) -> tuple[Goal, ...]: ...
-    def __getitem__(self, number: int | slice) -> Goal | tuple[Goal, ...]:
-        if isinstance(number, slice):
-            return tuple(self[i] for i in range(*number.indices(len(self))))
-        if not -len(self) <= number < len(self):
+    def __iter__(self) -> Iterator[Goal]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, number: int) -> Goal:
+        if not 0 <= number < len(self):
             raise IndexError(f"goal {number} of {len(self)}")
-        entry, place = self._entry(number % len(self))
+        entry, place = self._entry(number)
         prices = self._prices
         product = self._products[int(prices.products[entry])]
         instruction = product.instructions[int(prices.instructions[entry])]

@@ -6,7 +6,7 @@ import random
 
 from ldm.envs.lucene.search import TOP
 from ldm.envs.webshop.catalogue import Product
-from ldm.envs.webshop.goals import Goal, Goals
+from ldm.envs.webshop.goals import Goals
 from ldm.envs.webshop.pages import Session
 from ldm.envs.webshop.reward import Reward, reward
 from ldm.envs.webshop.store import Catalogue
@@ -34,10 +34,6 @@ class World:
         self._titles = titles or Titles()
         self._strict = strict_reward
         self._results: dict[str, tuple[int, ...]] = {}
-
-    def goal(self, number: int) -> Goal:
-        """Return the goal of session `number`."""
-        return self.goals[number]
 
     def start(self, number: int) -> Session:
         """Return a fresh session, on the search page."""

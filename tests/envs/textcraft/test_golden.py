@@ -10,8 +10,8 @@ from typing import Any
 from ldm.envs.textcraft import TextCraft
 from ldm.envs.textcraft.recipes import Book
 from ldm.envs.textcraft.tasks import DISTRACTORS, STORED
-from ldm.envs.textcraft.world import parsed_recipe
 from tests.envs.textcraft.conftest import lines
+from tools.textcraft.solver import parsed_recipe
 
 #: A recipe's group became its item's tag; of the beds' two groups the last one read counts.
 BEDS = {"minecraft:bed", "minecraft:dyed_bed"}

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ldm.envs.webshop.catalogue import Files, Product, read_products
+from ldm.records import Problem
+
 KINDS = ("lamp", "chair", "shirt", "soap", "cable", "tea")
 COLORS = ("black", "light blue", "rose")
 SIZES = ("small", "large", "x-large")
@@ -74,3 +77,10 @@ def damaged_shop(folder: Path) -> Path:
     human = {"instruction": "a chair", "instruction_attributes": ["x"], "instruction_options": []}
     attributes = {p["asin"]: annotation(i) for i, p in enumerate(products)}
     return write_shop(folder, products, attributes, {"B000000001": [human]})
+
+
+def products_of(files: Files) -> tuple[list[Product], list[Problem]]:
+    """The products and the problems in files."""
+    entries = list(read_products(files))
+    products = [one for one in entries if isinstance(one, Product)]
+    return products, [one for one in entries if isinstance(one, Problem)]

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.webshop.catalogue import Files, Product, products_of, read_products, stream_array
+from ldm.envs.webshop.catalogue import Files, Product, read_products, stream_array
 from ldm.errors import LdmError
 from ldm.records import Problem
 from tests.envs.webshop.conftest import lines
-from tests.envs.webshop.shop import annotation, raw, write_shop
+from tests.envs.webshop.shop import annotation, products_of, raw, write_shop
 
 
 def read(folder: Path, *, human: bool = False) -> tuple[list[Product], list[Problem]]:
-    return products_of(read_products(Files.find(folder, human=human)))
+    return products_of(Files.find(folder, human=human))
 
 
 def one(tmp_path: Path, **changes: Any) -> Product:
@@ -169,7 +169,7 @@ def test_the_edge_products_load_as_officially(golden: Path, human: bool) -> None
         edge / "items_ins.json",
         edge / "items_human_ins.json" if human else None,
     )
-    products, problems = products_of(read_products(files))
+    products, problems = products_of(files)
     assert problems == []
     loaded = json.loads((edge / f"loaded_human_goals_{human}.json").read_text())["products"]
     for ours, theirs in zip(products, loaded, strict=True):

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldm.envs.webshop.catalogue import Files, products_of, read_products
+from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.goals import NO_CAP, Drawer, Goal, Goals, Prices, draw, shuffled
 from ldm.envs.webshop.store import Catalogue
 from tests.envs.webshop.conftest import lines
-from tests.envs.webshop.shop import annotation, raw, write_shop
+from tests.envs.webshop.shop import annotation, products_of, raw, write_shop
 
 
 def as_official(goal: Goal) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def without_chance(goal: dict[str, Any]) -> dict[str, Any]:
 def goals_of(folder: Path, **changes: Any) -> Goals:
     product = raw(0, **changes)
     write_shop(folder, [product], {product["asin"]: annotation(0)})
-    products, _ = products_of(read_products(Files.find(folder, human=False)))
+    products, _ = products_of(Files.find(folder, human=False))
     return Goals(products, draw(products))
 
 
@@ -57,7 +57,7 @@ def test_prices_and_goals_are_those_of_the_seeded_official_code(
 def test_human_goals_are_those_of_the_official_code(official: Path, golden: Path) -> None:
     files = Files.find(official, human=False)
     files = Files(files.products, files.attributes, golden / "items_human_ins_13.json")
-    products, _ = products_of(read_products(files))
+    products, _ = products_of(files)
     # The golden goals were made with prices that were drawn before, and a fresh seed for the caps.
     prices = json.loads((golden / "prices.json").read_text())
     drawer = Drawer()
@@ -73,7 +73,7 @@ def test_the_edge_goals_are_those_of_the_official_code(golden: Path, human: bool
     edge = golden / "edge"
     instructions = edge / "items_human_ins.json" if human else None
     files = Files(edge / "items.json", edge / "items_ins.json", instructions)
-    products, _ = products_of(read_products(files))
+    products, _ = products_of(files)
     prices = draw(products)
     loaded = json.loads((edge / f"loaded_human_goals_{human}.json").read_text())["prices"]
     assert dict(zip((p.asin for p in products), prices.amounts.tolist(), strict=True)) == loaded
@@ -85,7 +85,7 @@ def test_the_edge_goals_are_those_of_the_official_code(golden: Path, human: bool
 def test_a_product_gives_a_goal_for_each_combination_of_options(tmp_path: Path) -> None:
     goals = goals_of(tmp_path)
     assert len(goals) == 9
-    assert [dict(goal.options) for goal in goals[:4]] == [  # type: ignore[arg-type]
+    assert [dict(goal.options) for goal in list(goals)[:4]] == [  # type: ignore[arg-type]
         {"color": "black", "size": "small"},
         {"color": "black", "size": "large"},
         {"color": "black", "size": "x-large"},
@@ -115,7 +115,7 @@ def test_caps_are_multiples_of_ten_above_the_price(tmp_path: Path) -> None:
     folder = write_shop(
         tmp_path, products, {p["asin"]: annotation(i) for i, p in enumerate(products)}
     )
-    parsed, _ = products_of(read_products(Files.find(folder, human=False)))
+    parsed, _ = products_of(Files.find(folder, human=False))
     prices = draw(parsed)
     over = prices.caps - prices.amounts
     assert np.all(over > 10)
@@ -126,7 +126,7 @@ def test_caps_are_multiples_of_ten_above_the_price(tmp_path: Path) -> None:
 def test_goals_may_have_prices_and_caps_of_choice(tmp_path: Path) -> None:
     product = raw(0, customization_options="")
     write_shop(tmp_path, [product], {product["asin"]: annotation(0)})
-    products, _ = products_of(read_products(Files.find(tmp_path, human=False)))
+    products, _ = products_of(Files.find(tmp_path, human=False))
     first = np.zeros(1, dtype=np.int32)
     chosen = Prices(np.array([7.0]), first, first, np.array([30.0]), first + 1)
     (goal,) = Goals(products, chosen)
@@ -143,8 +143,8 @@ def test_another_seed_gives_other_caps_and_another_order(catalogue: Catalogue) -
 
 def test_goals_are_found_by_index_only_within_bounds(catalogue: Catalogue) -> None:
     goals = catalogue.goals
-    assert goals[-1] == goals[len(goals) - 1]
-    with pytest.raises(IndexError):
-        goals[len(goals)]
+    for outside in (-1, len(goals)):
+        with pytest.raises(IndexError):
+            goals[outside]
     sources = goals.sources()
     assert all(goals.source(i) == sources[i] for i in range(0, len(goals), 97))

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from ldm.envs.webshop import titles
-from ldm.envs.webshop.catalogue import Files, Product, products_of, read_products
+from ldm.envs.webshop.catalogue import Files, Product
 from ldm.envs.webshop.goals import NO_CAP, Drawer, Goal, Goals, draw, shuffled
 from ldm.envs.webshop.reward import Reward, alike, color, reward
 from ldm.envs.webshop.store import Catalogue
 from ldm.envs.webshop.titles import Titles, parser_version
 from ldm.errors import LdmError
 from tests.envs.webshop.conftest import lines
+from tests.envs.webshop.shop import products_of
 
 SHIRT = Product(
     asin="B1",
@@ -70,7 +71,8 @@ def test_exact_purchases_earn_what_they_officially_earn(
     for row in rows:
         goal = catalogue.goals[row["goal_index"]]
         price = catalogue.amounts[catalogue.goals.source(row["goal_index"])]
-        result = reward(goal, goal.product, dict(goal.options), float(price), nouns)
+        options = dict(goal.options)  # type: ignore[arg-type]
+        result = reward(goal, goal.product, options, float(price), nouns)
         assert (result.total, result.option, result.type, result.title) == tuple(
             row[name] for name in ("reward", "r_option", "r_type", "title_score")
         )
@@ -82,7 +84,7 @@ def test_rewards_for_human_goals_are_the_official_ones(
 ) -> None:
     files = Files.find(official, human=False)
     files = Files(files.products, files.attributes, golden / "items_human_ins_13.json")
-    products, _ = products_of(read_products(files))
+    products, _ = products_of(files)
     drawer = Drawer()
     for product, amount in zip(products, catalogue.amounts.tolist(), strict=True):
         drawer.take(product, amount=amount)
@@ -94,7 +96,7 @@ def test_rewards_for_human_goals_are_the_official_ones(
 def test_rewards_of_the_edge_products_are_the_official_ones(golden: Path, parsed: Titles) -> None:
     edge = golden / "edge"
     files = Files(edge / "items.json", edge / "items_ins.json")
-    products, _ = products_of(read_products(files))
+    products, _ = products_of(files)
     prices = draw(products)
     goals = Goals(products, prices, shuffled(int(prices.counts.sum())))
     assert check(edge / "rewards.jsonl", goals, products, parsed) == 287

@@ -7,13 +7,12 @@ import pytest
 from ldm import records
 from ldm.envs.textcraft import TextCraft
 from ldm.envs.textcraft.recipes import Book
-from ldm.envs.textcraft.world import parsed_recipe
 from ldm.errors import LdmError
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tests.envs.textcraft.conftest import lines
 from tools.textcraft.expert import solve
-from tools.textcraft.solver import choose, listed, plan
+from tools.textcraft.solver import choose, listed, parsed_recipe, plan
 
 EPISODES = CHECKOUT / "data" / "trajectories" / "textcraft" / "train.jsonl.gz"
 
