@@ -39,8 +39,9 @@ class Option:
     """How the command line offers a field.
 
     help: one sentence. group: the heading. rare: listed by --help-all alone. path: the option of a
-    section that it is short for, as in "agent.k". flags: in place of the field's name. complete:
-    what the shell completes, see `ldm.cli.completing`. metavar: how the value is shown.
+    section that it is short for, as in "agent.k". flags: in place of the field's name. argument:
+    the name of a positional argument, "" for an option. complete: what the shell completes, see
+    `ldm.cli.completing`. metavar: how the value is shown.
     """
 
     help: str
@@ -48,6 +49,7 @@ class Option:
     rare: bool = False
     path: str = ""
     flags: tuple[str, ...] = ()
+    argument: str = ""
     complete: str = ""
     metavar: str = ""
 
@@ -353,10 +355,6 @@ class Build(Spec):
     batch_size: Annotated[
         int, Option("Trajectories of a batch; 0: the environment's published size.", MEMORY)
     ] = 0
-    batching: Annotated[
-        Literal["kind", "mixed"],
-        Option("Form batches within task kinds, or over all.", MEMORY, rare=True),
-    ] = "kind"
     seed: Annotated[int, Option("Random seed.", TRAJECTORIES)] = 0
     embedder: Annotated[str | None, Option("Embedder; default: the bundled one.", MEMORY, rare=True)] = (
         None

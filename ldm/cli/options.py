@@ -50,7 +50,19 @@ SECTIONS = "sections"
 
 
 @dataclass(frozen=True)
-class Recording:
+class Output:
+    """What a command prints, and how."""
+
+    quiet: Annotated[
+        bool, Option("Print only results and errors.", RUNNING, flags=("--quiet", "-q"))
+    ] = False
+    as_json: Annotated[
+        bool, Option("Print the result as one JSON object.", RUNNING, flags=("--json",))
+    ] = False
+
+
+@dataclass(frozen=True)
+class Recording(Output):
     """Where an experiment is recorded and how it runs; nothing of it changes a result."""
 
     workers: Annotated[
@@ -66,13 +78,6 @@ class Recording:
     trust: Annotated[
         bool, Option("Import modules that recorded runs name; runs their code.", RUNNING, rare=True)
     ] = False
-    quiet: Annotated[
-        bool, Option("Print only results and errors.", RUNNING, flags=("--quiet", "-q"))
-    ] = False
-    as_json: Annotated[
-        bool, Option("Print the result as one JSON object.", RUNNING, flags=("--json",))
-    ] = False
-
     def runtime(self) -> Runtime:
         """Return the runtime of the command."""
         return runtime(
@@ -248,7 +253,13 @@ def _dashed(name: str) -> str:
 def _parameter(one: Field) -> inspect.Parameter:
     """Return a field as a parameter that Typer understands; None stands for "not given"."""
     assert one.option is not None  # noqa: S101 - only such fields are offered
-    hint, default = _typer_type(one.hint), None
+    hint, default, kind = _typer_type(one.hint), None, inspect.Parameter.KEYWORD_ONLY
+    if one.option.argument:
+        argument = typer.Argument(metavar=one.option.argument, help=one.option.help)
+        if NoneType not in get_args(one.hint):
+            hint, default = one.hint, inspect.Parameter.empty
+        annotation = Annotated[hint, argument]
+        return inspect.Parameter(one.name, kind, default=default, annotation=annotation)
     flags = one.option.flags or (f"--{_dashed(one.name)}",)
     if one.hint is bool:
         default = False
@@ -259,10 +270,9 @@ def _parameter(one: Field) -> inspect.Parameter:
         *flags,
         help=one.option.help + (f" [{shown}]" if shown else ""),
         metavar=one.option.metavar or None,
-        autocompletion=getattr(completing, one.option.complete or "nothing", None),
+        autocompletion=getattr(completing, one.option.complete) if one.option.complete else None,
         rich_help_panel=one.option.group + RARE * one.option.rare,
     )
-    kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(one.name, kind, default=default, annotation=Annotated[hint, option])
 
 
@@ -280,15 +290,32 @@ def listed_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def listed_ids(text: str) -> tuple[str, ...]:
+def listed_ids(named: str) -> tuple[str, ...]:
     """Return task ids from a comma list, or from a file with one a line (# starts a comment)."""
-    from ldm import untrusted
+    from ldm import text
 
-    path = Path(text)
+    path = Path(named)
     if not path.is_file():
-        return listed_names(text)
+        return listed_names(named)
     try:
-        lines = untrusted.file_bytes(path).decode().splitlines()
+        lines = text.read_bytes(path).decode().splitlines()
     except UnicodeDecodeError as error:
         raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only results and errors, no progress.")
+]
+EmbedderName = Annotated[
+    str | None, typer.Option("--embedder", help="wordllama, or a sentence-transformers model.")
+]
+MemoryAt = Annotated[
+    str, typer.Option("--memory", help="Directory, or http://host:port of a server.")
+]
+RunsAt = Annotated[Path, typer.Option("--runs", help="Folder of recorded runs.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import modules named in recorded runs; runs their code.")
+]
+LlmName = Annotated[str | None, typer.Option("--llm", envvar="LDM_LLM", help="Language model.")]

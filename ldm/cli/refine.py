@@ -11,7 +11,7 @@ from ldm.cli.options import Given, Recording, offers
 from ldm.config import AGENT, RUNNING, SEARCH, TASKS, Option, Refine, load, merge
 from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.run.refine import Refined

@@ -6,17 +6,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.config import Build
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, serving
 from ldm.run.builders import card_of, open_embedder
-from ldm.run.building import (
-    BuildOptions,
-    calls_folder,
-    check_batches,
-    formation_options,
-    selected,
-)
+from ldm.run.building import calls_folder, formation_options, selected
 from ldm.run.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -29,7 +24,7 @@ if TYPE_CHECKING:
 def estimate(
     data: Iterable[str | Path | Trajectory] | None,
     memory: str,
-    options: BuildOptions,
+    options: Build,
     models: ModelOptions,
     runtime: Runtime,
 ) -> Iterator[str]:
@@ -58,8 +53,7 @@ def estimate(
     kinds = [(one.id, f"{one.task.env} {one.task.kind}") for one in new]
     sample = [new[i] for i in even(kinds, min(SAMPLE, len(new)))]
     embedder = open_embedder(options.embedder, runtime.embeddings)
-    record = options.record or calls_folder(memory, runtime)
-    check_batches(models, record, batch_api=False)
+    record = calls_folder(memory, runtime)
     prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
     usages = []
     with (

@@ -8,7 +8,7 @@ from ldm.config import DEFAULT_GOALS, Refine
 from ldm.errors import LdmError
 from ldm.run.builders import opener
 from ldm.run.runtime import Runtime
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.episode import Environment

@@ -163,9 +163,9 @@ def together(run: Run, spec: S, folder: Path, *, trust: bool) -> list[tuple[Run,
 
 
 def _first_run(path: Path) -> str:
-    from ldm import untrusted
+    from ldm.text import read_json
 
-    content = untrusted.json_file(path)
+    content = read_json(path)
     return str(content.get("run", "")) if isinstance(content, dict) else ""
 
 

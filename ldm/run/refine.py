@@ -34,7 +34,7 @@ from ldm.run.lifecycle import (
 )
 from ldm.run.runtime import Runtime
 from ldm.run.specs import RefinementSpec, full_location
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.explore import ExplorationFactory, ExploredGoal, Verdict

@@ -16,7 +16,7 @@ from ldm.errors import LdmError
 from ldm.parallel import Backend
 from ldm.run.statistics import Summary, summarize
 from ldm.runs import Run, run_items, writing
-from ldm.secrecy import redacted_json
+from ldm.text import redacted_json
 from ldm.types import EpisodeResult, Task, Trajectory
 
 EPISODES = "episodes.jsonl"

@@ -45,8 +45,8 @@ from ldm.run.evaluate import preset_record
 from ldm.run.presets import SHIPPED, preset
 from ldm.run.published import PresetRecord, PublishedRow, PublishedTable, remarks
 from ldm.runs import Manifest, open_run
+from ldm.text import Problem
 from ldm.types import EpisodeResult, Note, StateActionTuple, Task, Trajectory, Usage
-from ldm.untrusted import Problem
 from ldm.worlds.hotpotqa import library, questions
 from tests.agents.deps.test_horizon import small_forest
 from tests.agents.deps.workshop import CARD as WORKSHOP
