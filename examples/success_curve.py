@@ -45,7 +45,7 @@ def main(
         report = ldm.evaluate(spec, runtime=ldm.Runtime(runs=folder / "runs"))
         overall = report.summary.overall
         low, high = overall.interval or (0.0, 1.0)
-        rows.append((size, overall.success_rate or 0.0, low, high, overall.mean_steps))
+        rows.append((size, overall.success_rate or 0.0, low, high, overall.figures["mean_steps"]))
     return pl.DataFrame(rows, schema=["episodes", "success", "low", "high", "steps"], orient="row")
 
 

@@ -89,7 +89,7 @@ def run_data(content: Content, label: str, report: Report | None) -> Json:
     """Return what the page tells of a run, without its episodes."""
     run, summary = content.run, content.summary
     manifest, spec = run.run.manifest, run.spec
-    calls = summary is not None and bool(summary.overall.calls)
+    calls = summary is not None and bool(summary.overall.figures["calls"])
     return {
         "id": run.id,
         "label": label,
