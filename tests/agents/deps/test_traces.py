@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pytest
 
 from ldm.agents.deps.findings import REPORTING
-from ldm.envs.minecraft import Minecraft
-from ldm.envs.minecraft.environment import MinecraftOptions
+from ldm.worlds.minecraft import Minecraft
+from ldm.worlds.minecraft.environment import MinecraftOptions
 from tests.agents.deps.ideal import Ideal, play
 
 TABLE = "crafting_table’"
