@@ -93,7 +93,7 @@ def _prepared(given: Given, repetition: Repetition, recording: Recording) -> Opt
     """Return the optimisations to carry out: recorded ones, or new ones."""
     from ldm.run.plan import PlanGrid, prepare, resume
 
-    runtime, models = recording.runtime(), given.group(ModelOptions)
+    runtime, models = recording.runtime(), given.models()
     if recording.resume is not None:
         given.refuse_with_resume(OptimisePlan)
         if repetition.sweep is not None or repetition.evaluate is not None:

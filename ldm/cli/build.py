@@ -64,7 +64,7 @@ def build_memory(**values: Any) -> None:
     from ldm.run.presets import stage_preset
 
     given = Given(build_memory, values)
-    forming, shown, models = given.group(Forming), given.group(Output), given.group(ModelOptions)
+    forming, shown, models = given.group(Forming), given.group(Output), given.models()
     asked = given.of(Build)
     if forming.preset is not None:
         asked = merge(Build, stage_preset(forming.preset, asked.get("env", ""), "build"), asked)

@@ -33,7 +33,7 @@ class Variations:
         Path | None,
         Option("Data folder of the environment; default: its variable.", TASKS, path="env.data"),
     ] = None
-    k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="agent.k")] = None
+    k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="agent.k", metavar="N")] = None
     generations: Annotated[
         str | None,
         Option("Generation, or several to compare: 0,newest.", MEMORY, flags=("--generation",)),
@@ -123,7 +123,7 @@ def _prepared(given: Given, variations: Variations, recording: Recording) -> lis
     from ldm.run import evaluate as evaluations
     from ldm.run.reproducing import prepare_presets
 
-    runtime, models = recording.runtime(), given.group(ModelOptions)
+    runtime, models = recording.runtime(), given.models()
     if recording.resume is not None:
         given.refuse_with_resume(Evaluate)
         _refuse_variations(variations)

@@ -42,7 +42,7 @@ def judge(**values: Any) -> None:
 
     given = Given(judge, values)
     judging, recording = given.group(Judging), given.group(Recording)
-    models, runtime = given.group(ModelOptions), recording.runtime()
+    models, runtime = given.models(), recording.runtime()
     if judging.estimate:
         output.say_all(experiment.estimate(judging.name, models=models, runtime=runtime))
         return

@@ -19,13 +19,12 @@ import typer
 from typer.core import TyperCommand
 
 from ldm.cli import completing
-from ldm.cli.environment import runtime
+from ldm.cli.environment import model_names, runtime
 from ldm.config import (
     GENERAL,
     HEADINGS,
     RUNNING,
     Field,
-    Of,
     Option,
     Section,
     Spec,
@@ -36,6 +35,7 @@ from ldm.config import (
     written,
 )
 from ldm.errors import LdmError
+from ldm.llm.models import ModelOptions
 from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
 
 C = TypeVar("C", bound=Callable[..., None])
@@ -115,6 +115,14 @@ class Given:
         """Return a dataclass of options: what was given, and its defaults."""
         return owner(**self._own(owner))
 
+    def models(self) -> ModelOptions:
+        """Return the model options: those given, and the names in environment variables."""
+        own = {**model_names(), **self._own(ModelOptions)}
+        for name in ("cache", "replay", "prices"):
+            if name in own:  # so that a run resumed elsewhere finds it
+                own[name] = str(Path(own[name]).expanduser().absolute())
+        return ModelOptions(**own)
+
     def refuse_with_resume(self, *owners: type[Any]) -> None:
         """Raise LdmError for an option that a resumed run has recorded."""
         for owner in owners:
@@ -154,10 +162,10 @@ class SpecCommand(TyperCommand):
     """A command with options of sections, and a help page under headings."""
 
     @property
-    def sections(self) -> dict[str, Of]:
+    def sections(self) -> dict[str, Field]:
         """Return the sections whose options the command takes, as in --agent.k 7."""
         owners = getattr(self.callback, "owners", ())
-        return {n: of for one in owners if _has_sections(one) for n, of in one.sections().items()}
+        return {n: one for owner in owners for n, one in hints(owner).items() if one.of}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read --section.option VALUE, and leave the rest to Typer."""
@@ -213,21 +221,32 @@ class SpecCommand(TyperCommand):
             formatter.write_paragraph()
             formatter.write_text(f"{HELP_ALL} lists every option of this command.")
             return
-        for section, of in self.sections.items():
-            with formatter.section(f"Options of {section}"):
-                formatter.write_dl(list(_described(section, of, args)))
+        for section, one in self.sections.items():
+            named = args[args.index(f"--{section}") + 1] if f"--{section}" in args[:-1] else ""
+            named = named or one.default.name
+            with formatter.section(f"Options of {section} {named}".rstrip()):
+                formatter.write_dl(list(_described(one, named)))
 
 
-def _described(section: str, of: Of, args: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options of a section with what they mean; of the agent or environment named."""
-    named = args[args.index(f"--{section}") + 1] if f"--{section}" in args[:-1] else ""
-    if of.registry and not named:
-        yield f"--{section}.NAME VALUE", f"As `ldm {of.registry} NAME` lists them."
+def _described(section: Field, named: str) -> Iterator[tuple[str, str]]:
+    """Yield the options of a section with their meaning; `named` is the agent or environment."""
+    assert section.of is not None  # noqa: S101 - it is a section
+    if section.of.registry and not named:
+        yield f"--{section.name}.NAME VALUE", f"See `ldm {section.of.registry} NAME`."
         return
-    for name, one in hints(of.load(named)).items():
-        default = f" [{written(one.default)}]" if one.default not in (None, "", ()) else ""
-        what = f"{one.description}{default}".strip()
-        yield f"--{section}.{_dashed(name)}".ljust(NAME_WIDTH), f"{what} ({takes(one.hint)})"
+    for name, one in hints(section.of.load(named)).items():
+        shown = _default(one)
+        yield (
+            f"--{section.name}.{_dashed(name)}".ljust(NAME_WIDTH),
+            f"{one.description}{shown} ({takes(one.hint)})".strip(),
+        )
+
+
+def _default(one: Field) -> str:
+    """Return a field's default for help pages, "" if it says nothing."""
+    if isinstance(one.default, Section):
+        return f" [{one.default.name}]" if one.default.name else ""
+    return "" if one.default in (None, "", (), False) else f" [{written(one.default)}]"
 
 
 def _read(one: Field, value: Any) -> Any:
@@ -265,15 +284,22 @@ def _parameter(one: Field) -> inspect.Parameter:
         default = False
     elif hint == bool | None:
         flags = (f"{flags[0]}/--no-{flags[0][2:]}",)
-    shown = "" if one.default in (None, "", (), False, 0, Section()) else written(one.default)
     option = typer.Option(
         *flags,
-        help=one.option.help + (f" [{shown}]" if shown else ""),
-        metavar=one.option.metavar or None,
+        help=one.option.help + _default(one),
+        metavar=one.option.metavar or _metavar(one.hint),
         autocompletion=getattr(completing, one.option.complete) if one.option.complete else None,
         rich_help_panel=one.option.group + RARE * one.option.rare,
     )
     return inspect.Parameter(one.name, kind, default=default, annotation=Annotated[hint, option])
+
+
+def _metavar(hint: Any) -> str | None:
+    """Return how a value is shown; None leaves choices to Typer."""
+    kinds = {str: "TEXT", int: "N", float: "X", Path: "PATH", Section: "NAME"}
+    if get_origin(hint) is tuple:
+        return "A,B"
+    return next((kinds[one] for one in (hint, *get_args(hint)) if one in kinds), None)
 
 
 def _typer_type(hint: Any) -> Any:

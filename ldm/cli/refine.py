@@ -75,7 +75,7 @@ def refine(**values: Any) -> None:
 
     given = Given(refine, values)
     exploration, recording = given.group(Exploration), given.group(Recording)
-    runtime, models, dry_run = recording.runtime(), given.group(ModelOptions), exploration.dry_run
+    runtime, models, dry_run = recording.runtime(), given.models(), exploration.dry_run
     if recording.resume is not None:
         given.refuse_with_resume(Refine)
         recorded = refinement.resume(recording.resume, models, runtime)
