@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ldm.run.specs import EvaluationSpec
 
 from ldm.embed import load_embedder
 from ldm.envs import load_env
@@ -33,7 +34,6 @@ from ldm.options import settings
 from ldm.reason.offline import OfflineReasoner
 from ldm.run.builders import Knowledge, PlayerBuilder, build_environment
 from ldm.run.selection import select
-from ldm.run.specs import EvaluationSpec
 from ldm.types import Recall
 
 

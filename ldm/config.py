@@ -10,7 +10,7 @@ options that it belongs to when it is used, because that class is found by name.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -73,8 +73,8 @@ class Of:
             options: type[Any] = loader(name, recorded=recorded).Options
             return options
         module, _, attribute = self.options.partition(":")
-        options = getattr(importlib.import_module(module), attribute)
-        return options
+        declared: type[Any] = getattr(importlib.import_module(module), attribute)
+        return declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,9 @@ class Section:
             options = {str(key).replace("-", "_"): _frozen(one) for key, one in value.items()}
             name = options.pop("name", "")
             return cls(str(name), tuple(sorted(options.items())))
-        raise LdmError(f"{value!r} is no section of options.", "Give a name, or a table of options.")
+        raise LdmError(
+            f"{value!r} is no section of options.", "Give a name, or a table of options."
+        )
 
     @property
     def options(self) -> dict[str, Value]:
@@ -140,6 +142,7 @@ POLICY_SECTION = Of("ldm.policy:PolicyOptions")
 SEARCH_SECTION = Of("ldm.explore.refine:RefineOptions")
 GATE_SECTION = Of("ldm.explore.gate:GateOptions")
 PLAN_SECTION = Of("ldm.agents.autoplan.settings:AutoPlanSettings")
+MODELS_SECTION = Of("ldm.llm.models:ModelOptions")
 
 GoalsBy = Literal["even", "failed", "long"]
 
@@ -178,8 +181,7 @@ class Evaluate(Spec):
     """One agent on the tasks of a split.
 
     memory_digest: of the memory's generation, so that a resumed run does not mix two memories.
-    repeat: number of this evaluation among repeats with consecutive seeds, from 1. models: changes
-    to the model options of all evaluations, see `ModelOptions.changed`.
+    repeat: number of this evaluation among repeats with consecutive seeds, from 1.
     """
 
     command: ClassVar[str] = "eval"
@@ -211,9 +213,9 @@ class Evaluate(Spec):
         DEFAULT_MEMORY
     )
     generation: int | None = None
-    embedder: Annotated[str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)] = (
-        None
-    )
+    embedder: Annotated[
+        str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
+    ] = None
     memory_digest: str = ""
     seed: Annotated[int, Option("Random seed.", TASKS)] = 0
     without_tuples: Annotated[
@@ -225,7 +227,7 @@ class Evaluate(Spec):
         Option("Never recall tuples of these trajectories: ID,ID.", MEMORY, rare=True),
     ] = ()
     repeat: int = 1
-    models: tuple[tuple[str, str], ...] = ()
+    models: Annotated[Section, MODELS_SECTION] = Section()
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,18 +265,18 @@ class Refine(Spec):
             rare=True,
         ),
     ] = "even"
-    reuse_goals: Annotated[bool, Option("Also explore goals that the memory knows.", TASKS, rare=True)] = (
-        False
-    )
+    reuse_goals: Annotated[
+        bool, Option("Also explore goals that the memory knows.", TASKS, rare=True)
+    ] = False
     memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
         DEFAULT_MEMORY
     )
     generation: Annotated[
         int | None, Option("Memory generation; not the newest: --dry-run only.", MEMORY, rare=True)
     ] = None
-    embedder: Annotated[str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)] = (
-        None
-    )
+    embedder: Annotated[
+        str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
+    ] = None
     memory_digest: str = ""
     policy: Annotated[Section, POLICY_SECTION] = Section()
     search: Annotated[Section, SEARCH_SECTION] = Section()
@@ -282,6 +284,7 @@ class Refine(Spec):
     rounds: Annotated[int, Option("Rounds, each with the memory of the one before.", SEARCH)] = 1
     round: int = 1
     seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    models: Annotated[Section, MODELS_SECTION] = Section()
 
     def __post_init__(self) -> None:
         Spec.__post_init__(self)
@@ -327,6 +330,7 @@ class OptimisePlan(Spec):
     seed: Annotated[int, Option("Random seed.", TASKS)] = 0
     variant: str = ""
     repeat: int = 1
+    models: Annotated[Section, MODELS_SECTION] = Section()
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +351,9 @@ class Build(Spec):
     per_kind: Annotated[
         int, Option("Trajectories of each task kind, drawn by --seed; 0: all.", TRAJECTORIES)
     ] = 0
-    min_reward: Annotated[float, Option("Skip trajectories with a lower score.", TRAJECTORIES)] = 0.0
+    min_reward: Annotated[float, Option("Skip trajectories with a lower score.", TRAJECTORIES)] = (
+        0.0
+    )
     failures: Annotated[
         Literal["drop", "keep", "contrast"],
         Option("Trajectories that scored 0: skip, keep, or keep as warnings.", TRAJECTORIES),
@@ -356,14 +362,15 @@ class Build(Spec):
         int, Option("Trajectories of a batch; 0: the environment's published size.", MEMORY)
     ] = 0
     seed: Annotated[int, Option("Random seed.", TRAJECTORIES)] = 0
-    embedder: Annotated[str | None, Option("Embedder; default: the bundled one.", MEMORY, rare=True)] = (
-        None
-    )
+    embedder: Annotated[
+        str | None, Option("Embedder; default: the bundled one.", MEMORY, rare=True)
+    ] = None
     rebuild: Annotated[bool, Option("Delete the memory first.", MEMORY)] = False
     formation: Annotated[
         Literal["trajectory", "paper"],
         Option("Model calls for histories: one for 8 steps, or two a step.", MODEL),
     ] = "trajectory"
+    models: Annotated[Section, MODELS_SECTION] = Section()
 
     def __post_init__(self) -> None:
         Spec.__post_init__(self)
@@ -371,6 +378,15 @@ class Build(Spec):
             raise LdmError(
                 "per_kind and batch_size are 0 or more, min_reward is from 0 to 1.", "Correct it."
             )
+
+
+#: Any experiment that is recorded as a run.
+S = TypeVar("S", Evaluate, Refine, OptimisePlan)
+
+
+def full_location(memory: str) -> str:
+    """Return the memory's place as a run records it, to be resumed from any directory."""
+    return memory if "://" in memory else str(Path(memory).expanduser().absolute())
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +436,8 @@ def load(owner: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
         one = known[name]
         try:
             if one.hint is Section:
-                read[name] = Section.read(value)
+                section = Section.read(value)
+                read[name] = Section(section.name or one.default.name, section.given)
             else:
                 read[name] = parsed(one.hint, value)
         except (LdmError, ValueError) as error:
@@ -479,7 +496,9 @@ def typed(options: type[T], values: Mapping[str, Any], owner: str) -> T:
     try:
         return options(**read)
     except ValueError as error:
-        raise LdmError(f"Invalid options for {owner}: {error}.", "Correct these options.") from error
+        raise LdmError(
+            f"Invalid options for {owner}: {error}.", "Correct these options."
+        ) from error
 
 
 def parsed(hint: Any, value: Any) -> Any:
@@ -528,12 +547,11 @@ def written(value: Any) -> str:
     return str(value)
 
 
-def unknown(name: str, known: Iterator[str] | Sequence[str], what: str, remedy: str = "") -> LdmError:
-    """Return the error for an unknown name, with a suggestion."""
-    names = list(known)
-    close = get_close_matches(name, names, n=1)
+def unknown(name: str, known: Sequence[str], what: str) -> LdmError:
+    """Return the error for an unknown name, with a suggestion. what: the message."""
+    close = get_close_matches(name, known, n=1)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    return LdmError(what, f"{hint}{remedy or 'Known: ' + (', '.join(names) or 'none') + '.'}")
+    return LdmError(what, f"{hint}Known: {', '.join(known) or 'none'}.")
 
 
 def _check_known(name: str, known: Mapping[str, Any], owner: str) -> None:

@@ -64,8 +64,10 @@ class LazyGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a line for each command, importing none of ours."""
         rows = [(name, line) for name, (_, line) in COMMANDS.items()]
-        for point in entry_points(group=GROUP):
-            rows.append((point.name, (point.load().__doc__ or "").strip().partition("\n")[0]))
+        rows += [
+            (point.name, (point.load().__doc__ or "").strip().partition("\n")[0])
+            for point in entry_points(group=GROUP)
+        ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
-from ldm.cli.options import Given, Recording, listed_names, offers
-from ldm.config import LIMITS, PLAN, TASKS, Option, OptimisePlan, load
+from ldm.cli.options import Given, Models, Recording, listed_names, offers
+from ldm.config import LIMITS, PLAN, TASKS, OptimisePlan, Option, load
 from ldm.errors import LdmError
-from ldm.llm.models import ModelOptions
 
 if TYPE_CHECKING:
     from ldm.run.plan import Optimisation, OptimisedPlan, OptimisedPlans
@@ -63,7 +62,7 @@ class Repetition:
         return PlanEvaluation(self.evaluate, self.limit, self.curve)
 
 
-@offers(OptimisePlan, Repetition, ModelOptions, Recording)
+@offers(OptimisePlan, Repetition, Models, Recording)
 def autoplan(**values: Any) -> None:
     """Optimise plans for kinds of task (AutoPlan), and save them with how they were made.
 
@@ -93,18 +92,18 @@ def _prepared(given: Given, repetition: Repetition, recording: Recording) -> Opt
     """Return the optimisations to carry out: recorded ones, or new ones."""
     from ldm.run.plan import PlanGrid, prepare, resume
 
-    runtime, models = recording.runtime(), given.models()
+    runtime = recording.runtime()
     if recording.resume is not None:
         given.refuse_with_resume(OptimisePlan)
         if repetition.sweep is not None or repetition.evaluate is not None:
             raise LdmError("--sweep and --eval cannot be added to a recorded run.", "Omit them.")
-        return resume(recording.resume, models, runtime)
+        return resume(recording.resume, given.models(), runtime)
     spec = load(OptimisePlan, given.of(OptimisePlan))
     kinds = listed_names(spec.kind)
     if not spec.env.name or not kinds:
         raise LdmError("No environment or task kind is named.", "Name both: --env and --kind.")
     grid = PlanGrid(kinds, repetition.repeats, repetition.sweep)
-    return prepare(spec, grid, repetition.evaluation(), models, runtime)
+    return prepare(spec, grid, repetition.evaluation(), runtime)
 
 
 def _show(result: OptimisedPlans, *, as_json: bool) -> None:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ldm.cli import output
 from ldm.cli.environment import data_of_format
 from ldm.cli.environment import runtime as command_runtime
-from ldm.cli.options import Given, Output, offers
+from ldm.cli.options import Given, Models, Output, offers
 from ldm.config import DEFAULT_MEMORY, LIMITS, MEMORY, TRAJECTORIES, Build, Option, load, merge
 from ldm.errors import LdmError
-from ldm.llm.models import ModelOptions
 from ldm.text import counted
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class Forming:
     ] = False
 
 
-@offers(Forming, Build, ModelOptions, Output)
+@offers(Forming, Build, Models, Output)
 def build_memory(**values: Any) -> None:
     """Form a memory from every trajectory file below DATA, each environment by itself.
 
@@ -64,7 +63,7 @@ def build_memory(**values: Any) -> None:
     from ldm.run.presets import stage_preset
 
     given = Given(build_memory, values)
-    forming, shown, models = given.group(Forming), given.group(Output), given.models()
+    forming, shown = given.group(Forming), given.group(Output)
     asked = given.of(Build)
     if forming.preset is not None:
         asked = merge(Build, stage_preset(forming.preset, asked.get("env", ""), "build"), asked)
@@ -72,10 +71,10 @@ def build_memory(**values: Any) -> None:
     if forming.estimate:
         from ldm.run.formation_cost import estimate as cost_of
 
-        output.say_all(cost_of(forming.data, forming.memory, spec, models, runtime))
+        output.say_all(cost_of(forming.data, forming.memory, spec, runtime))
         return
     reports = []
-    for built in build_each(forming.data, forming.memory, spec, models, runtime):
+    for built in build_each(forming.data, forming.memory, spec, runtime):
         reports.append(_report(built))
         if not shown.as_json:
             _show(built, forming.memory, spec)

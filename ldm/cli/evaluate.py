@@ -10,11 +10,10 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.completing import runs_below
-from ldm.cli.options import Given, Recording, listed_names, offers
+from ldm.cli.options import Given, Models, Recording, listed_names, offers
 from ldm.cli.results import check_output, show_reports, show_side_by_side, write_output
 from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
-from ldm.llm.models import ModelOptions
 from ldm.run.runtime import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -47,7 +46,8 @@ class Variations:
         Option("Evaluate with each value, as in agent.k=1,5.", AGENT, metavar="PATH=A,B"),
     ] = None
     repeats: Annotated[
-        int, Option("Play every task so often, each with the next seed.", AGENT, flags=("--repeat",))
+        int,
+        Option("Play every task so often, each with the next seed.", AGENT, flags=("--repeat",)),
     ] = 1
     retry_errors: Annotated[
         bool, Option("With --resume: play again what ended in an error.", RUNNING, rare=True)
@@ -78,7 +78,7 @@ class Variations:
         return Grid(agents, more, self.control, self.sweep, self.repeats)
 
 
-@offers(Evaluate, Variations, ModelOptions, Recording)
+@offers(Evaluate, Variations, Models, Recording)
 def evaluate(**values: Any) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
@@ -111,7 +111,7 @@ def evaluate(**values: Any) -> None:
         return
     finished = []
     for one in evaluations:
-        finished.append(one.play(retry_errors=variations.retry_errors))
+        finished += [one.play(retry_errors=variations.retry_errors)]
     show_reports(finished, [one.presets for one in evaluations], recording.as_json)
     write_output([report for group in finished for report in group], variations.output)
     refined = (line for one in evaluations for line in one.refined_lines())
@@ -123,11 +123,11 @@ def _prepared(given: Given, variations: Variations, recording: Recording) -> lis
     from ldm.run import evaluate as evaluations
     from ldm.run.reproducing import prepare_presets
 
-    runtime, models = recording.runtime(), given.models()
+    runtime = recording.runtime()
     if recording.resume is not None:
         given.refuse_with_resume(Evaluate)
         _refuse_variations(variations)
-        return [evaluations.resume(recording.resume, models, runtime)]
+        return [evaluations.resume(recording.resume, given.models(), runtime)]
     asked = _with_published_tasks(given.of(Evaluate))
     agent = Section.read(asked.pop("agent", ""))
     agents = tuple(dict.fromkeys(listed_names(agent.name)))
@@ -136,8 +136,8 @@ def _prepared(given: Given, variations: Variations, recording: Recording) -> lis
         asked["generation"] = variations.numbers()[0]
     grid = variations.grid(agents)
     if variations.preset is not None:
-        return prepare_presets(variations.preset, asked, grid, models, runtime)
-    return evaluations.prepare_each(asked, grid, models, runtime)
+        return prepare_presets(variations.preset, asked, grid, runtime)
+    return evaluations.prepare_each(asked, grid, runtime)
 
 
 def _refuse_variations(variations: Variations) -> None:
@@ -176,9 +176,7 @@ def compare(
     ] = False,
     output_file: Annotated[
         Path | None,
-        typer.Option(
-            "--output", help="Also write a row per episode to this .csv or .parquet."
-        ),
+        typer.Option("--output", help="Also write a row per episode to this .csv or .parquet."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as one JSON object.")

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
-from ldm.cli.options import Given, Recording, offers
+from ldm.cli.options import Given, Models, Recording, offers
 from ldm.config import LIMITS, Option
-from ldm.llm.models import ModelOptions
 
 if TYPE_CHECKING:
     from ldm.run.judged import JudgedRun
@@ -25,7 +24,7 @@ class Judging:
     estimate: Annotated[bool, Option("Print the maximum cost, and stop.", LIMITS)] = False
 
 
-@offers(Judging, ModelOptions, Recording)
+@offers(Judging, Models, Recording)
 def judge(**values: Any) -> None:
     """Let a model judge whether the answers of a run match the correct ones in meaning.
 
@@ -44,9 +43,9 @@ def judge(**values: Any) -> None:
     judging, recording = given.group(Judging), given.group(Recording)
     models, runtime = given.models(), recording.runtime()
     if judging.estimate:
-        output.say_all(experiment.estimate(judging.name, models=models, runtime=runtime))
+        output.say_all(experiment.estimate(judging.name, models, runtime))
         return
-    _show(experiment.judge_run(judging.name, models=models, runtime=runtime), recording.as_json)
+    _show(experiment.judge_run(judging.name, models, runtime=runtime), recording.as_json)
 
 
 def _show(judged: JudgedRun, as_json: bool) -> None:

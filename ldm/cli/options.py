@@ -23,7 +23,10 @@ from ldm.cli.environment import model_names, runtime
 from ldm.config import (
     GENERAL,
     HEADINGS,
+    LIMITS,
+    MODEL,
     RUNNING,
+    Evaluate,
     Field,
     Option,
     Section,
@@ -35,7 +38,6 @@ from ldm.config import (
     written,
 )
 from ldm.errors import LdmError
-from ldm.llm.models import ModelOptions
 from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
 
 C = TypeVar("C", bound=Callable[..., None])
@@ -46,7 +48,32 @@ NAME_WIDTH = 30
 HELP_ALL = "--help-all"
 #: Ends the heading of options that --help leaves out.
 RARE = " (rare)"
-SECTIONS = "sections"
+#: The parameter of a command that holds Typer's context, and what the context holds for us.
+CONTEXT, SECTIONS = "context", "sections"
+
+
+@dataclass(frozen=True)
+class Models:
+    """Short forms of the model options that are used most; the others are --models.NAME."""
+
+    llm: Annotated[
+        str | None, Option("Language model.", MODEL, path="models.llm", metavar="NAME")
+    ] = None
+    planner_llm: Annotated[
+        str | None,
+        Option("Model for planning; default: --llm.", MODEL, rare=True, path="models.planner_llm"),
+    ] = None
+    reasoner_llm: Annotated[
+        str | None,
+        Option("Model for LDM²'s reasoner; default: --llm.", MODEL, True, "models.reasoner_llm"),
+    ] = None
+    replay: Annotated[
+        Path | None,
+        Option("Answer from this recording or run alone.", MODEL, True, "models.replay"),
+    ] = None
+    max_usd: Annotated[
+        float | None, Option("Stop before the run costs more USD.", LIMITS, path="models.max_usd")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +105,7 @@ class Recording(Output):
     trust: Annotated[
         bool, Option("Import modules that recorded runs name; runs their code.", RUNNING, rare=True)
     ] = False
+
     def runtime(self) -> Runtime:
         """Return the runtime of the command."""
         return runtime(
@@ -92,6 +120,8 @@ def offers(*owners: type[Any]) -> Callable[[C], C]:
         listed = [
             _parameter(one) for owner in owners for one in hints(owner).values() if one.option
         ]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        listed.append(inspect.Parameter(CONTEXT, kind, annotation=typer.Context))
         command.owners = owners  # type: ignore[attr-defined]
         command.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in listed}
@@ -115,13 +145,9 @@ class Given:
         """Return a dataclass of options: what was given, and its defaults."""
         return owner(**self._own(owner))
 
-    def models(self) -> ModelOptions:
-        """Return the model options: those given, and the names in environment variables."""
-        own = {**model_names(), **self._own(ModelOptions)}
-        for name in ("cache", "replay", "prices"):
-            if name in own:  # so that a run resumed elsewhere finds it
-                own[name] = str(Path(own[name]).expanduser().absolute())
-        return ModelOptions(**own)
+    def models(self) -> Section:
+        """Return the given model options."""
+        return Section.read(self._sections(Evaluate).get("models", {}))
 
     def refuse_with_resume(self, *owners: type[Any]) -> None:
         """Raise LdmError for an option that a resumed run has recorded."""
@@ -149,12 +175,14 @@ class Given:
             for name, one in hints(each).items()
             if one.option is not None and one.option.path
         }
-        paths = {**{k: v for k, v in shorts.items() if v is not None}, **self.values[SECTIONS]}
+        paths: dict[str, Any] = {f"models.{k}": v for k, v in model_names().items()}
+        paths |= {path: value for path, value in shorts.items() if value is not None}
+        paths |= self.values[CONTEXT].meta[SECTIONS]
         result: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for path, value in paths.items():
             section, _, option = path.partition(".")
             if section in owner.sections():
-                result[section][option] = value
+                result[section][option] = _placed(path, value)
         return dict(result)
 
 
@@ -187,8 +215,8 @@ class SpecCommand(TyperCommand):
             else:
                 rest.append(word)
         self._refuse_unknown(ctx, rest)
+        ctx.meta[SECTIONS] = dotted
         left: list[str] = super().parse_args(ctx, rest)
-        ctx.params[SECTIONS] = dotted
         return left
 
     def _refuse_unknown(self, ctx: Any, words: Sequence[str]) -> None:
@@ -197,7 +225,7 @@ class SpecCommand(TyperCommand):
             path = word.removeprefix("--").partition("=")[0]
             if word.startswith("--") and "." in path and " " not in path:
                 known = [f"{section}.{path.partition('.')[2]}" for section in self.sections]
-                raise unknown(path, known, f"There is no option --{path}.", "See --help-all.")
+                raise unknown(path, known, f"There is no option --{path}.")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, and options by heading; rare ones and sections with --help-all."""
@@ -253,6 +281,12 @@ def _read(one: Field, value: Any) -> Any:
     if one.name == "tasks":
         return listed_ids(value)
     return listed_names(value) if get_origin(one.hint) is tuple else value
+
+
+def _placed(path: str, value: Any) -> Any:
+    """Return a value with its full path if it names a place that a run resumed elsewhere needs."""
+    places = ("env.data", "models.cache", "models.replay", "models.prices")
+    return str(Path(value).expanduser().absolute()) if path in places else value
 
 
 def _is_given(one: Field, value: Any) -> bool:

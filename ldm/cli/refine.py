@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
-from ldm.cli.options import Given, Recording, offers
+from ldm.cli.options import Given, Models, Recording, offers
 from ldm.config import AGENT, RUNNING, SEARCH, TASKS, Option, Refine, load, merge
 from ldm.errors import LdmError
-from ldm.llm.models import ModelOptions
 from ldm.text import counted
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Exploration:
     ] = False
 
 
-@offers(Refine, Exploration, ModelOptions, Recording)
+@offers(Refine, Exploration, Models, Recording)
 def refine(**values: Any) -> None:
     """Explore new training goals, and add improvements as the memory's next generation.
 
@@ -75,16 +74,16 @@ def refine(**values: Any) -> None:
 
     given = Given(refine, values)
     exploration, recording = given.group(Exploration), given.group(Recording)
-    runtime, models, dry_run = recording.runtime(), given.models(), exploration.dry_run
+    runtime, dry_run = recording.runtime(), exploration.dry_run
     if recording.resume is not None:
         given.refuse_with_resume(Refine)
-        recorded = refinement.resume(recording.resume, models, runtime)
+        recorded = refinement.resume(recording.resume, given.models(), runtime)
     else:
         asked = given.of(Refine)
         if exploration.preset is not None:
             env = Refine(env=asked.get("env", "")).env.name
             asked = merge(Refine, stage_preset(exploration.preset, env, "refine"), asked)
-        recorded = refinement.prepare(load(Refine, asked), models, runtime, dry_run=dry_run)
+        recorded = refinement.prepare(load(Refine, asked), runtime, dry_run=dry_run)
     results = []
     for result in refinement.rounds(recorded, runtime, dry_run=dry_run):
         _show(result, as_json=recording.as_json)

@@ -5,23 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm.config import DEFAULT_MEMORY, Build
+from ldm.config import DEFAULT_MEMORY, Build, Section
 from ldm.errors import Interrupted, LdmError
 from ldm.llm.models import ModelOptions, serving
-from ldm.run.builders import card_of, environment_name, open_embedder
+from ldm.run.builders import card_of, environment_name, models_of, open_embedder
 from ldm.run.runtime import Runtime
 from ldm.types import stable_seed
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.interchange.foreign import Assumed
-    from ldm.memory import BuildResult, Failures, FormationOptions
+    from ldm.memory import BuildResult, FormationOptions
     from ldm.reason import Reasoner
-    from ldm.reason.prompted import Formation, PromptedReasoner
+    from ldm.reason.prompted import PromptedReasoner
     from ldm.types import Trajectory
 
 
@@ -30,7 +29,6 @@ def build_memory(
     memory: str = DEFAULT_MEMORY,
     options: Build | None = None,
     *,
-    models: ModelOptions | None = None,
     runtime: Runtime | None = None,
 ) -> list[BuildResult]:
     """Form a memory from trajectories, each environment by itself.
@@ -42,7 +40,7 @@ def build_memory(
     """
     options, runtime = options or Build(), runtime or Runtime()
     sources = [data] if isinstance(data, str | Path) else data
-    return list(build_each(sources, memory, options, models or ModelOptions(), runtime))
+    return list(build_each(sources, memory, options, runtime))
 
 
 def read_trajectories(
@@ -82,7 +80,6 @@ def build_each(
     data: Iterable[str | Path | Trajectory] | None,
     memory: str,
     options: Build,
-    models: ModelOptions,
     runtime: Runtime,
 ) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
@@ -90,7 +87,7 @@ def build_each(
 
     chosen, classes = selected(data, options, runtime)
     embedder = open_embedder(options.embedder, runtime.embeddings)
-    record = None
+    record, models = None, models_of(options)
     if models.configured:
         record = calls_folder(memory, runtime)
     with _reasoners(models, record, options, runtime) as reasoner_for:
@@ -157,7 +154,7 @@ def _environment_classes(named: str, paths: Iterable[Path]) -> tuple[str, dict[s
     A class is named by the user, or by the run that recorded the trajectories in `paths`.
     """
     if ":" in named:
-        name = environment_name(named, ())
+        name = environment_name(Section(named))
         return name, {name: named}
     return named, {env: recorded for path in paths for env, recorded in _recorded_class(path)}
 

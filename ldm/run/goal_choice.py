@@ -33,9 +33,7 @@ def choose(
     from ldm.run.selection import select
 
     tasks = env.tasks(spec.split)
-    evaluated = evaluated_leak_keys(
-        runtime.runs, spec.env.name, env, opener(spec.env.name, runtime.cache)
-    )
+    evaluated = evaluated_leak_keys(runtime.runs, spec.env.name, env, opener(runtime.cache))
     before = [
         generation
         for generation in generations(spec.memory, env.card.name)

@@ -1,4 +1,4 @@
-"""Several evaluations at once: agents × generations × control × sweep × repeats, and their labels."""
+"""Several evaluations at once, agents × generations × control × sweep × repeats, and labels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from ldm.config import Evaluate, OptimisePlan, Section, written
 from ldm.errors import LdmError
-from ldm.run.builders import agent_needs, option_names
+from ldm.run.builders import agent_needs, models_of, option_names, roles
 
 if TYPE_CHECKING:
-    from ldm.llm.models import ModelOptions
     from ldm.run.results import Report
     from ldm.run.runtime import Runtime
 
@@ -89,13 +88,9 @@ def with_agent_option(spec: Evaluate, name: str, value: object) -> Evaluate:
     return replace(spec, agent=spec.agent.with_options(**{name: value}))
 
 
-def say_limits(
-    specs: Sequence[Evaluate | OptimisePlan], models: ModelOptions, runtime: Runtime
-) -> None:
+def say_limits(specs: Sequence[Evaluate | OptimisePlan], runtime: Runtime) -> None:
     """Warn that cost limits apply per run if several runs call models."""
-    from ldm.run.builders import roles
-
-    calling = [spec for spec in specs if roles(spec, models)]
+    calling, models = [spec for spec in specs if roles(spec)], models_of(specs[0])
     limits = {
         "--max-usd": models.max_usd,
         "--max-tokens": models.max_tokens,
@@ -185,7 +180,8 @@ def labels(specs: Sequence[Evaluate]) -> list[str]:
 def options_of(spec: Evaluate) -> dict[str, str]:
     """Return the options that may differ between evaluations of an agent, by their short names."""
     values = {**spec.agent.options, **{f"env.{k}": v for k, v in spec.env.options.items()}}
-    return {**{name: written(value) for name, value in values.items()}, **dict(spec.models)}
+    values |= {name: value for name, value in spec.models.given if name in MODELS}
+    return {name: written(value) for name, value in values.items()}
 
 
 def fitting(agent: Section, spec: Evaluate) -> Section:
@@ -193,9 +189,7 @@ def fitting(agent: Section, spec: Evaluate) -> Section:
     return agent.only(option_names(spec))
 
 
-def with_options(
-    specs: Sequence[Evaluate], agent: Section, runtime: Runtime
-) -> list[Evaluate]:
+def with_options(specs: Sequence[Evaluate], agent: Section, runtime: Runtime) -> list[Evaluate]:
     """Return the specs, each with the options that its agent has; say which agents lack one.
 
     What else has no effect on an agent is left out. Raises LdmError if no agent has an option.
@@ -246,7 +240,11 @@ def _swept(specs: Sequence[Evaluate], sweep: str | None) -> list[Evaluate]:
         ]
     if section == "models" or (not section and name in MODELS):
         _check_swept(name, MODELS, "models")
-        return [replace(spec, models=((name, value),)) for spec in specs for value in values]
+        return [
+            replace(spec, models=spec.models.with_options(**{name: value}))
+            for spec in specs
+            for value in values
+        ]
     agents = ", ".join(dict.fromkeys(spec.agent.name for spec in specs))
     _check_swept(name, {one for spec in specs for one in option_names(spec)}, agents)
     result: list[Evaluate] = []

@@ -244,8 +244,7 @@ class Preset:
                 typed(options, values, f"agent {player.name}")
         if lacking:
             raise LdmError(
-                f"{self.file}:evaluation.agent: none of its agents has an option "
-                f"{min(lacking)!r}.",
+                f"{self.file}:evaluation.agent: none of its agents has an option {min(lacking)!r}.",
                 "Correct it there; `ldm agents` lists what each has.",
             )
 

@@ -11,27 +11,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ldm.config import Evaluate, Section, load, merge, written
+from ldm.config import Evaluate, Section, Value, load, merge, written
 from ldm.errors import LdmError
-from ldm.llm.models import ModelOptions
-from ldm.run.builders import agent_needs, agent_of, agent_options, option_names
+from ldm.run.builders import agent_needs, agent_of, agent_options, models_of, option_names
+from ldm.run.engine import Member, discard
 from ldm.run.evaluate import (
     Evaluation,
     check,
     check_models,
     resolve,
+    settled,
     started,
-    with_digests,
-    with_model_options,
 )
 from ldm.run.grid import Grid, fitting, label, with_options
-from ldm.run.lifecycle import discard
 from ldm.run.presets import Formed, Preset, Row, list_presets, preset
 from ldm.run.published import PresetRecord, beside, remarks
 from ldm.run.runtime import Runtime
 
 if TYPE_CHECKING:
-    from ldm.run.lifecycle import Checked
     from ldm.run.results import Report
 
 #: Fields and options that only say where something lies: naming one overrides nothing.
@@ -76,7 +73,6 @@ def evaluate_preset(
     changes: Mapping[str, Any] | None = None,
     grid: Grid | None = None,
     *,
-    models: ModelOptions | None = None,
     runtime: Runtime | None = None,
 ) -> Reproduction:
     """Evaluate the rows of a preset, to be seen beside those that were published.
@@ -89,7 +85,7 @@ def evaluate_preset(
     runtime = runtime or Runtime()
     chosen = which if isinstance(which, Preset) else preset(which)
     planned = plan(chosen, changes or {}, grid or Grid(), runtime)
-    evaluation = prepare_preset(planned, models or ModelOptions(), runtime)
+    evaluation = prepare_preset(planned, runtime)
     return Reproduction(evaluation.play(), evaluation.presets)
 
 
@@ -114,7 +110,7 @@ def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtim
 
 
 def prepare_presets(
-    name: str, changes: Mapping[str, Any], grid: Grid, models: ModelOptions, runtime: Runtime
+    name: str, changes: Mapping[str, Any], grid: Grid, runtime: Runtime
 ) -> list[Evaluation]:
     """Start the evaluations of the presets that a name stands for, of the environment asked for.
 
@@ -130,7 +126,7 @@ def prepare_presets(
     evaluations: list[Evaluation] = []
     try:
         for each in planned:
-            evaluations.append(prepare_preset(each, models, runtime))  # noqa: PERF401
+            evaluations.append(prepare_preset(each, runtime))  # noqa: PERF401
     except LdmError:
         for evaluation in evaluations:
             discard(evaluation.members)
@@ -138,7 +134,7 @@ def prepare_presets(
     return evaluations
 
 
-def prepare_preset(planned: Planned, models: ModelOptions, runtime: Runtime) -> Evaluation:
+def prepare_preset(planned: Planned, runtime: Runtime) -> Evaluation:
     """Write the runs of a preset.
 
     Raises LdmError that names all that is missing, each with its remedy; nothing is written then.
@@ -147,14 +143,14 @@ def prepare_preset(planned: Planned, models: ModelOptions, runtime: Runtime) -> 
     runtime.message(f"{chosen}.")
     if overridden:
         runtime.message(f"Overridden settings: {'; '.join(overridden)}.")
-    checked = _checked(planned, models, replace(runtime, message=_once(runtime.message)))
-    departures = _departures(chosen, checked, models)
+    checked = _checked(planned, replace(runtime, message=_once(runtime.message)))
+    departures = _departures(chosen, checked)
     table = replace(chosen.published, notes=(*chosen.published.notes, *departures))
     records = [
         PresetRecord(chosen.name, chosen.digest, table, names, overridden)
         for names in planned.counterparts
     ]
-    return started(checked, models, runtime, records)
+    return started(checked, runtime, records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +203,7 @@ class _Request:
 
     def of_row(self, common: Evaluate, row: Row) -> Evaluate:
         """Return the evaluation of a row, before agent options are changed."""
-        models = tuple((option, f"@{other}") for option, other in sorted(row.models.items()))
+        models = common.models.with_options(**dict(_replaced(common.models, row)))
         env = common.env.with_options(**row.env).with_options(**self.env.options)
         spec = replace(common, agent=Section(row.player.name), models=models, env=env)
         shared = fitting(self.preset.evaluation.agent, spec)
@@ -274,6 +270,18 @@ class _Request:
         return tuple(sorted(values))
 
 
+def _replaced(models: Section, row: Row) -> Iterator[tuple[str, Value]]:
+    """Yield the models of a row that others take the place of: option, model.
+
+    Raises LdmError if a model is named by none of the options.
+    """
+    for option, other in sorted(row.models.items()):
+        if models.options.get(other) is None:
+            flag = f"--{other.replace('_', '-')}"
+            raise LdmError(f"{flag} names no model, and {row.name} needs one.", f"Give {flag}.")
+        yield option, models.options[other]
+
+
 def _instead(what: str, now: object, before: object) -> str:
     """Return in words which value stands in place of the preset's."""
 
@@ -299,21 +307,19 @@ def _once(say: Callable[[str], None]) -> Callable[[str], None]:
     return say_new
 
 
-def _checked(
-    planned: Planned, models: ModelOptions, runtime: Runtime
-) -> list[Checked[Evaluate]]:
+def _checked(planned: Planned, runtime: Runtime) -> list[Member[Evaluate]]:
     """Return what is to be played. Raises LdmError that names all that is missing."""
     missing: list[LdmError] = []
-    checked: list[Checked[Evaluate]] = []
+    checked: list[Member[Evaluate]] = []
     for spec in {(spec.agent.name, spec.models): spec for spec in planned.specs}.values():
         try:
-            check_models(spec, models, runtime)
+            check_models(spec, runtime)
         except LdmError as error:
             missing.append(error)
             break  # the others lack the same
     for spec in planned.specs:
         try:
-            checked.append(check(with_model_options(with_digests(spec), models), runtime))
+            checked.append(check(settled(spec), runtime))
         except LdmError as error:
             missing.append(error)
     specs = [one.spec for one in checked]
@@ -341,13 +347,13 @@ def _raise_all(missing: Sequence[LdmError], name: str) -> None:
         )
 
 
-def _departures(
-    chosen: Preset, checked: Sequence[Checked[Evaluate]], models: ModelOptions
-) -> Iterator[str]:
+def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator[str]:
     """Yield what differs from the paper only here: the memory, demonstrations, that no model is."""
     from ldm.agents import demonstrations
 
-    if any("reasoner" in agent_of(one.spec).needs for one in checked) and not models.configured:
+    if any("reasoner" in agent_of(one.spec).needs for one in checked) and not any(
+        models_of(one.spec).configured for one in checked
+    ):
         yield "no model is called: the offline reasoner decides"
     formed = chosen.content.memory
     remembering = [one for one in checked if one.spec.memory_digest]
@@ -365,7 +371,7 @@ def _departures(
             )
 
 
-def _memory_departures(formed: Formed, one: Checked[Evaluate]) -> Iterator[str]:
+def _memory_departures(formed: Formed, one: Member[Evaluate]) -> Iterator[str]:
     from ldm.memory import inspect
 
     contents = inspect(one.spec.memory, one.tasks[0].env, 0)

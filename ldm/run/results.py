@@ -191,10 +191,11 @@ def _per_task(column: Column, group: Group) -> float | None:
 def lines(report: Report) -> list[str]:
     """Return what to know beside the table: attempts, rewards, errors, the files' place."""
     overall = report.summary.overall
+    trials = overall.figures["trials"]
     attempts = (
         "1 attempt per task"
-        if overall.figures["trials"] in (None, 1.0)
-        else f"{number(overall.figures['trials'])} attempts per task: compare with agents that had as many"
+        if trials in (None, 1.0)
+        else f"{number(trials)} attempts per task: compare with agents that had as many"
     )
     reward = "shown to" if report.sees_reward else "hidden from"
     sentences = [f"{report.label}: {attempts}; reward {reward} the agent.", _had(report)]

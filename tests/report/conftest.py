@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from ldm.run.specs import EvaluationSpec, RefinementSpec
 
 import ldm
 from ldm import records
@@ -19,7 +20,6 @@ from ldm.options import settings
 from ldm.run.goal_choice import Goals
 from ldm.run.grid import Grid
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec, RefinementSpec
 from tests.agents import washer
 from tests.cli.test_adapt import IDS, reply
 from tests.embedder import BagOfWords

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ldm.run.specs import EvaluationSpec, RefinementSpec
 
 import ldm
 from ldm.llm.models import ModelOptions
 from ldm.memory import environments, exchange, generations
 from ldm.options import settings
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec, RefinementSpec
 from ldm.types import Task, TimeStep
 from tests.toy import ToyEnv
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ldm.run.specs import EvaluationSpec
 
 from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions
@@ -13,7 +14,6 @@ from ldm.options import settings
 from ldm.run.grid import Grid, label, labelled, say_limits
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec
 from ldm.run.statistics import Summary, summarize
 
 SPEC = EvaluationSpec("tests.toy:ToyEnv", "test")
