@@ -147,10 +147,10 @@ def map_in_processes(
     Raises the error of a worker, and WorkerDied where a process was killed or ran out of memory.
     """
     import joblib
-    from joblib.externals import cloudpickle
+    from joblib.externals.loky.backend.reduction import dumps
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    task, packed = joblib.delayed(_work), cloudpickle.dumps(build)
+    task, packed = joblib.delayed(_work), bytes(dumps(build))
     with (
         warnings.catch_warnings(),
         joblib.parallel_config(
