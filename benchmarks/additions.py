@@ -24,7 +24,7 @@ import numpy as np
 
 from ldm.memory import FormationOptions, build, generations, inspect
 from ldm.memory.growing import GrowingMemory
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 
 ENV, STEPS, WORDS = "desk", 16, 12

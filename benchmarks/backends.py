@@ -26,14 +26,14 @@ import numpy as np
 
 from ldm.embed import load_embedder
 from ldm.envs import load_env
-from ldm.eval import select
-from ldm.experiments.builders import Knowledge, PlayerBuilder, build_environment
-from ldm.experiments.specs import EvaluationSpec
 from ldm.memory import Contents, Memory, generations, inspect
 from ldm.memory.access import reading, writing
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
 from ldm.options import settings
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.run.builders import Knowledge, PlayerBuilder, build_environment
+from ldm.run.selection import select
+from ldm.run.specs import EvaluationSpec
 from ldm.types import Recall
 
 

@@ -34,13 +34,13 @@ from ldm.envs import load_env
 from ldm.envs.alfworld.games import own_games
 from ldm.envs.textcraft.environment import TextCraft
 from ldm.episode import run_episode
-from ldm.experiments.builders import Knowledge
 from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.llm.structured import form_of
 from ldm.memory import FormationOptions, Memory, build
 from ldm.policy import CONSULTED, Observed, Policy, PolicyOptions
-from ldm.reasoner.consulting import CERTAINTY, SHARE, Consult
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.consulting import CERTAINTY, SHARE, Consult
+from ldm.reason.offline import OfflineReasoner
+from ldm.run.builders import Knowledge
 from ldm.types import EpisodeResult, Trajectory, Usage, stable_seed
 from tools.alfworld.solver import plan
 from tools.textcraft.solver import listed

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.eval.statistics import Interval, bootstrap, mcnemar, rate_interval, sign_flips
+from ldm.run.statistics import Interval, bootstrap, mcnemar, rate_interval, sign_flips
 
 #: What a share of 95 % may be and still count as such.
 LEAST, MOST = 0.93, 0.97

@@ -77,8 +77,8 @@ def measured(data: Path, episodes: Path, games: int) -> dict[str, Any]:
     from ldm.agents.ldm import LdmAgent, LdmOptions
     from ldm.embed import load_embedder
     from ldm.episode import run_episode
-    from ldm.experiments.builders import build_environment
-    from ldm.reasoner.offline import OfflineReasoner
+    from ldm.reason.offline import OfflineReasoner
+    from ldm.run.builders import build_environment
 
     embedder = load_embedder()
     env = build_environment("alfworld", (("data", str(data.resolve())),), None)

@@ -30,13 +30,13 @@ from ldm.agents.deps.options import DepsOptions
 from ldm.agents.deps.plans import Goal
 from ldm.agents.deps.select import Selector, Soonest
 from ldm.embed import load_embedder
-from ldm.envs.minecraft import Minecraft
-from ldm.envs.minecraft.environment import MinecraftOptions
-from ldm.envs.minecraft.solver import shortest
-from ldm.envs.minecraft.tasks import LIMITS, listed_tasks
 from ldm.episode import Episode, run_episode
 from ldm.llm import Completion
 from ldm.types import Card, Task, TimeStep, Trajectory, Usage
+from ldm.worlds.minecraft import Minecraft
+from ldm.worlds.minecraft.environment import MinecraftOptions
+from ldm.worlds.minecraft.solver import shortest
+from ldm.worlds.minecraft.tasks import LIMITS, listed_tasks
 
 ARMS = ("none", "random", "similarity", "nearest", "horizon", "oracle")
 #: Ticks within which success is counted, too.

@@ -32,8 +32,8 @@ from ldm.embed import DEFAULT, STATIC, Embedder, bundled_model, load_embedder, w
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.minilm import EPSILON, HEADS, WIDTH, MiniLM
 from ldm.embed.sentence import load
-from ldm.experiments.building import read_trajectories
 from ldm.memory import Memory, environments, inspect
+from ldm.run.building import read_trajectories
 
 #: Wall and processor time.
 Seconds = tuple[float, float]

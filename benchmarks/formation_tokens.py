@@ -23,12 +23,12 @@ import numpy as np
 from ldm import records
 from ldm.cli.environment import connection
 from ldm.embed import load_embedder
-from ldm.experiments.builders import card_of
 from ldm.llm import Completion, Message
 from ldm.llm.models import ModelOptions, Models
 from ldm.llm.recording import read_calls
-from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+from ldm.run.builders import card_of
 from ldm.types import Trajectory, Usage
 
 #: Words that occur only in the prompts of histories, to distinguish them from those of types.

@@ -19,7 +19,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ldm.envs.hotpotqa import HotpotQA, HotpotQAOptions
+from ldm.worlds.hotpotqa import HotpotQA, HotpotQAOptions
 from tools.hotpotqa.goldens import compare
 
 SPLITS = ("demo_test", "dev_hard")

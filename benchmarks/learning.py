@@ -40,12 +40,13 @@ from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.embed import load_embedder
 from ldm.envs import load_env
 from ldm.episode import Environment, run_episode
-from ldm.eval import Difference, bootstrap, difference, results, summarize
-from ldm.eval.drawing import svg
-from ldm.experiments.building import read_trajectories
 from ldm.explore import ExploredGoal, read_explored_goals
 from ldm.memory import Memory
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.run.building import read_trajectories
+from ldm.run.drawing import svg
+from ldm.run.runner import results
+from ldm.run.statistics import Difference, bootstrap, difference, summarize
 from ldm.runs import Run, open_run
 from ldm.types import EpisodeResult, Task, TimeStep, Trajectory, stable_seed
 

@@ -26,15 +26,15 @@ from statistics import mean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ldm.envs.minecraft import Minecraft, MinecraftOptions
-from ldm.envs.minecraft.commands import parse, way
-from ldm.envs.minecraft.controllers import CRAFT_AT_TABLE, RATES, SMELT, Oracle, Paper, Rate
-from ldm.envs.minecraft.map import World
-from ldm.envs.minecraft.rules import RULE_SETS, load_rules
-from ldm.envs.minecraft.solver import obstacle, shortest
-from ldm.envs.minecraft.state import FoundVein, State
-from ldm.envs.minecraft.tasks import listed_tasks
 from ldm.options import override
+from ldm.worlds.minecraft import Minecraft, MinecraftOptions
+from ldm.worlds.minecraft.commands import parse, way
+from ldm.worlds.minecraft.controllers import CRAFT_AT_TABLE, RATES, SMELT, Oracle, Paper, Rate
+from ldm.worlds.minecraft.map import World
+from ldm.worlds.minecraft.rules import RULE_SETS, load_rules
+from ldm.worlds.minecraft.solver import obstacle, shortest
+from ldm.worlds.minecraft.state import FoundVein, State
+from ldm.worlds.minecraft.tasks import listed_tasks
 from tools.minecraft.compare import compare, plancraft_files, textcraft_files
 from tools.minecraft.expert import solve
 from tools.minecraft.facts import read_wheel

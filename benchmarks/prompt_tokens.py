@@ -32,9 +32,9 @@ from ldm.llm import Completion, Message
 from ldm.llm.structured import form_of
 from ldm.memory import FormationOptions, Memory, build
 from ldm.policy import Memo, Observed, Policy, PolicyOptions
-from ldm.reasoner import Process
-from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.prompted import PromptedReasoner
+from ldm.reason import Process
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedReasoner
 from ldm.types import Card, Trajectory, Usage
 
 TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories"

@@ -18,8 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ldm.eval import Difference, difference, results, summarize
 from ldm.explore import read_explored_goals
+from ldm.run.runner import results
+from ldm.run.statistics import Difference, difference, summarize
 from ldm.runs import open_run
 
 #: Setting → (seed of the goals, options of `ldm refine`).

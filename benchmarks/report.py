@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import ldm
 from ldm import records
-from ldm.experiments.reporting import report
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
 from ldm.memory import inspect
+from ldm.report import write_report
 from ldm.runs import Manifest, Run, create
 from ldm.types import EpisodeResult, Note, Step, Task, Trajectory, Usage
 
@@ -48,7 +48,7 @@ def main() -> None:
         place = Path(folder)
         run = made(place, options)
         started = time.perf_counter()
-        file = report([run.directory], options.keep or place / "report.html")
+        file = write_report([run.directory], options.keep or place / "report.html")
         built = time.perf_counter() - started
         recorded = sum(path.stat().st_size for path in run.directory.iterdir())
         size = f"{options.episodes} episodes x {options.steps} steps x {options.recalls} recalls"

@@ -18,12 +18,12 @@ from statistics import mean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ldm.envs.tabletop import Tabletop, TabletopOptions
-from ldm.envs.tabletop.actions import Move, normal
-from ldm.envs.tabletop.kinds import KINDS
-from ldm.envs.tabletop.physics import version
-from ldm.envs.tabletop.tasks import game
 from ldm.types import Trajectory
+from ldm.worlds.tabletop import Tabletop, TabletopOptions
+from ldm.worlds.tabletop.actions import Move, normal
+from ldm.worlds.tabletop.kinds import KINDS
+from ldm.worlds.tabletop.physics import version
+from ldm.worlds.tabletop.tasks import game
 from tools.tabletop.expert import attempt
 
 HASH_SEEDS = ("0", "1", "12345")

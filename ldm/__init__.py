@@ -10,8 +10,8 @@
     report = ldm.evaluate(ldm.EvaluationSpec("alfworld"))
 
 The package reads as the method: `ldm.memory` (trajectories become tuples, tuples are recalled),
-`ldm.reasoner` (what the paper asks a language model for), `ldm.policy` (one decision),
-`ldm.agents`, `ldm.envs`, `ldm.explore`, `ldm.eval` and `ldm.experiments` (all of it, recorded and
+`ldm.reason` (what the paper asks a language model for), `ldm.policy` (one decision),
+`ldm.agents`, `ldm.envs`, `ldm.explore` and `ldm.run` (experiments, recorded and
 resumable). See docs/architecture.md.
 """
 
@@ -22,51 +22,51 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ldm.agents import Resources
-    from ldm.envs.interchange.foreign import Assumed
     from ldm.episode import Agent, Environment, Episode
     from ldm.errors import LdmError
-    from ldm.eval import Report
-    from ldm.eval.curves import Curve
-    from ldm.eval.judged import JudgedRun
-    from ldm.eval.plan_scores import PlanEvaluation, PlanScores
-    from ldm.experiments.building import (
-        BuildOptions,
-        build_memory,
-        read_trajectories,
-        write_trajectories,
-    )
-    from ldm.experiments.crediting import (
-        Credited,
-        Pruned,
-        credit_tuples,
-        learn_utilities,
-        prune_memory,
-    )
-    from ldm.experiments.curves import curve
-    from ldm.experiments.evaluation import Comparison, compare, evaluate, evaluate_all
-    from ldm.experiments.goal_choice import Goals
-    from ldm.experiments.grid import Grid
-    from ldm.experiments.judging import judge_run
-    from ldm.experiments.planning import (
-        OptimisedPlan,
-        OptimisedPlans,
-        PlanGrid,
-        optimize_plan,
-        optimize_plans,
-    )
-    from ldm.experiments.presets import Preset, list_presets, preset
-    from ldm.experiments.refinement import Refined, refine
-    from ldm.experiments.reporting import report
-    from ldm.experiments.reproducing import Reproduction, evaluate_preset
-    from ldm.experiments.resuming import resume
-    from ldm.experiments.runtime import Runtime
-    from ldm.experiments.specs import EvaluationSpec, PlanSpec, RefinementSpec
+    from ldm.interchange.foreign import Assumed
     from ldm.llm.models import ModelOptions
     from ldm.llm.service import Connection
     from ldm.memory import Memory
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.recalls import Recalls
     from ldm.options import settings
+    from ldm.report import write_report
+    from ldm.run.building import (
+        BuildOptions,
+        build_memory,
+        read_trajectories,
+        write_trajectories,
+    )
+    from ldm.run.crediting import (
+        Credited,
+        Pruned,
+        credit_tuples,
+        learn_utilities,
+        prune_memory,
+    )
+    from ldm.run.curve_runs import curve
+    from ldm.run.curves import Curve
+    from ldm.run.evaluate import Comparison, compare, evaluate, evaluate_all
+    from ldm.run.goal_choice import Goals
+    from ldm.run.grid import Grid
+    from ldm.run.judged import JudgedRun
+    from ldm.run.judging import judge_run
+    from ldm.run.plan import (
+        OptimisedPlan,
+        OptimisedPlans,
+        PlanGrid,
+        optimize_plan,
+        optimize_plans,
+    )
+    from ldm.run.plan_figures import PlanEvaluation, PlanScores
+    from ldm.run.presets import Preset, list_presets, preset
+    from ldm.run.refine import Refined, refine
+    from ldm.run.reproducing import Reproduction, evaluate_preset
+    from ldm.run.results import Report
+    from ldm.run.resuming import resume
+    from ldm.run.runtime import Runtime
+    from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
     from ldm.types import Card, Recall, StateActionTuple, Step, Task, TimeStep, Trajectory
 
 __version__ = "0.2.0"
@@ -127,9 +127,9 @@ __all__ = [
     "prune_memory",
     "read_trajectories",
     "refine",
-    "report",
     "resume",
     "settings",
+    "write_report",
     "write_trajectories",
 ]
 
@@ -137,64 +137,64 @@ __all__ = [
 #: `ldm --help` answer at once.
 _MODULES = {
     "Agent": "ldm.episode",
-    "Assumed": "ldm.envs.interchange.foreign",
-    "BuildOptions": "ldm.experiments.building",
+    "Assumed": "ldm.interchange.foreign",
+    "BuildOptions": "ldm.run.building",
     "Card": "ldm.types",
-    "Comparison": "ldm.experiments.evaluation",
+    "Comparison": "ldm.run.evaluate",
     "Connection": "ldm.llm.service",
-    "Credited": "ldm.experiments.crediting",
-    "Curve": "ldm.eval.curves",
+    "Credited": "ldm.run.crediting",
+    "Curve": "ldm.run.curves",
     "Environment": "ldm.episode",
     "Episode": "ldm.episode",
-    "EvaluationSpec": "ldm.experiments.specs",
-    "Goals": "ldm.experiments.goal_choice",
-    "Grid": "ldm.experiments.grid",
+    "EvaluationSpec": "ldm.run.specs",
+    "Goals": "ldm.run.goal_choice",
+    "Grid": "ldm.run.grid",
     "GrowingMemory": "ldm.memory.growing",
-    "JudgedRun": "ldm.eval.judged",
+    "JudgedRun": "ldm.run.judged",
     "LdmError": "ldm.errors",
     "Memory": "ldm.memory",
     "ModelOptions": "ldm.llm.models",
-    "OptimisedPlan": "ldm.experiments.planning",
-    "OptimisedPlans": "ldm.experiments.planning",
-    "PlanEvaluation": "ldm.eval.plan_scores",
-    "PlanGrid": "ldm.experiments.planning",
-    "PlanScores": "ldm.eval.plan_scores",
-    "PlanSpec": "ldm.experiments.specs",
-    "Preset": "ldm.experiments.presets",
-    "Pruned": "ldm.experiments.crediting",
+    "OptimisedPlan": "ldm.run.plan",
+    "OptimisedPlans": "ldm.run.plan",
+    "PlanEvaluation": "ldm.run.plan_figures",
+    "PlanGrid": "ldm.run.plan",
+    "PlanScores": "ldm.run.plan_figures",
+    "PlanSpec": "ldm.run.specs",
+    "Preset": "ldm.run.presets",
+    "Pruned": "ldm.run.crediting",
     "Recall": "ldm.types",
     "Recalls": "ldm.memory.recalls",
-    "Refined": "ldm.experiments.refinement",
-    "RefinementSpec": "ldm.experiments.specs",
-    "Report": "ldm.eval",
-    "Reproduction": "ldm.experiments.reproducing",
+    "Refined": "ldm.run.refine",
+    "RefinementSpec": "ldm.run.specs",
+    "Report": "ldm.run.results",
+    "Reproduction": "ldm.run.reproducing",
     "Resources": "ldm.agents",
-    "Runtime": "ldm.experiments.runtime",
+    "Runtime": "ldm.run.runtime",
     "StateActionTuple": "ldm.types",
     "Step": "ldm.types",
     "Task": "ldm.types",
     "TimeStep": "ldm.types",
     "Trajectory": "ldm.types",
-    "build_memory": "ldm.experiments.building",
-    "compare": "ldm.experiments.evaluation",
-    "credit_tuples": "ldm.experiments.crediting",
-    "curve": "ldm.experiments.curves",
-    "evaluate": "ldm.experiments.evaluation",
-    "evaluate_all": "ldm.experiments.evaluation",
-    "evaluate_preset": "ldm.experiments.reproducing",
-    "judge_run": "ldm.experiments.judging",
-    "learn_utilities": "ldm.experiments.crediting",
-    "list_presets": "ldm.experiments.presets",
-    "optimize_plan": "ldm.experiments.planning",
-    "optimize_plans": "ldm.experiments.planning",
-    "preset": "ldm.experiments.presets",
-    "prune_memory": "ldm.experiments.crediting",
-    "read_trajectories": "ldm.experiments.building",
-    "refine": "ldm.experiments.refinement",
-    "report": "ldm.experiments.reporting",
-    "resume": "ldm.experiments.resuming",
+    "build_memory": "ldm.run.building",
+    "compare": "ldm.run.evaluate",
+    "credit_tuples": "ldm.run.crediting",
+    "curve": "ldm.run.curve_runs",
+    "evaluate": "ldm.run.evaluate",
+    "evaluate_all": "ldm.run.evaluate",
+    "evaluate_preset": "ldm.run.reproducing",
+    "judge_run": "ldm.run.judging",
+    "learn_utilities": "ldm.run.crediting",
+    "list_presets": "ldm.run.presets",
+    "optimize_plan": "ldm.run.plan",
+    "optimize_plans": "ldm.run.plan",
+    "preset": "ldm.run.presets",
+    "prune_memory": "ldm.run.crediting",
+    "read_trajectories": "ldm.run.building",
+    "refine": "ldm.run.refine",
+    "resume": "ldm.run.resuming",
     "settings": "ldm.options",
-    "write_trajectories": "ldm.experiments.building",
+    "write_report": "ldm.report",
+    "write_trajectories": "ldm.run.building",
 }
 
 

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from ldm.errors import LdmError
 from ldm.memory import Memory
-from ldm.reasoner import Answer, Notes, Reasoner, State, shortened
-from ldm.reasoner.budget import LEAST_TOKENS
-from ldm.reasoner.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
-from ldm.reasoner.prompted import (
+from ldm.reason import Answer, Notes, Reasoner, State, shortened
+from ldm.reason.budget import LEAST_TOKENS
+from ldm.reason.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
+from ldm.reason.prompted import (
     PROMPT_RECALLS,
     Candidates,
     Histories,

@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
-from ldm.eval import results
-from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.run.runner import results
+from ldm.run.runtime import DEFAULT_RUNS
 from ldm.runs import open_run
 from tools.alfworld.deps10 import WEIGHTS, choices, listing, places_in
 

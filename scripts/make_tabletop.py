@@ -18,9 +18,9 @@ from statistics import mean
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
-from ldm.envs.tabletop import Tabletop, TabletopOptions
-from ldm.envs.tabletop.pictures import png
-from ldm.envs.tabletop.tasks import SPLITS, TEST, TRAIN, game_of
+from ldm.worlds.tabletop import Tabletop, TabletopOptions
+from ldm.worlds.tabletop.pictures import png
+from ldm.worlds.tabletop.tasks import SPLITS, TEST, TRAIN, game_of
 from tools.replaying import replay
 from tools.tabletop.expert import solve
 from tools.tabletop.montage import episode_picture

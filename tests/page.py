@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from ldm.cli.app import main
-from ldm.experiments import building
+from ldm.run import building
 
 
 def run(line: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of
-from ldm.reasoner.replies import match_action
+from ldm.reason.replies import match_action
 from ldm.types import Card
 
 SHOP = card_of(load_env("webshop"))

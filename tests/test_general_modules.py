@@ -26,12 +26,12 @@ TEMPLATES = {
 }
 #: What lies here belongs to one environment or one agent.
 SPECIAL = (
-    *(PACKAGE / "envs" / name for name in ENVS),
+    *(PACKAGE / place / name for name in ENVS for place in ("envs", "worlds")),
     *(PACKAGE / "agents" / name for name in AGENTS),
     *(PACKAGE / "agents" / f"{name}.py" for name in AGENTS),
     # `ldm horizon` trains what the selector of one agent predicts with.
     PACKAGE / "cli" / "horizon.py",
-    PACKAGE / "experiments" / "horizons.py",
+    PACKAGE / "run" / "horizons.py",
 )
 REGISTRIES = {
     PACKAGE / "envs" / "__init__.py": "ENVS",

@@ -146,7 +146,7 @@ def test_a_users_strict_mypy_knows_the_types_of_the_public_names(
         "ldm.memory.Memory",
         "ldm.memory.growing.GrowingMemory",
         "ldm.types.Recall",
-        "ldm.eval.report.Report",
+        "ldm.run.results.Report",
         "float | None",
     ]
 

@@ -11,11 +11,11 @@ import pytest
 
 from ldm.memory import Memory, build
 from ldm.policy import Memo, Observed, Policy, PolicyOptions
-from ldm.reasoner import Answer, State
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason import Answer, State
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Past, Recall
 from tests.embedder import BagOfWords
-from tests.reasoner.scripted import Contrary
+from tests.reason.scripted import Contrary
 from tests.toy import expert_trajectories
 
 GOAL = "put a washed fig in the basket"

@@ -21,8 +21,8 @@ STORED = {
     "agents/autoplan/plans.py:kept",
     "agents/decomposition/tree.py:said",
     "agents/demonstrations/__init__.py:seen",
-    "reasoner/forms.py:found",
-    "reasoner/views.py:seen",
+    "reason/forms.py:found",
+    "reason/views.py:seen",
 }
 
 

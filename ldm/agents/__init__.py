@@ -12,8 +12,8 @@ from ldm.episode import Agent, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Role, ScopedLLM
 from ldm.memory import Memory
-from ldm.reasoner import Reasoner
-from ldm.reasoner.prompted import PromptedOptions
+from ldm.reason import Reasoner
+from ldm.reason.prompted import PromptedOptions
 from ldm.types import Card
 
 AGENTS = {

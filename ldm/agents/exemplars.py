@@ -16,7 +16,7 @@ from ldm.agents.transcript import example_texts, localized
 from ldm.episode import Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, Sampling
-from ldm.reasoner.excerpts import characters
+from ldm.reason.excerpts import characters
 from ldm.types import Trajectory
 
 

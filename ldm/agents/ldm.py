@@ -10,7 +10,7 @@ from ldm.agents import Resources
 from ldm.episode import Episode
 from ldm.errors import LdmError
 from ldm.policy import CONSULTED, VOTES, Memo, Observed, Policy, PolicyOptions
-from ldm.reasoner import Process, Reasoner
+from ldm.reason import Process, Reasoner
 from ldm.types import Card
 
 

@@ -27,14 +27,14 @@ from ldm.cli.options import (
     refuse_with_resume,
 )
 from ldm.errors import LdmError
-from ldm.experiments.specs import PlanSpec
 from ldm.options import sorted_settings
+from ldm.run.specs import PlanSpec
 
 if TYPE_CHECKING:
-    from ldm.eval.plan_scores import PlanEvaluation, PlanScores
-    from ldm.experiments.planning import Optimisation, OptimisedPlan, OptimisedPlans
-    from ldm.experiments.runtime import Runtime
     from ldm.llm.models import ModelOptions
+    from ldm.run.plan import Optimisation, OptimisedPlan, OptimisedPlans
+    from ldm.run.plan_figures import PlanEvaluation, PlanScores
+    from ldm.run.runtime import Runtime
 
 DEFAULT_OUT = Path("plans")
 
@@ -132,7 +132,7 @@ class Repetition:
 
     def evaluation(self) -> PlanEvaluation | None:
         """Return on what plans are evaluated. Raises LdmError where options do not fit."""
-        from ldm.eval.plan_scores import PlanEvaluation
+        from ldm.run.plan_figures import PlanEvaluation
 
         if self.evaluate is None:
             if self.curve or self.limit is not None:
@@ -191,7 +191,7 @@ def autoplan(subject: Subject, repetition: Repetition, execution: Execution) -> 
 def _prepared(
     subject: Subject, repetition: Repetition, models: ModelOptions, runtime: Runtime
 ) -> Optimisation:
-    from ldm.experiments.planning import PlanGrid, prepare
+    from ldm.run.plan import PlanGrid, prepare
 
     kinds = listed_names(subject.kind or "")
     if not subject.env or not kinds:
@@ -214,8 +214,8 @@ def _resumed(
     name: str, subject: Subject, repetition: Repetition, models: ModelOptions, runtime: Runtime
 ) -> Optimisation:
     """Go on with a recorded optimisation. Raises LdmError where an option is given beside it."""
-    from ldm.experiments.lifecycle import recorded_spec
-    from ldm.experiments.planning import resume
+    from ldm.run.lifecycle import recorded_spec
+    from ldm.run.plan import resume
 
     more, env_options = option_settings(subject.assign, subject.data)
     refuse_with_resume(

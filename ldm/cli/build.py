@@ -26,9 +26,9 @@ from ldm.cli.options import (
     expanded,
 )
 from ldm.errors import LdmError
-from ldm.experiments.building import BuildOptions
-from ldm.experiments.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.run.building import BuildOptions
+from ldm.run.specs import DEFAULT_MEMORY
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.memory import BuildResult
@@ -63,12 +63,6 @@ class Options:
             rich_help_panel=MEMORY,
         ),
     ] = None
-    batching: Annotated[
-        Literal["kind", "mixed"],
-        typer.Option(
-            help="Form batches within each task kind, or over all.", rich_help_panel=MEMORY
-        ),
-    ] = "kind"
     per_kind: Annotated[
         int | None,
         typer.Option(
@@ -133,12 +127,6 @@ class FormingModels:
         typer.Option(help="Folder for recorded model calls; default: calls/ in the memory."),
     ] = None
     calls: Calls = field(default_factory=Calls)
-    batch_api: Annotated[
-        bool,
-        typer.Option(
-            "--batch-api", help="Send model calls in batches (/v1/batches): slower, often cheaper."
-        ),
-    ] = False
     estimate: EstimateFirst = False
     quiet: Quiet = False
 
@@ -159,27 +147,23 @@ def build_memory(forming: Forming, models: FormingModels, as_json: AsJson = Fals
     memory and never paid twice. Otherwise the offline reasoner does. --estimate forms 6
     trajectories and prints what all will cost.
 
-    With --batch-api, calls that do not depend on one another go to the server together, which may
-    take up to a day to answer them. Interrupted, the same command goes on with the same batch.
-
     \b
     Examples:
       ldm build-memory
       ldm build-memory --llm gpt-4o-mini --estimate
       ldm build-memory --llm gpt-4o-mini --max-usd 5 --rebuild
-      ldm build-memory --llm gpt-4o-mini --batch-api
       ldm build-memory --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
       ldm build-memory logs.jsonl --failures contrast --memory /tmp/memory
     """
-    from ldm.experiments.building import build_each
+    from ldm.run.building import build_each
 
     options = _options(forming, models)
     called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
     runtime = command_runtime(quiet=models.quiet)
     if models.estimate:
-        from ldm.experiments.formation_cost import estimate as cost_of
+        from ldm.run.formation_cost import estimate as cost_of
 
         lines = cost_of(forming.data, forming.memory, options, called, runtime)
         output.say_all(lines)
@@ -195,7 +179,7 @@ def build_memory(forming: Forming, models: FormingModels, as_json: AsJson = Fals
 
 def _options(forming: Forming, models: FormingModels) -> BuildOptions:
     """Return how the memory is built, by a preset where one is named."""
-    from ldm.experiments.stages import build_settings
+    from ldm.run.preset_memory import build_settings
 
     own = {name: value for name, value in asdict(forming.options).items() if value is not None}
     env = own.pop("env")
@@ -204,7 +188,6 @@ def _options(forming: Forming, models: FormingModels) -> BuildOptions:
     return BuildOptions(
         **{**published, **own},
         record=models.record,
-        batch_api=models.batch_api,
         format=forming.format_name,
         strict=forming.strict,
     )
@@ -276,8 +259,8 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
       ldm import harbor_job/ --env my_env --score 1 --out agent.jsonl
     """
     from ldm.envs.formats import read_all, write, written_as
-    from ldm.envs.interchange.foreign import Assumed
-    from ldm.eval.plan import even
+    from ldm.interchange.foreign import Assumed
+    from ldm.run.selection import even
 
     written_as(selection.out, selection.to or "")  # before much is read
     folders: list[str] = []

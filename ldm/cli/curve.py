@@ -52,9 +52,9 @@ def curve(
       ldm curve RUN OTHER THIRD --over episodes -o learning.csv
       ldm curve RUN --over batches --measure score
     """
-    from ldm.eval.curves import check_curve
-    from ldm.eval.report import number, percent, span
-    from ldm.experiments.curves import curve as curve_of
+    from ldm.run.curve_runs import curve as curve_of
+    from ldm.run.curves import check_curve
+    from ldm.run.results import number, percent, span
 
     if drawing.output is not None:
         check_curve(drawing.output)

@@ -11,8 +11,8 @@ import typer
 from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
-from ldm.experiments.lifecycle import short
-from ldm.words import counted
+from ldm.run.lifecycle import short
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.envs.metadata import DataReport, DataSource

@@ -12,7 +12,7 @@ from ldm.cli import output
 from ldm.cli.environment import connection
 from ldm.cli.options import AsJson, LlmName, model_options
 from ldm.diagnosis import Check, diagnose
-from ldm.experiments.specs import DEFAULT_MEMORY
+from ldm.run.specs import DEFAULT_MEMORY
 
 
 def doctor(

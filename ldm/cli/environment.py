@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import live, output
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS, BackendName, Runtime
+from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
 
 if TYPE_CHECKING:
     from ldm.llm.service import Connection

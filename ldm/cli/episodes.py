@@ -12,11 +12,11 @@ import typer
 from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt, expanded
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS
-from ldm.words import counted
+from ldm.run.runtime import DEFAULT_RUNS
+from ldm.text import counted
 
 if TYPE_CHECKING:
-    from ldm.experiments.reporting.reading import ReadRun, RecordedEpisode
+    from ldm.report.reading import ReadRun, RecordedEpisode
 
 #: Rows of a table, unless all are asked for.
 LISTED = 50
@@ -59,7 +59,7 @@ def show(
       ldm runs show RUN pick_heat_then_place
       ldm runs show RUN --tuples
     """
-    from ldm.experiments.reporting.reading import read_run
+    from ldm.report.reading import read_run
 
     run = read_run(name, display.runs)
     episodes = run.episodes()
@@ -116,18 +116,18 @@ def export(
       ldm runs export RUN --format parquet -o run.parquet
       ldm runs export RUN --format otel --endpoint http://localhost:4317
     """
-    from ldm.experiments.reporting.reading import read_run
+    from ldm.report.reading import read_run
 
     run = read_run(name, target.runs)
     if form == "otel":
-        from ldm.experiments.reporting.telemetry import export_spans, otlp_exporter
+        from ldm.report.telemetry import export_spans, otlp_exporter
 
         if target.endpoint is None:
             raise LdmError("No collector is named for the spans.", "Name it with --endpoint URL.")
         spans = export_spans(run, otlp_exporter(target.endpoint), content=target.content)
         output.say(f"{counted(spans, 'span')} → {target.endpoint}", error=False)
         return
-    from ldm.experiments.reporting.exporting import export as write
+    from ldm.report.exporting import export as write
 
     if target.out is None:
         raise LdmError("No output file is named.", "Name it with --out FILE.")
@@ -136,8 +136,8 @@ def export(
 
 
 def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
-    from ldm.experiments.reporting.reading import tuples_of
-    from ldm.experiments.reporting.text import TUPLE_COLUMNS, tuple_uses
+    from ldm.report.reading import tuples_of
+    from ldm.report.text import TUPLE_COLUMNS, tuple_uses
 
     uses = tuple_uses(episodes, tuples_of(run, episodes))
     if display.as_json:
@@ -152,8 +152,8 @@ def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Di
 
 
 def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
-    from ldm.experiments.reporting.text import EPISODE_COLUMNS, episode_row
     from ldm.records import plain
+    from ldm.report.text import EPISODE_COLUMNS, episode_row
 
     if display.as_json:
         output.print_json({"episodes": [plain(one.result) for one in episodes]})
@@ -170,9 +170,9 @@ def _say_rest(count: int) -> None:
 
 
 def _print_episode(run: ReadRun, episode: RecordedEpisode, display: Display) -> None:
-    from ldm.experiments.reporting.reading import tuples_of
-    from ldm.experiments.reporting.text import Bounds, episode_lines
     from ldm.records import plain
+    from ldm.report.reading import tuples_of
+    from ldm.report.text import Bounds, episode_lines
 
     if display.trial is not None and display.trial > len(episode.trials):
         raise LdmError(

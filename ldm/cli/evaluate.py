@@ -38,12 +38,12 @@ from ldm.cli.options import (
 )
 from ldm.cli.results import check_output, show_reports, show_side_by_side, write_output
 from ldm.errors import LdmError
-from ldm.experiments.specs import DEFAULT_AGENT, DEFAULT_MEMORY, full_location
+from ldm.run.specs import DEFAULT_AGENT, DEFAULT_MEMORY, full_location
 
 if TYPE_CHECKING:
-    from ldm.experiments.evaluation import Evaluation
-    from ldm.experiments.grid import Grid
     from ldm.llm.models import ModelOptions
+    from ldm.run.evaluate import Evaluation
+    from ldm.run.grid import Grid
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class Request:
 
     def grid(self, agent: str = DEFAULT_AGENT) -> Grid:
         """Return what the evaluation is multiplied by. agent: where --agent is left out."""
-        from ldm.experiments.grid import Grid
+        from ldm.run.grid import Grid
 
         return Grid(
             tuple(dict.fromkeys(listed_names(self.variations.agent or agent))),
@@ -318,9 +318,9 @@ def evaluate(
 
 def _evaluations(request: Request, execution: Execution) -> list[Evaluation]:
     """Return what is to be played: a run to go on with, rows of presets, or new evaluations."""
-    from ldm.experiments.evaluation import Named, prepare_each
-    from ldm.experiments.reproducing import prepare_presets
-    from ldm.experiments.resuming import resume_as_named
+    from ldm.run.evaluate import Named, prepare_each
+    from ldm.run.reproducing import prepare_presets
+    from ldm.run.resuming import resume_as_named
 
     subject, models = request.subject, execution.models()
     runtime = execution.runtime(execution.workers, execution.where)
@@ -358,8 +358,8 @@ def compare(
       ldm compare runs/RUN runs/OTHER
       ldm compare runs/RUN runs/OTHER --output results.parquet
     """
-    from ldm.eval import as_json as as_object
-    from ldm.experiments.evaluation import compare as compared
+    from ldm.run.evaluate import compare as compared
+    from ldm.run.results import as_json as as_object
 
     check_output(output_file)
     reports = compared(names, folder=where.runs, trust=where.trust).reports

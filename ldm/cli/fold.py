@@ -5,8 +5,8 @@ from __future__ import annotations
 from ldm.cli import output
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt
 from ldm.errors import LdmError
-from ldm.experiments.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.run.specs import DEFAULT_MEMORY
+from ldm.text import counted
 
 
 def fold(

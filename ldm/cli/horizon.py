@@ -40,7 +40,7 @@ def horizon(training: Training, as_json: AsJson = False) -> None:
     \b
     ldm horizon --env minecraft --worlds 400 --out horizon.npz
     """
-    from ldm.experiments.horizons import HorizonSpec, train_horizon
+    from ldm.run.horizons import HorizonSpec, train_horizon
 
     others, env_options = option_settings(training.assign, None)
     if others:

@@ -13,7 +13,7 @@ from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import AsJson, Calls, LlmName, RunsFrom, expanded
 
 if TYPE_CHECKING:
-    from ldm.eval.judged import JudgedRun
+    from ldm.run.judged import JudgedRun
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def judge(judging: Judging) -> None:
       ldm judge runs/hotpotqa-dev_hard-react-20261121-101530-ab12 --llm MODEL
       ldm judge RUN --llm MODEL --estimate
     """
-    from ldm.experiments import judging as experiment
+    from ldm.run import judging as experiment
 
     runtime = command_runtime(judging.where.runs, trust=judging.where.trust)
     models = judging.calls.options(llm=judging.llm)
@@ -61,7 +61,7 @@ def judge(judging: Judging) -> None:
 
 
 def _show(judged: JudgedRun, as_json: bool) -> None:
-    from ldm.eval.report import percent, span
+    from ldm.run.results import percent, span
 
     success, same = judged.intervals()
     rows = [

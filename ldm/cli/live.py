@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from ldm.cli import output
 from ldm.cli.heartbeat import Heartbeat
-from ldm.experiments.runtime import Playing
+from ldm.run.runtime import Playing
+from ldm.text import counted
 from ldm.types import EpisodeResult
-from ldm.words import counted
 
 OnEpisode = Callable[[EpisodeResult], None]
 
@@ -59,7 +59,7 @@ class Tally:
         """Return success with its interval, steps, tokens and money in a few words."""
         if not self.done:
             return "no episode yet"
-        from ldm.eval.statistics import wilson
+        from ldm.run.statistics import wilson
 
         low, high = wilson(self.solved, self.done)
         words = [

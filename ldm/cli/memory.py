@@ -14,9 +14,9 @@ from ldm.cli.confirming import Yes, confirm
 from ldm.cli.environment import runtime
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, RunsFrom, expanded
 from ldm.errors import LdmError
-from ldm.experiments.refinement import only_environment
-from ldm.experiments.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.run.refine import only_environment
+from ldm.run.specs import DEFAULT_MEMORY
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.types import StateActionTuple
@@ -161,8 +161,8 @@ def credit(
       ldm memory credit runs/RUN runs/OTHER --limit 5 --json
       ldm memory credit runs/RUN --utilities
     """
-    from ldm.eval.credit import COLUMNS
-    from ldm.experiments.crediting import credit_tuples, learn_utilities
+    from ldm.run.credit import COLUMNS
+    from ldm.run.crediting import credit_tuples, learn_utilities
 
     credited = credit_tuples(names, folder=where.runs, trust=where.trust)
     if utilities:
@@ -205,8 +205,8 @@ def prune(
       ldm memory prune runs/RUN --dry-run
       ldm memory prune runs/RUN runs/OTHER --min-followed 5 --max-score 0.3
     """
-    from ldm.eval.credit import COLUMNS, PruneOptions
-    from ldm.experiments.crediting import prune_memory
+    from ldm.run.credit import COLUMNS, PruneOptions
+    from ldm.run.crediting import prune_memory
 
     options = PruneOptions(min_followed, max_score)
     pruned = prune_memory(names, options, folder=where.runs, trust=where.trust, dry_run=dry_run)

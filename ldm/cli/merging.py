@@ -11,8 +11,8 @@ from ldm.cli import output
 from ldm.cli.memory import HELD, Env, Held
 from ldm.cli.options import AsJson, MemoryAt, Quiet, expanded
 from ldm.errors import LdmError
-from ldm.experiments.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.run.specs import DEFAULT_MEMORY
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.memory import IndexedTuple

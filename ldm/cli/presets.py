@@ -10,7 +10,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, Trust
 
 if TYPE_CHECKING:
-    from ldm.experiments.presets import Preset
+    from ldm.run.presets import Preset
 
 presets_app = typer.Typer(help="Published tables that `ldm eval --preset NAME` reproduces.")
 
@@ -24,7 +24,7 @@ def list_presets(as_json: AsJson = False) -> None:
       ldm presets list
       ldm eval --preset adapt-table2 --llm MODEL --estimate
     """
-    from ldm.experiments.presets import list_presets
+    from ldm.run.presets import list_presets
 
     entries = [preset.as_json() for preset in list_presets()]
     if as_json:
@@ -54,7 +54,7 @@ def show_preset(
       ldm presets show adapt-table2
       ldm presets show my-table.toml --json
     """
-    from ldm.experiments.presets import list_presets
+    from ldm.run.presets import list_presets
 
     chosen = list_presets(name)
     for preset in chosen:

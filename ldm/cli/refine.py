@@ -31,14 +31,14 @@ from ldm.cli.options import (
     refuse_with_resume,
 )
 from ldm.errors import LdmError
-from ldm.experiments.goal_choice import DEFAULT_GOALS, Goals
-from ldm.experiments.specs import DEFAULT_MEMORY, RefinementSpec
 from ldm.options import Settings, settings
-from ldm.words import counted
+from ldm.run.goal_choice import DEFAULT_GOALS, Goals
+from ldm.run.specs import DEFAULT_MEMORY, RefinementSpec
+from ldm.text import counted
 
 if TYPE_CHECKING:
-    from ldm.experiments.refinement import Refined
     from ldm.llm.models import ModelOptions
+    from ldm.run.refine import Refined
 
 
 @dataclass(frozen=True)
@@ -257,9 +257,9 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
       ldm refine --resume runs/refine-alfworld-train-20261121-101530-ab12
       ldm runs tree runs/refine-alfworld-train-20261121-101530-ab12 TASK
     """
-    from ldm.experiments import refinement
-    from ldm.experiments.lifecycle import recorded_spec
-    from ldm.experiments.stages import RefinementPreset
+    from ldm.run import refine as refinement
+    from ldm.run.lifecycle import recorded_spec
+    from ldm.run.preset_memory import RefinementPreset
 
     runtime = execution.runtime(execution.workers, execution.where)
     models = execution.models()

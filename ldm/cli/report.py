@@ -35,9 +35,9 @@ def report(
       ldm report runs/RUN -o report.html
       ldm report runs/RUN runs/OTHER
     """
-    from ldm.experiments.reporting import report as write
+    from ldm.report import write_report
 
-    path = write(names, out, folder=where.runs, trust=where.trust, prompts=prompts)
+    path = write_report(names, out, folder=where.runs, trust=where.trust, prompts=prompts)
     output.say(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)", error=False)
 
 
@@ -59,11 +59,10 @@ def view(
     """
     import webbrowser
 
-    from ldm.experiments.reporting import FILE
-    from ldm.experiments.reporting import report as write
+    from ldm.report import FILE, write_report
     from ldm.runs import open_run
 
-    path = write(
+    path = write_report(
         names, open_run(names[0], where.runs).directory / FILE, folder=where.runs, trust=where.trust
     )
     output.say(f"Report: {path}", error=False)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import output
 from ldm.errors import LdmError
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
-    from ldm.eval import Report
-    from ldm.eval.published import PresetRecord
+    from ldm.run.published import PresetRecord
+    from ldm.run.results import Report
 
 
 def show_reports(
@@ -24,8 +24,8 @@ def show_reports(
 
     presets: what the runs of each remember of theirs. Raises LdmError where no episode counts.
     """
-    from ldm.eval import published
-    from ldm.eval.report import COLUMNS, as_json_group, lines, rows
+    from ldm.run import published
+    from ldm.run.results import COLUMNS, as_json_group, lines, rows
 
     for reports, records in zip(groups, presets, strict=True):
         for one in reports:
@@ -52,7 +52,7 @@ def show_reports(
 
 def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
     """Print a table of the reports, and the paired difference of each two."""
-    from ldm.eval.report import comparison, gains
+    from ldm.run.results import comparison, gains
 
     columns, table, remark = comparison(reports)
     output.print_table("Side by side", columns, table, error=error)
@@ -61,7 +61,7 @@ def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
 
 def check_output(path: Path | None) -> None:
     """Raise LdmError, before anything is played, where no table can be written to a file."""
-    from ldm.eval.tables import check_table
+    from ldm.run.tables import check_table
 
     if path is not None:
         check_table(path)
@@ -69,7 +69,7 @@ def check_output(path: Path | None) -> None:
 
 def write_output(reports: Sequence[Report], path: Path | None) -> None:
     """Write a row an episode to a file, where one is named, and say so."""
-    from ldm.eval.tables import write_table
+    from ldm.run.tables import write_table
 
     if path is not None:
         output.say(f"{counted(write_table(reports, path), 'episode')} → {path}")

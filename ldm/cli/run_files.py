@@ -12,8 +12,8 @@ from ldm.cli.completing import agents, commands, environments, runs_below
 from ldm.cli.confirming import Yes, confirm
 from ldm.cli.options import AsJson, RunsAt, RunsFrom, expanded
 from ldm.errors import LdmError
-from ldm.experiments.runtime import DEFAULT_RUNS
-from ldm.words import counted
+from ldm.run.runtime import DEFAULT_RUNS
+from ldm.text import counted
 
 RunNames = Annotated[
     list[str],
@@ -60,7 +60,7 @@ def list_runs(
       ldm runs list --env alfworld --agent react --since 7d
       ldm runs list --state stopped --json
     """
-    from ldm.experiments.run_records import RunFilter, entries
+    from ldm.run.listing import RunFilter, entries
 
     def unreadable(error: LdmError) -> None:
         output.say(f"Skipping: {error.message}")
@@ -104,8 +104,8 @@ def delete(names: RunNames, runs: RunsAt = DEFAULT_RUNS, yes: Yes = False) -> No
       ldm runs delete RUN
       ldm runs delete RUN OTHER --yes
     """
-    from ldm.experiments.run_records import delete as remove
-    from ldm.experiments.run_records import dependents
+    from ldm.run.listing import delete as remove
+    from ldm.run.listing import dependents
     from ldm.runs import open_run
 
     opened = {run.directory.resolve(): run for run in (open_run(name, runs) for name in names)}
@@ -138,7 +138,7 @@ def merge(
     Example:
       ldm runs merge SHARD1 SHARD2 SHARD3
     """
-    from ldm.experiments.sharding import merge_shards
+    from ldm.run.sharding import merge_shards
 
     merged = merge_shards(names, folder=where.runs, trust=where.trust)
     if as_json:

@@ -13,7 +13,7 @@ from ldm.cli.completing import runs_below
 from ldm.cli.options import RunsFrom, expanded
 from ldm.cli.run_files import register
 from ldm.errors import LdmError
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.explore import ExploredGoal, Tree
@@ -130,7 +130,7 @@ def _print_divided(run: Run, task: str, *, trust: bool) -> None:
     """Print how an agent divided or searched its tasks: all in a table, or one task's tree."""
     from ldm.agents import load_agent
     from ldm.agents.reporting import reporting_named
-    from ldm.eval import agent_of, results
+    from ldm.run.runner import agent_of, results
 
     if trust and ":" in agent_of(run):
         load_agent(agent_of(run))

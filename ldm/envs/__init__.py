@@ -9,9 +9,9 @@ from ldm.episode import Environment
 
 ENVS = {
     "alfworld": "ldm.envs.alfworld:ALFWorld",
-    "hotpotqa": "ldm.envs.hotpotqa:HotpotQA",
-    "minecraft": "ldm.envs.minecraft:Minecraft",
-    "tabletop": "ldm.envs.tabletop:Tabletop",
+    "hotpotqa": "ldm.worlds.hotpotqa:HotpotQA",
+    "minecraft": "ldm.worlds.minecraft:Minecraft",
+    "tabletop": "ldm.worlds.tabletop:Tabletop",
     "textcraft": "ldm.envs.textcraft:TextCraft",
     "webshop": "ldm.envs.webshop:WebShop",
 }

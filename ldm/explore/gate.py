@@ -32,7 +32,7 @@ from ldm.explore.refine import ExplorationFactory, ExploredGoal
 from ldm.explore.trials import Played, Stages, Trial
 from ldm.memory import FormationOptions, IndexedTuple
 from ldm.parallel import Backend
-from ldm.reasoner.voting import NEARBY
+from ldm.reason.voting import NEARBY
 from ldm.runs import Run
 from ldm.types import Task, Trajectory
 

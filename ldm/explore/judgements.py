@@ -10,7 +10,7 @@ from typing import Literal
 from ldm.explore.learnt import Remembered
 from ldm.explore.trials import Played
 from ldm.memory import BatchIndex, IndexedTuple
-from ldm.reasoner.voting import NEARBY
+from ldm.reason.voting import NEARBY
 
 #: Differences of scores below this are none.
 TOLERANCE = 1e-9

@@ -26,7 +26,7 @@ from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, pat
 from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.parallel import Backend
 from ldm.policy import Decision, Memo, Observed, Policy
-from ldm.reasoner import Process, Reasoner
+from ldm.reason import Process, Reasoner
 from ldm.runs import Run, run_items, writing
 from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory, stable_seed
 

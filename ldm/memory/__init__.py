@@ -49,7 +49,7 @@ from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.opening import known_generations, load
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
-from ldm.reasoner import Reasoner
+from ldm.reason import Reasoner
 from ldm.types import Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from ldm.errors import LdmError
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
 from ldm.parallel import both, map_concurrently
-from ldm.reasoner import Clustering, Reasoner, shortened
+from ldm.reason import Clustering, Reasoner, shortened
 from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_seed
 
 MIXED = "mixed"

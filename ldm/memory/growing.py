@@ -30,8 +30,8 @@ from ldm.memory.recalls import Recalls
 from ldm.memory.recent import extended, vectors_of
 from ldm.memory.recording import Recording
 from ldm.memory.utility import Tallies
-from ldm.reasoner import Notes
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason import Notes
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import History, Origin, Recall, Trajectory
 
 #: Trajectories in a batch, where the memory does not say: those of LDM².

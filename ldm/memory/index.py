@@ -128,7 +128,7 @@ class Generation:
         earlier generations recall them and the types of goals and observations rest on them; the
         digest covers the ids. Without any the record is what version 0.1.0 reads.
     utilities: tuple id → what following it gained in runs on training tasks, see
-        `ldm.eval.credit.utilities`; 0 for all others. The digest covers them, too.
+        `ldm.run.credit.utilities`; 0 for all others. The digest covers them, too.
     kinds_by_count: whether the classifier of kinds gives more weight to kinds of more goals, as
         version 0.1 did: memories that it made go on deciding so (`is_of_first_version`).
     env_class: the environment's class as "module:Class" where it is not registered, so that it can

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import overload
 
 from ldm.prompts import one_line, plain, shortened, unlabelled
-from ldm.reasoner.excerpts import characters
+from ldm.reason.excerpts import characters
 from ldm.types import Recall
 
 #: Characters of a goal, an action and an observation; those of an observation are halved, down to

@@ -14,7 +14,7 @@ from ldm.memory.additions import Addition, KnownVectors
 from ldm.memory.contents import Contents, empty
 from ldm.memory.formation import MIXED, FormationOptions, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
-from ldm.reasoner import Reasoner
+from ldm.reason import Reasoner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

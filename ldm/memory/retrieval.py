@@ -22,7 +22,7 @@ from ldm.memory.columns import Columns, Vectors, id_of
 from ldm.memory.index import BatchIndex
 from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
-from ldm.reasoner import EXAMPLES, Reasoner, TypeView
+from ldm.reason import EXAMPLES, Reasoner, TypeView
 from ldm.types import Recall
 
 if TYPE_CHECKING:

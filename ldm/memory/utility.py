@@ -47,7 +47,7 @@ class Tallies:
     def worth(self, tuple_id: str) -> Worth | None:
         """Return what is known of a tuple; None where nothing is.
 
-        The utility is that of `ldm.eval.credit.utilities`, in [-1, 1]: the mean gain over all
+        The utility is that of `ldm.run.credit.utilities`, in [-1, 1]: the mean gain over all
         feedback of the same kind of task, PRIOR uses without gain added.
         """
         of_kinds = self._of(tuple_id)

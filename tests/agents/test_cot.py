@@ -9,13 +9,13 @@ import pytest
 
 from ldm.agents import Resources, load_agent
 from ldm.agents.cot import NOTE, CotAgent, CotOptions, counted, folded, read
-from ldm.envs.hotpotqa import HotpotQA
 from ldm.episode import run_episode
 from ldm.errors import LdmError
-from ldm.eval import check_card
 from ldm.llm import Message, Sampling
+from ldm.run.selection import check_card
 from ldm.testing import AgentContract
 from ldm.types import Card, EpisodeResult, Trajectory
+from ldm.worlds.hotpotqa import HotpotQA
 from tests.agents.scripted import ODD, Scripted, always, babbling, in_turn
 from tests.toy import EchoEnv, ToyEnv
 

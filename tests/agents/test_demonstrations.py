@@ -16,7 +16,7 @@ from ldm.agents.decomposition.logic import Group, parse_plan, written
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of as card_of_class
 from ldm.errors import LdmError, LeakageError
-from ldm.eval import check_leakage
+from ldm.run.selection import check_leakage
 from ldm.types import Card, Step, Trajectory
 from tests.toy import expert_trajectories
 

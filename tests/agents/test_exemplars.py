@@ -15,10 +15,10 @@ from ldm.agents.exemplars import ExemplarOptions
 from ldm.agents.transcript import example_texts
 from ldm.episode import run_episode
 from ldm.errors import LdmError
-from ldm.eval.runner import EPISODES
 from ldm.llm import Message, Sampling
 from ldm.memory import Memory, build
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.run.runner import EPISODES
 from ldm.types import EpisodeResult
 from tests.agents.scripted import Scripted, always
 from tests.cli.conftest import Run, run

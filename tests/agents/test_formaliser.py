@@ -6,11 +6,11 @@ import pytest
 
 from ldm.agents.formaliser import Formal, formalise, forms
 from ldm.envs.alfworld.card import CARD as ALFWORLD
-from ldm.envs.hotpotqa.card import CARD as HOTPOTQA
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
 from ldm.envs.webshop.card import CARD as WEBSHOP
 from ldm.llm import Sampling
 from ldm.types import Card
+from ldm.worlds.hotpotqa.card import CARD as HOTPOTQA
 from tests.agents.scripted import Scripted, always
 
 POSSIBLE = ("go to desk 1", "go to desk 11", "open drawer 1", "take mug 1 from desk 1", "look")

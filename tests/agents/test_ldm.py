@@ -13,7 +13,7 @@ from ldm.agents.random import RandomAgent, RandomOptions
 from ldm.episode import Agent, run_episode
 from ldm.errors import LdmError
 from ldm.memory import FormationOptions, Memory, build
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.testing import AgentContract
 from tests.embedder import BagOfWords
 from tests.toy import ToyEnv, ToyOptions, expert_trajectories

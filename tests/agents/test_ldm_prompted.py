@@ -18,14 +18,14 @@ from ldm.envs import load_env
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import LLM
 from ldm.memory import FormationOptions, Memory, build
-from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedOptions, PromptedReasoner
 from ldm.testing import AgentContract
 from ldm.types import Card, EpisodeResult, Step, TimeStep, Trajectory, Usage
 from tests.agents.loop_contract import SPLITS
 from tests.agents.scripted import ODD
 from tests.embedder import BagOfWords
-from tests.reasoner.scripted import Reply, Scripted
+from tests.reason.scripted import Reply, Scripted
 from tests.toy import ToyEnv, ToyOptions, expert_trajectories
 
 EMBEDDER = BagOfWords()

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from ldm import records
-from ldm.eval.drawing import svg
+from ldm.run.drawing import svg
 from tests.agents.washer import reply
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords

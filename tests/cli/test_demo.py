@@ -10,8 +10,8 @@ import pytest
 from ldm import records
 from ldm.envs import ENVS
 from ldm.envs.metadata import Metadata, ShippedSplits
-from ldm.experiments import building
 from ldm.memory import generations
+from ldm.run import building
 from tests.cli.conftest import Run
 from tests.toy import ToyEnv, expert_trajectories
 

@@ -19,10 +19,10 @@ import ldm
 from ldm import diagnosis, embed, memory
 from ldm.envs import ENVS
 from ldm.envs.metadata import metadata as metadata_of_env
-from ldm.experiments import building
 from ldm.memory import build
 from ldm.memory.access import writing
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.run import building
 from tests.cli.conftest import Run
 from tests.toy import expert_trajectories
 

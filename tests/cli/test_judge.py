@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.eval.judged import Judged
+from ldm.run.judged import Judged
 from tests.agents import washer
 from tests.agents.reader import known
 from tests.cli.conftest import Run

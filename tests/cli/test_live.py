@@ -13,10 +13,10 @@ from rich.console import Console
 
 from ldm.cli import live, output
 from ldm.cli.heartbeat import Heartbeat
-from ldm.experiments.runtime import Playing
+from ldm.run.runtime import Playing
 from ldm.types import EpisodeResult, Usage
 from tests.cli.conftest import Run
-from tests.eval.test_statistics import result
+from tests.run.test_statistics import result
 
 TOY = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Adept", "--workers", "1")
 PAID = Playing("ldm on toy", 12, workers=4, usd=lambda: 0.0125)

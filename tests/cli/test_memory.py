@@ -10,8 +10,8 @@ import pytest
 
 from ldm import BuildOptions, build_memory, records, registry
 from ldm.errors import LdmError
-from ldm.experiments import building
 from ldm.memory import extend, generations, inspect
+from ldm.run import building
 from ldm.types import Outcome, Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT

@@ -12,9 +12,9 @@ import pytest
 from ldm.cli.options import assigned
 from ldm.envs.webshop import WebShop
 from ldm.errors import LdmError
-from ldm.experiments.builders import PlayerBuilder, build_environment
-from ldm.experiments.specs import EvaluationSpec
 from ldm.options import override
+from ldm.run.builders import PlayerBuilder, build_environment
+from ldm.run.specs import EvaluationSpec
 from tests.embedder import BagOfWords
 from tests.toy import ToyEnv
 

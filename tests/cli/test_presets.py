@@ -13,16 +13,16 @@ from ldm import records
 from ldm.agents.autoplan.plans import PlanFile, path_of, write
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of, metadata
-from ldm.experiments.building import read_trajectories
-from ldm.experiments.presets import SHIPPED, Preset, preset
 from ldm.memory import Memory
+from ldm.run.building import read_trajectories
+from ldm.run.presets import SHIPPED, Preset, preset
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
-from tests.experiments.conftest import VARIABLES
-from tests.experiments.test_presets import TOY
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
+from tests.run.conftest import VARIABLES
+from tests.run.test_presets import TOY
 from tests.test_docs import problem
 
 __all__ = ["serve"]

@@ -14,7 +14,7 @@ from ldm import records
 from ldm.runs import open_run
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
-from tests.experiments.recorded import files
+from tests.run.recorded import files
 from tests.toy import expert_trajectories
 
 TOY = ("eval", "--env", "tests.toy:ToyEnv", "--workers", "1")

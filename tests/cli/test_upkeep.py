@@ -14,7 +14,7 @@ from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import VectorFile
 from ldm.memory import build, generations, inspect, rollback, snapshot
 from ldm.memory.access import open_store
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords, Counting

@@ -19,7 +19,7 @@ from ldm.explore.learnt import Learnt, improvements
 from ldm.explore.trials import Stages
 from ldm.memory import Memory, build, tuples_of
 from ldm.policy import Policy, PolicyOptions
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.runs import Manifest, Run, create
 from ldm.types import StateActionTuple, Step, Task, Trajectory
 from tests.embedder import BagOfWords

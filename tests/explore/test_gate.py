@@ -32,12 +32,12 @@ from ldm.explore.learnt import Learnt, learn
 from ldm.explore.trials import Played, Stages, Trial
 from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.policy import Policy, PolicyOptions
-from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.prompted import PromptedReasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedReasoner
 from ldm.runs import Manifest, Run, create
 from ldm.types import FULL_OUTCOME, History, Task, Trajectory
 from tests.embedder import BagOfWords
-from tests.reasoner.scripted import Reply, Scripted
+from tests.reason.scripted import Reply, Scripted
 from tests.toy import ToyEnv, ToyOptions, expert_trajectories, record
 
 SHED = ToyOptions(tasks=28, shelves=8)

@@ -18,11 +18,11 @@ from ldm.explore import ExplorationSetup, ExploredGoal, Explorer, RefineOptions,
 from ldm.explore.learnt import solution
 from ldm.memory import FormationOptions, IndexedTuple, Memory, build, extend, generations, rollback
 from ldm.policy import Policy, PolicyOptions
-from ldm.reasoner import Agreement, Process, TypeView
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason import Agreement, Process, TypeView
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Task
 from tests.embedder import BagOfWords
-from tests.reasoner.scripted import Contrary
+from tests.reason.scripted import Contrary
 from tests.toy import EchoEnv, EchoOptions, ToyEnv, ToyOptions, expert_trajectories, record
 
 #: Eight shelves and four episodes: enough to know how, too little to find everything in time.

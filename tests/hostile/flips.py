@@ -108,7 +108,7 @@ def attack(memory: Path, flips: int, seed: int = 0, *, store_only: bool = False)
 def small_memory(place: Path) -> Path:
     """A memory with two generations and some hidden tuples."""
     from ldm.memory import build, generations, hide, inspect
-    from ldm.reasoner.offline import OfflineReasoner
+    from ldm.reason.offline import OfflineReasoner
     from tests.embedder import BagOfWords
     from tests.toy import ToyOptions, expert_trajectories
 

@@ -28,15 +28,11 @@ from ldm.cli.options import listed_ids
 from ldm.envs import formats
 from ldm.envs.alfworld import data as alfworld
 from ldm.envs.download import unpack
-from ldm.envs.hotpotqa import library, questions
-from ldm.envs.interchange.foreign import Assumed
 from ldm.envs.textcraft.recipes import load_book
 from ldm.envs.textcraft.tasks import read_list
 from ldm.envs.webshop.catalogue import Files, read_products
-from ldm.eval.published import PresetRecord, PublishedRow, PublishedTable, remarks
-from ldm.experiments.evaluation import preset_record
-from ldm.experiments.presets import SHIPPED, preset
 from ldm.explore.refine import ExploredGoal, Tree
+from ldm.interchange.foreign import Assumed
 from ldm.llm import Message, Sampling
 from ldm.llm.batch_endpoint import objects_in
 from ldm.llm.batches import PendingCall, Submission, answered_call, read_submission
@@ -45,19 +41,23 @@ from ldm.llm.capabilities import Capabilities, CapabilityStore
 from ldm.llm.prices import load_prices
 from ldm.llm.recording import scan_calls
 from ldm.llm.structured import form_of
+from ldm.run.evaluate import preset_record
+from ldm.run.presets import SHIPPED, preset
+from ldm.run.published import PresetRecord, PublishedRow, PublishedTable, remarks
 from ldm.runs import Manifest, open_run
+from ldm.text import Problem
 from ldm.types import EpisodeResult, Note, StateActionTuple, Task, Trajectory, Usage
-from ldm.untrusted import Problem
+from ldm.worlds.hotpotqa import library, questions
 from tests.agents.deps.test_horizon import small_forest
 from tests.agents.deps.workshop import CARD as WORKSHOP
 from tests.envs.alfworld.test_conversations import line as conversation
 from tests.envs.alfworld.test_environment import make_game
-from tests.envs.interchange.test_otel import ANSWER, CALL, GOAL, HEAT, called, exported
 from tests.envs.textcraft.test_tasks import GOOD as LISTED
 from tests.envs.webshop.test_episodes import BUY, episode
 from tests.envs.webshop.test_sessions import A, event, item, purchase, results
 from tests.hostile.stored_formats import caches, memories
 from tests.hostile.subject import IMPORT, VALIDATE, Subject
+from tests.interchange.test_otel import ANSWER, CALL, GOAL, HEAT, called, exported
 from tests.test_records import RESULT
 from tests.test_types import TUPLE
 from tests.toy import expert_trajectories

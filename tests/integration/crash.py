@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from ldm import records
-from ldm.eval import as_json
-from ldm.eval.repeats import pass_at
-from ldm.experiments.evaluation import compare
-from ldm.experiments.reporting import report
 from ldm.llm.calls import Call
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.service import request_body
 from ldm.memory import environments, generations, inspect
 from ldm.memory.exchange import export
+from ldm.report import write_report
+from ldm.run.evaluate import compare
+from ldm.run.repeats import pass_at
+from ldm.run.results import as_json
 from ldm.types import stable_hash
 from tests.integration import forks
 from tests.integration.forks import Fork
@@ -182,7 +182,7 @@ def _reported(runs: Sequence[Path]) -> object:
 def _page(runs: Sequence[Path]) -> object:
     """What `ldm report` puts into its page on runs, without times and ids."""
     with tempfile.TemporaryDirectory() as folder:
-        text = report(runs, Path(folder) / "report.html", trust=True).read_text()
+        text = write_report(runs, Path(folder) / "report.html", trust=True).read_text()
     packed = re.findall(r'<script type="text/plain" id="([^"]+)">([^<]*)</script>', text)
     assert packed
     parts = {name: gzip.decompress(base64.b64decode(data)).decode() for name, data in packed}

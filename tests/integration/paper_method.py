@@ -8,17 +8,17 @@ from typing import Any
 
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
-from ldm.experiments.builders import Knowledge
-from ldm.experiments.presets import Preset, preset, written
 from ldm.explore import ExplorationSetup, Explorer, RefineOptions, Tree
 from ldm.memory import FormationOptions, Memory, build, extend
 from ldm.options import override
 from ldm.policy import Policy, PolicyOptions
-from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+from ldm.run.builders import Knowledge
+from ldm.run.presets import Preset, preset, written
 from ldm.types import Trajectory
 from tests.embedder import BagOfWords
-from tests.reasoner.scripted import Scripted
+from tests.reason.scripted import Scripted
 
 EMBEDDER = BagOfWords()
 

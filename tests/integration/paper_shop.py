@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ldm.types import Card, Task, TimeStep
 from tests.integration.paper_world import NOTHING, Scene, imitating, last
-from tests.reasoner.scripted import Reply
+from tests.reason.scripted import Reply
 
 
 @dataclass(frozen=True)

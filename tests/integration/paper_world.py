@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
-from tests.reasoner.scripted import Reply, items_in
+from tests.reason.scripted import Reply, items_in
 
 PLACES = ("fridge 1", "shelf 1", *(f"cabinet {n}" for n in range(1, 7)), "countertop 1")
 NOTHING = "Nothing happens."

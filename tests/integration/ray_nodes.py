@@ -110,7 +110,7 @@ def _cluster() -> None:
 
 
 def _local() -> None:
-    from ldm.ray_backend import RayCluster
+    from ldm.cluster import RayCluster
     from tests.test_runs import ITEMS, Square, Squarer
 
     squares: list[Square] = []

@@ -15,7 +15,7 @@ import pytest
 from ldm import records
 from ldm.envs import ENVS
 from ldm.memory import build
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import EpisodeResult
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords

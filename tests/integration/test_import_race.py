@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ldm.envs.webshop.titles import parser_version
-from ldm.experiments.builders import Shared, prepare
+from ldm.run.builders import Shared, prepare
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "import_race.py"
 

@@ -21,7 +21,7 @@ from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.envs.alfworld import ALFWorld
 from ldm.episode import run_episode
 from ldm.memory import Memory, build
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Task, TimeStep, Trajectory
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ldm import records
-from ldm.envs.minecraft import Minecraft
 from ldm.types import Trajectory
+from ldm.worlds.minecraft import Minecraft
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords

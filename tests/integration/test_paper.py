@@ -18,7 +18,7 @@ from ldm.explore import path_to
 from ldm.memory import Memory
 from tests.integration.paper_method import Method, Refinement
 from tests.integration.paper_world import Kitchen, imitator, people
-from tests.reasoner.scripted import Scripted
+from tests.reason.scripted import Scripted
 
 #: Table 3: places that were searched in vain, and the way that the tree found.
 INITIAL = ["fridge 1", "shelf 1", *(f"cabinet {n}" for n in range(1, 7))]

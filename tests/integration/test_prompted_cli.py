@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.eval.runner import EPISODES, TRAJECTORIES
 from ldm.llm.calls import Call
+from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.llm.server import FakeServer
-from tests.reasoner.scripted import items_in, step_notes
+from tests.reason.scripted import items_in, step_notes
 from tests.toy import ToyOptions, expert_trajectories
 
 SHED = ("--set", "env.tasks=10", "--set", "env.shelves=8")

@@ -28,8 +28,8 @@ from ldm.episode import run_episode
 from ldm.llm import LLM
 from ldm.llm.models import ModelOptions, Models
 from ldm.memory import FormationOptions, Memory, build
-from ldm.reasoner.offline import OfflineReasoner
-from ldm.reasoner.prompted import PromptedOptions, PromptedReasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedOptions, PromptedReasoner
 from ldm.types import Card, Trajectory
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords

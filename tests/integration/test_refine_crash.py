@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ldm.memory import build
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.integration.crash import across_rounds, kill_and_resume, refinement
 from tests.integration.forks import QUICK

@@ -10,8 +10,8 @@ import pytest
 
 from ldm import records
 from ldm.agents import demonstrations
-from ldm.eval.runner import EPISODES, TRAJECTORIES
 from ldm.llm import recording
+from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult, Trajectory
 from tests.agents.loop_contract import LOOP_AGENTS
 from tests.cli.conftest import Run

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ldm import records
-from ldm.envs.tabletop.data import Report
 from ldm.types import Trajectory
+from ldm.worlds.tabletop.data import Report
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
-from tests.envs.tabletop.conftest import PHYSICS
+from tests.worlds.tabletop.conftest import PHYSICS
 
 SHIPPED = CHECKOUT / "data" / "trajectories" / "tabletop" / "train.jsonl.gz"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ldm import records
-from ldm.eval.runner import Played
+from ldm.run.runner import Played
 from ldm.types import EpisodeResult, Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT

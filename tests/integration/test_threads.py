@@ -12,8 +12,8 @@ import pytest
 from ldm import records
 from ldm.agents import Resources
 from ldm.episode import Episode
-from ldm.eval.runner import EPISODES, TRAJECTORIES
 from ldm.llm import Message
+from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import Card, EpisodeResult, Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ldm.memory import Memory, build
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.servers import Servers
 from tests.toy import expert_trajectories

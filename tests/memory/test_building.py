@@ -25,7 +25,7 @@ from ldm.memory.directory import STAGING
 from ldm.memory.exchange import export
 from ldm.memory.formation import Failures, FormationOptions
 from ldm.memory.store import Store
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.memory.conftest import Places

@@ -13,7 +13,7 @@ import pytest
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, extend, generations, hide, inspect, locks, rollback
 from ldm.memory.access import reading, writing
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.conftest import Places
 from tests.toy import expert_trajectories
@@ -43,7 +43,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from ldm.memory import build, locks
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
 place, stop = sys.argv[1:]

@@ -14,7 +14,7 @@ from ldm.errors import LdmError, MemoryStoreError, RecordError
 from ldm.memory import Memory, build, environments, generations, inspect
 from ldm.memory.exchange import export, import_memory
 from ldm.memory.verifying import verify
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.conftest import Places
 from tests.toy import ToyOptions, expert_trajectories

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ldm.memory import IndexedTuple, Memory, build, tuples_of
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.embedder import BagOfWords
 from tests.toy import ToyEnv, expert_trajectories, record

@@ -15,8 +15,8 @@ from ldm.envs.metadata import BATCH_SIZE, batch_size
 from ldm.errors import LdmError
 from ldm.memory import build
 from ldm.memory.formation import FormationOptions, form_batch, plan_batches, texts_of, tuples_of
-from ldm.reasoner import PAST_OBSERVATION, Clustering
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason import PAST_OBSERVATION, Clustering
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Outcome, Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories

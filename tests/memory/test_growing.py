@@ -23,7 +23,7 @@ from ldm.memory.recalls import Recalls
 from ldm.memory.recording import Recording
 from ldm.memory.rewriting import purge
 from ldm.memory.verifying import verify
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Outcome, Recall, StateActionTuple, Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories

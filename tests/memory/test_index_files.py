@@ -61,7 +61,7 @@ def spoil(place: Path) -> int:
 WRITE = """
 import sys
 from ldm.memory import build
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
 build(sys.argv[1], expert_trajectories(), BagOfWords(), OfflineReasoner)

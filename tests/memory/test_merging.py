@@ -28,7 +28,7 @@ from ldm.memory.packs import export_pack, import_pack
 from ldm.memory.rewriting import purge
 from ldm.memory.store import Store
 from ldm.memory.verifying import verify
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.embedder import BagOfWords
 from tests.memory.brute_force import brute_force

@@ -14,11 +14,11 @@ import pytest
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, inspect
 from ldm.memory.formation import FormationOptions
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Recall, Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.memory.brute_force import brute_force
-from tests.reasoner.scripted import Contrary
+from tests.reason.scripted import Contrary
 from tests.toy import ToyOptions, expert_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -190,7 +190,7 @@ class TestTheRandomControl:
 SCRIPT = """
 import sys
 from ldm.memory import Memory, build
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.test_retrieval import QUERIES
 from tests.toy import ToyOptions, expert_trajectories

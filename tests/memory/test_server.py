@@ -32,7 +32,7 @@ from ldm.memory import (
 from ldm.memory.access import writing
 from ldm.memory.exchange import export
 from ldm.memory.store import Store
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.servers import free_port
 from tests.toy import ToyOptions, expert_trajectories
@@ -143,7 +143,7 @@ class TestLock:
             "import sys, time\n"
             "from ldm.errors import MemoryStoreError\n"
             "from ldm.memory import build\n"
-            "from ldm.reasoner.offline import OfflineReasoner\n"
+            "from ldm.reason.offline import OfflineReasoner\n"
             "from tests.embedder import BagOfWords\n"
             "from tests.toy import ToyOptions, expert_trajectories\n"
             "more = expert_trajectories(options=ToyOptions(tasks=28))[12:]\n"

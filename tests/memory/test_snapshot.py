@@ -21,7 +21,7 @@ from ldm.memory.merging import merge
 from ldm.memory.packs import export_pack
 from ldm.memory.rewriting import compact
 from ldm.memory.verifying import verify
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.brute_force import brute_force
 from tests.toy import ToyOptions, expert_trajectories

@@ -36,7 +36,7 @@ from ldm.memory.access import open_store, reading, writing
 from ldm.memory.columns_builder import digest
 from ldm.memory.directory import DATABASE
 from ldm.memory.exchange import export, import_memory
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import FULL_OUTCOME, Outcome, Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.memory.conftest import Places

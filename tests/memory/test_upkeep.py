@@ -10,7 +10,7 @@ from ldm.memory.access import open_store
 from ldm.memory.addresses import is_server
 from ldm.memory.rewriting import compact, is_outdated, purge
 from ldm.memory.verifying import verify
-from ldm.reasoner.offline import OfflineReasoner
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.conftest import Places
 from tests.toy import expert_trajectories

@@ -13,13 +13,13 @@ import pytest
 
 import ldm
 from ldm import records
-from ldm.experiments.goal_choice import Goals
-from ldm.experiments.grid import Grid
-from ldm.experiments.runtime import Runtime
-from ldm.experiments.specs import EvaluationSpec, RefinementSpec
 from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
 from ldm.options import settings
+from ldm.run.goal_choice import Goals
+from ldm.run.grid import Grid
+from ldm.run.runtime import Runtime
+from ldm.run.specs import EvaluationSpec, RefinementSpec
 from tests.agents import washer
 from tests.cli.test_adapt import IDS, reply
 from tests.embedder import BagOfWords

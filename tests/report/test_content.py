@@ -16,12 +16,12 @@ import pytest
 import ldm
 from ldm import records
 from ldm.errors import LdmError
-from ldm.eval.judged import JUDGED, Judged
-from ldm.experiments.reporting import details, report
-from ldm.experiments.reporting.page import SCRIPTS, STYLES, Chunks, text_of
-from ldm.experiments.reporting.reading import read_run, tuples_of
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
+from ldm.report import details, write_report
+from ldm.report.page import SCRIPTS, STYLES, Chunks, text_of
+from ldm.report.reading import read_run, tuples_of
+from ldm.run.judged import JUDGED, Judged
 from ldm.runs import Manifest, create
 from ldm.types import Answer, EpisodeResult, Trajectory, Usage
 from tests.report.conftest import Recorded
@@ -46,7 +46,7 @@ def entries(data: dict[str, Any], run: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def written(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return ldm.report(recorded.all, tmp_path_factory.mktemp("content") / "r.html", trust=True)
+    return ldm.write_report(recorded.all, tmp_path_factory.mktemp("content") / "r.html", trust=True)
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +104,9 @@ class TestEpisodes:
         assert set(keys) == set(by_key)
 
     def test_prompts_can_be_left_out(self, recorded: Recorded, tmp_path: Path) -> None:
-        file = report([recorded.divided], tmp_path / "r.html", trust=True, prompts=False)
+        file = write_report([recorded.divided], tmp_path / "r.html", trust=True, prompts=False)
         assert not [name for name in chunks(file) if name.startswith("calls")]
-        assert file.stat().st_size < report([recorded.divided], tmp_path / "x.html").stat().st_size
+        assert file.stat().st_size < write_report([recorded.divided], tmp_path / "x.html").stat().st_size
 
     def test_a_prompt_is_packed_as_what_differs_from_the_one_before(self) -> None:
         prompts = ["You are in a shed. > look", "You are in a shed. > look\nA shelf. > go", "Else"]
@@ -162,7 +162,7 @@ class TestRuns:
             variant("random", agent_options=[["control", "random"], ["k", "9"]]),
             variant("elsewhere", agent_options=[["k", "9"]], memory="elsewhere"),
         ]
-        (curve,) = chunks(report(runs, tmp_path / "r.html"))["overview"]["curves"]
+        (curve,) = chunks(write_report(runs, tmp_path / "r.html"))["overview"]["curves"]
         assert curve["over"] == "k"
         (series,) = curve["series"]
         assert [point[0] for point in series["points"]] == [5, 7]
@@ -182,14 +182,14 @@ class TestRuns:
 
     def test_an_unfinished_run_shows_what_it_has(self, recorded: Recorded, tmp_path: Path) -> None:
         run = read_run(recorded.control, tmp_path)
-        from ldm.eval.runner import Played
+        from ldm.run.runner import Played
 
         fresh = create(tmp_path, ("half",), Manifest("eval", run.run.manifest.arguments, {}))
         played = [
             Played(i, one.result, one.trials) for i, one in enumerate(run.episodes()) if i < 2
         ]
         records.write(fresh.parts / "0.jsonl", played)
-        (entry,) = chunks(report([fresh.directory], tmp_path / "r.html"))["overview"]["runs"]
+        (entry,) = chunks(write_report([fresh.directory], tmp_path / "r.html"))["overview"]["runs"]
         assert (entry["finished"], len(entry["entries"])) == (False, 2)
         assert "is not finished" in entry["remarks"][0]
 
@@ -204,7 +204,7 @@ class TestRuns:
         )
         without = (EpisodeResult(**{**_fields(one.result), "notes": ()}) for one in episodes)
         records.write(old.directory / "episodes.jsonl", without)
-        entry = entries(chunks(report([old.directory], tmp_path / "r.html")), old.directory)
+        entry = entries(chunks(write_report([old.directory], tmp_path / "r.html")), old.directory)
         steps = [step for one in entry for trial in one["trials"] for step in trial["steps"]]
         assert all("votes" not in step for step in steps)
         assert any("recalls" in step for step in steps)
@@ -215,7 +215,7 @@ class TestRuns:
         answer = Answer("Who?", "Ada Lovelace", "Lovelace")
         verdicts = [Judged(task, answer, False, True, "model judge", "wise") for task in tasks]
         records.write(run / JUDGED, verdicts)
-        data = chunks(report([run], tmp_path / "r.html"))
+        data = chunks(write_report([run], tmp_path / "r.html"))
         entry = entries(data, run)[0]["texts"]
         assert entry == [["model judge", "Lovelace\nmeans the same (model judge) as\nAda Lovelace"]]
         remarks = data["overview"]["runs"][0]["remarks"]
@@ -234,7 +234,7 @@ class TestRuns:
             ([tmp_path / "none"], "is not a run"),
         ):
             with pytest.raises(LdmError, match=complaint):
-                report(runs, tmp_path / "r.html")
+                write_report(runs, tmp_path / "r.html")
         assert not (tmp_path / "r.html").exists()
 
 
@@ -246,11 +246,11 @@ class TestPage:
     def test_the_same_runs_give_the_same_bytes(
         self, written: Path, recorded: Recorded, tmp_path: Path
     ) -> None:
-        again = report(recorded.all, tmp_path / "again.html", trust=True)
+        again = write_report(recorded.all, tmp_path / "again.html", trust=True)
         assert again.read_bytes() == written.read_bytes()
 
     def test_no_text_of_a_record_stands_in_the_page_itself(self, tmp_path: Path) -> None:
-        page = report([hostile_run(tmp_path)], tmp_path / "r.html").read_text("utf-8")
+        page = write_report([hostile_run(tmp_path)], tmp_path / "r.html").read_text("utf-8")
         shell = CHUNK.sub("", page)
         for text in TEXTS[:7]:
             assert text not in shell
@@ -261,7 +261,7 @@ class TestPage:
         self, tmp_path: Path, agent: str
     ) -> None:
         run = hostile_run(tmp_path, agent)
-        entry = entries(chunks(report([run], tmp_path / "r.html")), run)
+        entry = entries(chunks(write_report([run], tmp_path / "r.html")), run)
         assert len(entry) == len(TEXTS) + 1
         assert all(one["trees"] == [] for one in entry)
 

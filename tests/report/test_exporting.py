@@ -14,12 +14,12 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ldm import records
-from ldm.envs.interchange import atif, chat, parquet
 from ldm.errors import LdmError
-from ldm.experiments.reporting.exporting import Format, export
-from ldm.experiments.reporting.reading import read_run
-from ldm.experiments.reporting.telemetry import export_spans
+from ldm.interchange import atif, chat, parquet
 from ldm.llm.calls import Call
+from ldm.report.exporting import Format, export
+from ldm.report.reading import read_run
+from ldm.report.telemetry import export_spans
 from ldm.types import EpisodeResult, Trajectory
 from tests.cli.conftest import Run, run
 from tests.report.conftest import Recorded

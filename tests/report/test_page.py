@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldm import records
-from ldm.experiments.reporting import report
+from ldm.report import write_report
 from ldm.types import EpisodeResult
 from tests.report.conftest import Recorded
 from tests.report.hostile import LINE, TEXTS, hostile_run
@@ -100,13 +100,13 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
 @pytest.fixture(scope="module")
 def written(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return report(recorded.all, tmp_path_factory.mktemp("page") / "report.html", trust=True)
+    return write_report(recorded.all, tmp_path_factory.mktemp("page") / "report.html", trust=True)
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("hostile")
-    return report([hostile_run(place)], place / "report.html")
+    return write_report([hostile_run(place)], place / "report.html")
 
 
 def results(run: Path) -> list[EpisodeResult]:

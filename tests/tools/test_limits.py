@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ldm.envs.minecraft.card import CARD
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult, Reading, Step, Task, Trajectory, Usage
+from ldm.worlds.minecraft.card import CARD
 from tools.limits import rates, success_ticks
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ldm.envs.hotpotqa.world import (
+from ldm.worlds.hotpotqa.world import (
     FINISHED,
     MAY_REFER,
     Ambiguous,

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
-from ldm.envs.minecraft import Minecraft, sight
-from ldm.envs.minecraft.commands import possible
-from ldm.envs.minecraft.rules import FURNACE, TABLE, RuleSet, load_rules
-from ldm.envs.minecraft.solver import Move, Plan, shortest
-from ldm.envs.minecraft.sources import WOODS
 from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory
+from ldm.worlds.minecraft import Minecraft, sight
+from ldm.worlds.minecraft.commands import possible
+from ldm.worlds.minecraft.rules import FURNACE, TABLE, RuleSet, load_rules
+from ldm.worlds.minecraft.solver import Move, Plan, shortest
+from ldm.worlds.minecraft.sources import WOODS
 
 #: Actions after which the expert gives up; the time limit binds first.
 _MOST = 1000

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.minecraft.rules import load_rules
-from ldm.envs.minecraft.solver import shortest
-from ldm.envs.minecraft.tasks import kind_of
+from ldm.worlds.minecraft.rules import load_rules
+from ldm.worlds.minecraft.solver import shortest
+from ldm.worlds.minecraft.tasks import kind_of
 
 
 def paper_tasks(path: Path) -> list[list[Any]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.envs.tabletop.actions import Move, normal
-from ldm.envs.tabletop.kinds import KINDS
-from ldm.envs.tabletop.physics import World
-from ldm.envs.tabletop.scene import Scene
 from ldm.types import Trajectory
+from ldm.worlds.tabletop.actions import Move, normal
+from ldm.worlds.tabletop.kinds import KINDS
+from ldm.worlds.tabletop.physics import World
+from ldm.worlds.tabletop.scene import Scene
 
 #: Pictures in a row, and white pixels between two.
 _COLUMNS, _MARGIN = 3, 6

@@ -11,10 +11,10 @@ from ldm.agents.deps import DepsAgent
 from ldm.agents.deps.findings import REPORTING, data_of
 from ldm.agents.deps.options import STYLES, DepsOptions, Method
 from ldm.agents.deps.vocabulary import Vocabulary
-from ldm.envs.minecraft import Minecraft
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
 from ldm.testing import AgentContract
+from ldm.worlds.minecraft import Minecraft
 from tests.agents.deps.workshop import Workshop
 from tests.agents.loop_contract import SPLITS, make_agent
 from tests.agents.scripted import ODD, Scripted, always, babbling

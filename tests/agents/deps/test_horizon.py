@@ -26,10 +26,10 @@ from ldm.agents.deps.horizon import (
 from ldm.agents.deps.options import DepsOptions
 from ldm.agents.deps.plans import Goal
 from ldm.agents.deps.select import scaled
-from ldm.envs.minecraft.card import CARD
 from ldm.episode import run_episode
 from ldm.errors import LdmError
 from ldm.types import TimeStep
+from ldm.worlds.minecraft.card import CARD
 from tests.agents.deps.ideal import Ideal, play
 from tests.agents.deps.workshop import Workshop
 
@@ -96,8 +96,8 @@ class TestTheShippedModel:
         assert model.times([Goal("craft", "planks")], SEEN, CARD) == [0.0]
 
     def test_decides_for_deps_and_for_nobody_else(self) -> None:
-        from ldm.envs.minecraft import Minecraft
-        from ldm.envs.minecraft.environment import MinecraftOptions
+        from ldm.worlds.minecraft import Minecraft
+        from ldm.worlds.minecraft.environment import MinecraftOptions
 
         plan = "\n".join(f"step {n}: mine 1 {i}" for n, i in enumerate(("wool", "log"), 1))
         first = {}

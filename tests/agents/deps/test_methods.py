@@ -15,13 +15,13 @@ from ldm.agents.deps.plans import Goal
 from ldm.agents.deps.policies import MOST_ROUNDS, Malformed, Policy, Unmet
 from ldm.agents.deps.vocabulary import Vocabulary
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.minecraft import Minecraft
-from ldm.envs.minecraft.environment import MinecraftOptions
 from ldm.episode import Environment
 from ldm.errors import LeakageError
-from ldm.eval import check_leakage
 from ldm.llm import Message
+from ldm.run.selection import check_leakage
 from ldm.types import Task
+from ldm.worlds.minecraft import Minecraft
+from ldm.worlds.minecraft.environment import MinecraftOptions
 from tests.agents.deps.ideal import Ideal, play
 from tests.agents.deps.test_loop import FIRST, SECOND, THIRD, WHY, ideal
 from tests.agents.deps.workshop import CARD, Workshop, WorkshopOptions

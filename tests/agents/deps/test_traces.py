@@ -1,7 +1,7 @@
 """Ideal models reproduce the dialogues of the DEPS paper: App. H's diamond, App. G's stone sword.
 
 What is compared is the causes of failure: the inventories of App. H contradict one another
-(docs/decisions/deps.md). The plans are those of the dialogues, with their quotes.
+(docs/decisions/agents.md#deps). The plans are those of the dialogues, with their quotes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pytest
 
 from ldm.agents.deps.findings import REPORTING
-from ldm.envs.minecraft import Minecraft
-from ldm.envs.minecraft.environment import MinecraftOptions
+from ldm.worlds.minecraft import Minecraft
+from ldm.worlds.minecraft.environment import MinecraftOptions
 from tests.agents.deps.ideal import Ideal, play
 
 TABLE = "crafting_table’"

@@ -10,11 +10,11 @@ import pytest
 from ldm.agents.deps.horizon import HorizonModel, feature_rows
 from ldm.agents.deps.select import scaled
 from ldm.agents.deps.training import Example, World, fit, train, worlds
-from ldm.envs.minecraft import Minecraft
-from ldm.envs.minecraft.environment import MinecraftOptions
 from ldm.errors import LdmError
-from ldm.experiments.horizons import HorizonSpec, train_horizon
 from ldm.options import settings
+from ldm.run.horizons import HorizonSpec, train_horizon
+from ldm.worlds.minecraft import Minecraft
+from ldm.worlds.minecraft.environment import MinecraftOptions
 from tests.toy import ToyEnv
 
 OPTIONS = {"limit": "2000", "slice": "150", "start": "any", "worlds": "2"}

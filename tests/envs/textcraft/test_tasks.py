@@ -13,9 +13,9 @@ from ldm.envs.textcraft import TextCraft, TextCraftOptions
 from ldm.envs.textcraft.recipes import Book
 from ldm.envs.textcraft.tasks import OWN_SPLITS, own_games, stored_games
 from ldm.errors import LdmError
-from ldm.reasoner.budget import PROMPT_TOKENS
-from ldm.reasoner.excerpts import characters
-from ldm.reasoner.views import PART
+from ldm.reason.budget import PROMPT_TOKENS
+from ldm.reason.excerpts import characters
+from ldm.reason.views import PART
 
 GOOD = {
     "id": "env_0",

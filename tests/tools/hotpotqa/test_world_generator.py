@@ -9,10 +9,10 @@ from collections import Counter
 import pytest
 
 from ldm import records
-from ldm.envs.hotpotqa import HotpotQA
-from ldm.envs.hotpotqa.library import OWN_DATA
-from ldm.envs.hotpotqa.world import SHOWN
 from ldm.types import Trajectory
+from ldm.worlds.hotpotqa import HotpotQA
+from ldm.worlds.hotpotqa.library import OWN_DATA
+from ldm.worlds.hotpotqa.world import SHOWN
 from tests.conftest import CHECKOUT
 from tools.hotpotqa.expert import solve
 from tools.hotpotqa.world_generator import World, generate

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from ldm import records
-from ldm.envs.tabletop import Tabletop, TabletopOptions
-from ldm.envs.tabletop.kinds import KINDS
-from ldm.envs.tabletop.tasks import game
 from ldm.errors import LdmError
 from ldm.types import Trajectory
+from ldm.worlds.tabletop import Tabletop, TabletopOptions
+from ldm.worlds.tabletop.kinds import KINDS
+from ldm.worlds.tabletop.tasks import game
 from tests.conftest import CHECKOUT
-from tests.envs.tabletop.conftest import PHYSICS
+from tests.worlds.tabletop.conftest import PHYSICS
 from tools.tabletop.expert import attempt, solve
 
 EPISODES = CHECKOUT / "data" / "trajectories" / "tabletop" / "train.jsonl.gz"

@@ -1,5 +1,0 @@
-"""HotpotQA: questions over two articles (Yang et al., arXiv 1809.09600), with ReAct's actions."""
-
-from ldm.envs.hotpotqa.environment import HotpotQA, HotpotQAOptions
-
-__all__ = ["HotpotQA", "HotpotQAOptions"]

@@ -1,0 +1,352 @@
+"""Votes by analogy between entities: a recalled action votes for present actions that resemble it.
+
+A recalled action and a present one are alike when their frames are equal and the entities in their
+slots play the same parts (`ldm.reason.entities`). A recall's vote weighs more, the more similar
+its text, its progress towards the goal and what it had in view are. So a recalled "take the knife"
+votes for taking the spatula that the present goal is about, if it is in view, and not for taking
+what has already been put away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, product
+
+from ldm.reason.entities import (
+    Command,
+    Entity,
+    Events,
+    Part,
+    Roles,
+    Situation,
+    View,
+    pattern_of,
+    roles_of,
+    things_in,
+)
+from ldm.reason.voting import Ballot, Likeness, Poll
+
+#: How many entities may fill one slot where the admissible actions are unknown.
+FILLERS = 3
+#: Recalled actions, and what each is compared with, that are remembered as groups.
+RECALLED_GROUPS, CANDIDATE_GROUPS = 2_000, 10_000
+#: Pairs of progress and scene for which a panel remembers the weights of its votes.
+KEPT_WEIGHTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each difference costs. Chosen on recorded training episodes, not on evaluated ones.
+
+    The first eight multiply a vote once for every entity whose part differs in that respect;
+    `repeat` once for every time the action was already done, beyond how often it had been done when
+    the recalled one was. `text`, `progress` and `scene` are the rates at which a recall's weight
+    falls with the distance of its text, progress and view. `rarity` is the power with which
+    common frames count less in progress.
+    """
+
+    role: float = 0.05
+    in_view: float = 0.25
+    at_hand: float = 0.3
+    used: float = 0.25
+    touched: float = 0.3
+    beside: float = 0.3
+    joined: float = 0.3
+    name: float = 0.6
+    repeat: float = 0.2
+    text: float = 10.0
+    progress: float = 5.0
+    scene: float = 5.0
+    rarity: float = 4.0
+
+
+#: The frame of an action, the parts of its entities, and how often it was done before.
+Group = tuple[str, tuple[Part, ...], int]
+#: Number of a group → how alike its actions are to a recalled one, as it is and rounded.
+_Row = dict[int, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Precedent:
+    """A recalled situation and the action taken in it.
+
+    voice: what its vote counts by what came of the action (`ldm.reason.voting.voice_of`).
+    """
+
+    situation: Situation
+    command: Command
+    voice: float = 1.0
+
+
+class Comparisons:
+    """How alike groups of actions are: compared once, as searches meet the same ones again."""
+
+    def __init__(self, weights: Weights) -> None:
+        """Take what differences cost."""
+        self._weights = weights
+        self._numbers: dict[Group, int] = {}
+        self._next = count()  # no number is used twice, so that forgetting groups confuses none
+        self._rows: dict[Group, _Row] = {}
+
+    def number(self, group: Group) -> int:
+        """Return a number for a group of candidates."""
+        number = self._numbers.get(group)
+        if number is None:
+            if len(self._numbers) >= CANDIDATE_GROUPS:
+                self._numbers.clear()
+                self._rows.clear()
+            number = self._numbers[group] = next(self._next)
+        return number
+
+    def row(self, recalled: Group) -> _Row:
+        """Return what is known of one recalled action; `like` adds to it."""
+        if len(self._rows) >= RECALLED_GROUPS:
+            self._rows.clear()
+        return self._rows.setdefault(recalled, {})
+
+    def like(self, recalled: Group, candidate: Group) -> tuple[float, float]:
+        """Return how alike two actions of one frame are, in [0, 1], and the same rounded."""
+        (_, mine, done), (_, theirs, repeats), w = candidate, recalled, self._weights
+        if len(mine) != len(theirs):
+            return 0.0, 0.0
+        alike = math.prod(map(_likeness, mine, theirs, [w] * len(theirs)))
+        alike = float(alike * w.repeat ** max(0, done - repeats))
+        return alike, round(alike, 9)
+
+
+class Panel:
+    """The precedents of one recall, and what of their votes depends on nothing else."""
+
+    def __init__(
+        self, precedents: Sequence[Precedent], similarities: Sequence[float], weights: Weights
+    ) -> None:
+        """Take the precedents with the similarities of their texts."""
+        self.precedents = precedents
+        self.weights = weights
+        nearest = max(similarities, default=0.0)
+        self.distances = [weights.text * (nearest - similar) for similar in similarities]
+        self.verbs = {p.command.verb for p in precedents}
+        self.head_words = {head for p in precedents for head in p.command.heads}
+        self.head_words.update(*(p.situation.head_words for p in precedents))
+        self.goals = list(dict.fromkeys(p.situation.goal for p in precedents))
+        self.rarities = self._rarity_by_frame()
+        self._hearings: dict[tuple[tuple[str, ...], ...], _Hearing] = {}
+
+    def _rarity_by_frame(self) -> dict[str, float]:
+        # Progress must not drown in what is done all the time: a frame counts the less, the more
+        # often it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
+        uses: dict[str, int] = {}
+        for precedent in self.precedents:
+            for frame, times in precedent.situation.frames.items():
+                uses[frame] = uses.get(frame, 0) + times
+        total, power = len(self.precedents), -self.weights.rarity
+        return {frame: float((1 + times / total) ** power) for frame, times in uses.items()}
+
+    def hearing(self, lexicon: Callable[[str], bool]) -> _Hearing:
+        """Return the panel with the roles that things have by a lexicon: which words name some."""
+        things = tuple(things_in(goal, lexicon) for goal in self.goals)
+        hearing = self._hearings.get(things)
+        if hearing is None:
+            roles = dict(zip(self.goals, map(roles_of, things), strict=True))
+            hearing = self._hearings[things] = _Hearing(self, roles)
+        return hearing
+
+
+class _Hearing:
+    """A panel in which the things of all goals have roles.
+
+    views: of the precedents. groups: number of each precedent's group, in `recalled`.
+    """
+
+    def __init__(self, panel: Panel, roles: Mapping[tuple[str, ...], Roles]) -> None:
+        self._panel = panel
+        self.views = [p.situation.view(roles[p.situation.goal]) for p in panel.precedents]
+        numbers: dict[Group, int] = {}
+        self.groups = [
+            numbers.setdefault(_group(p.situation, view, p.command), len(numbers))
+            for p, view in zip(panel.precedents, self.views, strict=True)
+        ]
+        self.recalled = list(numbers)
+        self._weights: dict[tuple[Events, Events], list[float]] = {}
+
+    def weights(self, view: View) -> list[float]:
+        """Return the weight of each precedent's vote, in [-1, 1] without 0.
+
+        They are the same as long as neither progress nor scene changes, which is for many steps.
+        """
+        key = view.progress, view.scene
+        weights = self._weights.get(key)
+        if weights is None:
+            if len(self._weights) >= KEPT_WEIGHTS:
+                self._weights.clear()
+            weights = self._weights[key] = self._weighed(*key)
+        return weights
+
+    def _weighed(self, progress: Events, scene: Events) -> list[float]:
+        panel, w = self._panel, self._panel.weights
+        done = {one: self._overlap(progress, one) for one in {v.progress for v in self.views}}
+        overlaps = {one: self._overlap(scene, one) for one in {v.scene for v in self.views}}
+        weights = []
+        for precedent, view, distance in zip(
+            panel.precedents, self.views, panel.distances, strict=True
+        ):
+            further = (
+                distance
+                + w.progress * (1 - done[view.progress])
+                + w.scene * (1 - overlaps[view.scene])
+            )
+            weights.append(precedent.voice * math.exp(-further))
+        return weights
+
+    def _overlap(self, mine: Events, theirs: Events) -> float:
+        """Return the weighted Jaccard index of sets of (event, …); 1 if both are empty."""
+        if mine == theirs:
+            return 1.0
+        # math.fsum does not depend on the order of a set, which differs from process to process.
+        union = math.fsum(self._rarity(item[0]) for item in mine | theirs)
+        return math.fsum(self._rarity(item[0]) for item in mine & theirs) / union
+
+    def _rarity(self, event: str) -> float:
+        return self._panel.rarities.get(event.rpartition(":")[0], 1.0)
+
+
+def poll(
+    present: Situation, admissible: Sequence[str] | None, panel: Panel, comparisons: Comparisons
+) -> Poll:
+    """Let the precedents vote on the admissible actions.
+
+    Where `admissible` is None, the candidates are the recalled actions with their entities replaced
+    by present ones that play the same parts. Candidates belong to the same group where frame, parts
+    and repetitions are equal.
+    """
+    if not panel.precedents:
+        return Poll((), (), ())
+    commands = [present.read(text) for text in dict.fromkeys(admissible or ())]
+    lexicon = _lexicon(present, commands, panel)
+    view = present.view(roles_of(things_in(present.goal, lexicon)))
+    hearing = panel.hearing(lexicon)
+    if admissible is None:
+        texts = _carried_over(present, view, panel, hearing)
+        commands = [present.read(text) for text in texts]
+    part, done = view.part, present.done
+    groups: dict[Group, int] = {}
+    numbers = [
+        groups.setdefault((c.frame, tuple(map(part, c.entities)), done.get(c.text, 0)), len(groups))
+        for c in commands
+    ]
+    of_frame: dict[str, list[_Numbered]] = {}
+    for group, place in groups.items():
+        of_frame.setdefault(group[0], []).append((place, comparisons.number(group), group))
+    likenesses = [
+        _compared(recalled, of_frame.get(recalled[0], ()), comparisons)
+        for recalled in hearing.recalled
+    ]
+    ballots = tuple(
+        Ballot(weight, likenesses[group])
+        for weight, group in zip(hearing.weights(view), hearing.groups, strict=True)
+    )
+    return Poll(tuple(c.text for c in commands), tuple(numbers), ballots)
+
+
+def _group(situation: Situation, view: View, command: Command) -> Group:
+    parts = tuple(map(view.part, command.entities))
+    return command.frame, parts, situation.done.get(command.text, 0)
+
+
+#: Place of a group among the candidates, its number in `Comparisons`, and the group.
+_Numbered = tuple[int, int, Group]
+
+
+def _compared(
+    recalled: Group, candidates: Iterable[_Numbered], comparisons: Comparisons
+) -> Likeness:
+    """Return what `Likeness.of` does of the groups that have the recalled action's frame."""
+    row = comparisons.row(recalled)
+    pairs, nearest, best = [], list[int](), 0.0
+    for place, number, group in candidates:
+        known = row.get(number)
+        if known is None:
+            known = row[number] = comparisons.like(recalled, group)
+        like, rounded = known
+        if like:
+            pairs.append((place, like))
+            if rounded > best:
+                nearest, best = [place], rounded
+            elif rounded == best > 0:
+                nearest.append(place)
+    return Likeness(tuple(pairs), best, tuple(nearest))
+
+
+def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
+    """Return how alike two parts are, in (0, 1]; names count only for what the goal omits."""
+    alike = 1.0
+    if mine.role != theirs.role:
+        alike *= w.role
+    if mine.in_view != theirs.in_view:
+        alike *= w.in_view
+    if mine.at_hand != theirs.at_hand:
+        alike *= w.at_hand
+    if mine.used != theirs.used:
+        # "Once or twice" is half the difference that "never or once" is.
+        alike *= w.used if 0 in (mine.used, theirs.used) else math.sqrt(w.used)
+    if mine.touched != theirs.touched:
+        alike *= w.touched
+    if mine.beside != theirs.beside:
+        alike *= w.beside
+    if mine.joined != theirs.joined:
+        alike *= w.joined
+    if not mine.role and mine.name != theirs.name:
+        alike *= w.name
+    return alike
+
+
+def _lexicon(
+    present: Situation, commands: Sequence[Command], panel: Panel
+) -> Callable[[str], bool]:
+    """Return whether a word names a thing, the same for all situations.
+
+    commands: the candidates, as far as they are known.
+    """
+    heads = {head for command in commands for head in command.heads}
+    verbs = panel.verbs.union(command.verb for command in commands)
+
+    def lexicon(word: str) -> bool:
+        is_head = word in present.head_words or word in panel.head_words or word in heads
+        return is_head and word not in verbs
+
+    return lexicon
+
+
+def _carried_over(present: Situation, view: View, panel: Panel, hearing: _Hearing) -> list[str]:
+    """Return the recalled actions with present entities: distinct, the best recall's first.
+
+    view: of the present situation.
+    """
+    mine = {entity: view.part(entity) for entity in sorted(present.entities())}
+    carried: dict[str, None] = {}
+    for precedent, theirs in zip(panel.precedents, hearing.views, strict=True):
+        command = precedent.command
+        options = []
+        for entity in command.entities:
+            numbers = entity[-1].isdigit()
+            recalled = theirs.part(entity)
+            alike = {e: _likeness(part, recalled, panel.weights) for e, part in mine.items()}
+            # "spoon 2" takes the place of "knife 1" rather than the goal's bare "spoon".
+            ranked = sorted(mine, key=lambda e: (-alike[e], e[-1].isdigit() != numbers))
+            options.append(ranked[:FILLERS])
+        for fillers in product(*options):
+            carried[_with_fillers(command, fillers, present)] = None
+    return list(carried)
+
+
+def _with_fillers(command: Command, fillers: Sequence[Entity], present: Situation) -> str:
+    """Return the text of `command` with its entities replaced and its punctuation preserved."""
+    text, start = command.text, len(command.verb)
+    for entity, filler in zip(command.entities, fillers, strict=True):
+        if match := pattern_of(entity).search(text, start):
+            surface = present.surface(filler)
+            text = text[: match.start()] + surface + text[match.end() :]
+            start = match.start() + len(surface)
+    return text

@@ -1,0 +1,192 @@
+"""Texts within a budget of characters: what an action refers to stays, and what a goal names.
+
+A prompt has room for so many characters. Short texts stay whole, long ones share what is left
+evenly. Within a text, long lines are cut first: codes and prices are short. Where that does not
+suffice, whole pieces go, those that matter least.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ldm.reason.entities import FUNCTION_WORDS, numbered, words
+from ldm.reason.pages import content_words, read_call, stem, tokens
+
+#: Characters that a token has at least, on average: product codes and numbers are cut small.
+TOKEN = 3
+#: Characters below which a line is not cut, as long as there are others to leave out.
+LINE = 48
+#: Lines from which on a text is a page, whose parts are lines and not sentences.
+PAGE = 4
+#: Lines of an item on a page, at most: a code, a title, a price.
+ITEM = 3
+GAP = "[…]"
+#: Characters of the gaps before and after a piece.
+MARKS = 2 * len(GAP) + 3
+
+#: Where a long line is divided: after commas, semicolons and ends of sentences.
+_PIECE = re.compile(r"(?<=[,;.!?])\s+")
+#: A line that is a label and nothing else; what follows belongs to it: a title, a price.
+_LABEL = re.compile(r"\[[^\[\]]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text to be shown. action: what was done next, whose names in the text have to stay."""
+
+    text: str
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a text that stays or goes as a whole: lines, or a part of line number `line`."""
+
+    lines: tuple[str, ...]
+    line: int
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+def characters(tokens: int) -> int:
+    """Return how many characters so many tokens hold, at least."""
+    return tokens * TOKEN
+
+
+def level(lengths: Sequence[int], room: int) -> int:
+    """Return the most characters that each of some texts may have so that all fit `room`."""
+    left, count = max(0, room), len(lengths)
+    for length in sorted(lengths):
+        if length * count > left:
+            return left // count
+        left -= length
+        count -= 1
+    return max(lengths, default=0)
+
+
+def fitted(passages: Sequence[Passage], room: int, goal: str) -> list[str]:
+    """Return the texts of passages, within `room` characters altogether."""
+    most = level([len(one.text) for one in passages], room)
+    return [excerpt(one.text, most, one.action, goal) for one in passages]
+
+
+def excerpt(text: str, room: int, action: str = "", goal: str = "") -> str:
+    """Return `text` within `room` characters, or as much of it as says most.
+
+    action: what was done next; what it refers to stays first of all. goal: what its words name
+    stays rather than other things.
+    """
+    if len(text) <= room:
+        return text
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    most = level([len(line) for line in lines], room - len(lines))
+    if len(lines) > 1 and most >= LINE:
+        return "\n".join(_cut(line, most) for line in lines)
+    pieces = [
+        Piece(tuple(_cut(line, LINE) for line in group), number)
+        for number, group in enumerate(_groups(lines))
+    ]
+    if len(lines) < PAGE:
+        pieces = [
+            Piece((_cut(part, room - MARKS),), number)
+            for number, line in enumerate(lines)
+            for part in _PIECE.split(line)
+        ]
+    return _joined(pieces, _chosen(pieces, room, action, goal))
+
+
+def referents(action: str) -> frozenset[str]:
+    """Return the names that an action refers to, in lower case: a label, numbered things, or words.
+
+    A label or thing is one name of several words; of other actions each word after the verb counts
+    that names something.
+    """
+    if call := read_call(action):
+        return frozenset({call.label})
+    rest = action.partition(" ")[2]
+    things = frozenset(" ".join(entity) for entity in numbered(rest))
+    return things or frozenset(w for w in words(rest) if w not in FUNCTION_WORDS and w.isalpha())
+
+
+def finding(goal: str, before: Iterable[str], observation: str, length: int) -> str:
+    """Return what an observation shows of the things that the goal names, within `length`.
+
+    What names most of them comes first. before: what was seen earlier; it is no finding again.
+    """
+    goal_words = frozenset(word for word in content_words(goal) if not word[0].isdigit())
+    known = {part for text in before for part in _parts(text)}
+    named = {part: len(goal_words & content_words(part)) for part in _parts(observation)}
+    news = [part for part, count in named.items() if count and part not in known]
+    return _cut("; ".join(sorted(news, key=lambda part: -named[part])), length)
+
+
+def _parts(text: str) -> list[str]:
+    """Return what a text says one by one: the items of a page, or the pieces of sentences."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    if len(lines) < PAGE:
+        return [part.strip(",;. ") for line in lines for part in _PIECE.split(line)]
+    parts = []
+    for group in _groups(lines):
+        parts += [" ".join(group)] if len(group) <= ITEM else group
+    return parts
+
+
+def _groups(lines: Sequence[str]) -> list[list[str]]:
+    """Return the lines of a page, those after a line that is one label together with it."""
+    groups: list[list[str]] = []
+    open_group = False
+    for line in lines:
+        alone = _LABEL.fullmatch(line) is not None
+        if alone or "[" in line or not open_group:
+            groups.append([line])
+            open_group = alone
+        else:
+            groups[-1].append(line)
+    return groups
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: max(0, length - 1)].rstrip(" ;,") + "…"
+
+
+def _chosen(pieces: Sequence[Piece], room: int, action: str, goal: str) -> list[int]:
+    """Return the places of the pieces that stay, in their order."""
+    names, goal_words = referents(action), content_words(goal)
+
+    def rank(place: int) -> tuple[int, int, int]:
+        text = pieces[place].text
+        if _names(text, names):
+            return 0, 0, place
+        return (1, 0, place) if place == 0 else (2, -len(goal_words & content_words(text)), place)
+
+    left, chosen = room - len(GAP) - 1, []
+    for place in sorted(range(len(pieces)), key=rank):
+        cost = len(pieces[place].text) + len(GAP) + 2
+        if cost <= left:
+            chosen.append(place)
+            left -= cost
+    return sorted(chosen)
+
+
+def _names(text: str, names: frozenset[str]) -> bool:
+    padded = f" {' '.join(stem(word) for word in tokens(text))} "
+    return any(f" {' '.join(stem(w) for w in tokens(name))} " in padded for name in names if name)
+
+
+def _joined(pieces: Sequence[Piece], places: Sequence[int]) -> str:
+    """Return the pieces at `places`, with their line breaks, and a mark where others stood."""
+    parts: list[str] = []
+    before = -1
+    for place in places:
+        same_line = parts and pieces[place].line == pieces[before].line
+        parts.append(" " if same_line else "\n" if parts else "")
+        parts.append(f"{GAP} " if place != before + 1 else "")
+        parts.append(pieces[place].text)
+        before = place
+    if before != len(pieces) - 1:
+        parts.append(f" {GAP}" if parts else GAP)
+    return "".join(parts)

@@ -1,0 +1,344 @@
+"""LDM²'s questions (§3) answered without any language model: by clustering, extraction and analogy.
+
+It is a baseline in its own right: how far does memory alone go, without a language model?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+
+from ldm.embed import Embedder
+from ldm.reason import (
+    VOTES,
+    Agreement,
+    Answer,
+    Clustering,
+    Notes,
+    Process,
+    State,
+    TypeView,
+    entity_votes,
+    page_votes,
+    quote_votes,
+    shortened,
+)
+from ldm.reason.clusters import cluster, nearest
+from ldm.reason.entities import FUNCTION_WORDS, Situation, name_of, read_situation
+from ldm.reason.entity_votes import Comparisons, Panel, Precedent, Weights
+from ldm.reason.page_votes import PagePrecedent, PageWeights
+from ldm.reason.pages import Page, has_lines_of_labels, labels_of, read_call
+from ldm.reason.quote_votes import QuotePrecedent, QuoteWeights
+from ldm.reason.running import RunningNotes
+from ldm.reason.voting import NEARBY, Poll, voice_of, voters
+from ldm.types import Past, Proposal, Recall, StateActionTuple
+
+#: Merged actions that a summary keeps, the latest ones.
+SUMMARY_LENGTH = 12
+#: Recalled situations cached; a memory of 20,000 tuples fits.
+CACHE_SIZE = 30_000
+#: Recalls whose precedents stay together.
+KEPT_PANELS = 512
+
+
+class OfflineReasoner:
+    """A `Reasoner` without a language model.
+
+    It compares recalls one by one and weighs them, so it makes use of more than the 5 that fit a
+    prompt.
+    """
+
+    name = "offline"
+    recalls = 60
+    concurrency = 1
+    reads_notes = False
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        weights: Weights | None = None,
+        page_weights: PageWeights | None = None,
+        quote_weights: QuoteWeights | None = None,
+    ) -> None:
+        """Take the weights of votes; None for the ones chosen on training episodes."""
+        self._embedder = embedder
+        self._weights = weights or Weights()
+        self._page_weights = page_weights or PageWeights()
+        self._quote_weights = quote_weights or QuoteWeights()
+        self._precedents: dict[int, tuple[StateActionTuple, Precedent]] = {}
+        self._comparisons = Comparisons(self._weights)
+        self._panels: dict[int, tuple[Sequence[Recall], Panel]] = {}
+        self._pages: dict[int, tuple[StateActionTuple, PagePrecedent]] = {}
+        self._quotes: dict[int, tuple[StateActionTuple, QuotePrecedent]] = {}
+        self._latest_poll: tuple[State | None, Sequence[Recall], Poll] = (
+            None,
+            (),
+            Poll((), (), ()),
+        )
+
+    def counts(self) -> dict[str, int]:
+        """Return nothing: no model is asked."""
+        return {}
+
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        """See `Reasoner.annotate`."""
+        return tuple(RunningNotes(goal, SUMMARY_LENGTH).over(steps))
+
+    def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
+        """Return assessment and summary of the whole past; `previous` has no influence."""
+        past = shortened(past)
+        assessment = self.assess(goal, past, observation)
+        return Notes(assessment, self.summarize(goal, past, observation))
+
+    def assess(self, goal: str, past: Past, observation: str) -> str:
+        """Say what was done with each thing that the goal names: an extractive assessment."""
+        situation = read_situation(goal, past, observation)
+        verbs: dict[str, dict[str, None]] = {}
+        for command in situation.past:
+            for entity in command.entities:
+                verbs.setdefault(name_of(entity)[-1], {})[command.verb] = None
+        sentences = []
+        for word in dict.fromkeys(w for w in situation.goal if w not in FUNCTION_WORDS):
+            if word in verbs:
+                sentences.append(f"{word}: {', '.join(verbs[word])}")
+            elif any(command.verb == word for command in situation.past):
+                sentences.append(f"{word}: done")
+            else:
+                sentences.append(f"{word}: not yet")
+        return "; ".join(sentences)
+
+    def summarize(self, goal: str, past: Past, observation: str) -> str:
+        """List the past actions, runs of one form merged, the latest SUMMARY_LENGTH of them."""
+        situation = read_situation(goal, past, observation)
+        merged = []
+        for frame, run in groupby(situation.past, key=lambda command: command.frame):
+            commands = list(run)
+            if frame.count("_") == 1 and frame.endswith("_"):
+                things = dict.fromkeys(situation.surface(c.entities[0]) for c in commands)
+                merged.append(f"{frame[:-2]} {', '.join(things)}")
+            else:
+                merged.extend(command.text for command in commands)
+        dropped = len(merged) - SUMMARY_LENGTH
+        latest = merged[-SUMMARY_LENGTH:]
+        return "; ".join(([f"({dropped} earlier)"] if dropped > 0 else []) + latest)
+
+    def cluster_goals(self, goals: Sequence[str]) -> Clustering:
+        """See `Reasoner.cluster_goals`; by the goals' embeddings."""
+        return cluster(goals, self._embedder.embed(goals))
+
+    def cluster_observations(self, observations: Sequence[str]) -> Clustering:
+        """See `Reasoner.cluster_observations`; by the observations' embeddings."""
+        return cluster(observations, self._embedder.embed(observations))
+
+    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        """See `Reasoner.classify_goal`; the nearest centroid."""
+        return self._nearest(goal, types)
+
+    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        """See `Reasoner.classify_observation`; the nearest centroid."""
+        return self._nearest(observation, types)
+
+    def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
+        """Return the action with most votes; its confidence is its share of all votes.
+
+        Without any vote for one, it is the admissible action done least often so far, with
+        confidence 0, and rather one that no vote is against.
+        """
+        poll = self._poll(state, recalls)
+        ranked = poll.ranked()
+        votes = ranked or [(_least_done(state, poll.opposed()), 0.0)]
+        action, most = votes[0]
+        confidence = most / sum(share for _, share in votes) if most else 0.0
+        followed = self._followed(poll, state, recalls, action)
+        proposal = Proposal(action, confidence)
+        return Answer((proposal,), state.notes, followed, votes=_shares(ranked))
+
+    def votes(self, state: State, recalls: Sequence[Recall]) -> tuple[Proposal, ...]:
+        """Return what the recalls vote for, see `Answer.votes`."""
+        return _shares(self._poll(state, recalls).ranked())
+
+    def followed(self, state: State, recalls: Sequence[Recall], action: str) -> tuple[int, ...]:
+        """Return the places of the recalls that `action` follows, see `Answer.followed`."""
+        return self._followed(self._poll(state, recalls), state, recalls, action)
+
+    def by_need(self, state: State, recalls: Sequence[Recall]) -> list[Recall]:
+        """Return the recalls that met the same need first, those that cast no ballot last.
+
+        What a vote counts says how like the need was: by what had been done with the things of the
+        goal, by what of them was at hand or chosen, and by what was still open. Whether it is a
+        vote for or against does not matter.
+        """
+        weights = dict.fromkeys(range(len(recalls)), 0.0)
+        ballots = self._poll(state, recalls).ballots
+        for place, ballot in zip(self._casting(state, recalls), ballots, strict=bool(ballots)):
+            weights[place] = round(abs(ballot.weight), 9)
+        return [recalls[place] for place in sorted(weights, key=lambda at: -weights[at])]
+
+    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
+        """Return the `z` alternatives with most votes, with their shares of those votes."""
+        poll = self._poll(state, recalls)
+        votes = (poll.alternatives() or [(_least_done(state, poll.opposed()), 0.0)])[:z]
+        total = sum(share for _, share in votes) or 1.0
+        proposals = tuple(Proposal(action, share / total) for action, share in votes)
+        return Answer(proposals, state.notes)
+
+    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
+        """Return the action that most recalls come to, by the weights of their votes or counted."""
+        return self._poll(state, recalls).agreement(counted=counted)
+
+    def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
+        """See `Reasoner.follow`."""
+        return Answer((Proposal(agreed.action, 1.0),), state.notes)
+
+    def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
+        """Return the `z` actions with most votes: the share of each, and how many support it."""
+        return self._poll(state, recalls).support()[:z]
+
+    def compare(self, best: Process, ground: Process) -> int:
+        """Return the first step whose action differs."""
+        for i, (mine, theirs) in enumerate(zip(best.steps, ground.steps, strict=False)):
+            if mine[0] != theirs[0]:
+                return i
+        return min(len(ground.steps), max(0, len(best.steps) - 1))
+
+    def choose(self, processes: Sequence[Process]) -> int:
+        """Return the process with the highest mean confidence, the first of them on a tie."""
+        means = [float(np.mean(p.confidences)) if p.confidences else 0.0 for p in processes]
+        return max(range(len(means)), key=lambda i: (round(means[i], 9), -i))
+
+    def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
+        """Let the recalls vote, once for the questions that are asked about one state."""
+        last_state, last_recalls, poll = self._latest_poll
+        if last_state is not state or last_recalls is not recalls:
+            poll = self._vote(state, self._voting(state, recalls))
+            self._latest_poll = (state, recalls, poll)
+        return poll
+
+    def _voting(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
+        """Return the recalls that vote: `recalls` itself where all do."""
+        places = voters(state.observation, recalls)
+        return recalls if len(places) == len(recalls) else [recalls[i] for i in places]
+
+    def _vote(self, state: State, recalls: Sequence[Recall]) -> Poll:
+        """Let the recalls vote: on labels or free arguments of calls, else on entities."""
+        if _on_pages(recalls) and _quotes(state, recalls):
+            reading = quote_votes.read(state.goal, state.history.past, state.observation)
+            quotes = [self._quote(recall) for recall in recalls]
+            return quote_votes.poll(reading, quotes, self._quote_weights)
+        if _on_pages(recalls):
+            page = Page(state.goal, state.history.past, state.observation)
+            pages = [self._page(recall) for recall in recalls]
+            return page_votes.poll(page, state.admissible, pages, self._page_weights)
+        present = read_situation(state.goal, state.history.past, state.observation)
+        return entity_votes.poll(present, state.admissible, self._panel(recalls), self._comparisons)
+
+    def _followed(
+        self, poll: Poll, state: State, recalls: Sequence[Recall], action: str
+    ) -> tuple[int, ...]:
+        """Return the places of the recalls that `action` follows in their poll."""
+        followers = poll.followers(action)
+        if followers is None:
+            return tuple(i for i, recall in enumerate(recalls) if recall.tuple.action == action)
+        places = self._casting(state, recalls)
+        return tuple(places[place] for place in followers)
+
+    def _casting(self, state: State, recalls: Sequence[Recall]) -> Sequence[int]:
+        """Return the places of the recalls that cast a ballot, in the order of the ballots."""
+        places = voters(state.observation, recalls)
+        voting = [recalls[i] for i in places]
+        if _on_pages(voting) and not _quotes(state, voting):
+            # A page without labels was not recorded, and casts no ballot.
+            places = [i for i in places if self._page(recalls[i]).page.labels]
+        return places
+
+    def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
+        return nearest(self._embedder.embed([text])[0], types)
+
+    def _panel(self, recalls: Sequence[Recall]) -> Panel:
+        """Return the precedents of a recall, which is often the same again."""
+        cached = self._panels.get(id(recalls))
+        if cached is None or not isinstance(recalls, tuple):
+            precedents = [self._precedent(recall.tuple) for recall in recalls]
+            similarities = [recall.similarity for recall in recalls]
+            cached = recalls, Panel(precedents, similarities, self._weights)
+            if len(self._panels) >= KEPT_PANELS:
+                self._panels.clear()
+            if isinstance(recalls, tuple):  # which stays what it is
+                self._panels[id(recalls)] = cached
+        return cached[1]
+
+    def _precedent(self, source: StateActionTuple) -> Precedent:
+        """Return the recalled situation, read once per tuple: reading costs more than voting."""
+        # Known by its id(), and kept alive for that: a key of texts would cost more than a vote.
+        cached = self._precedents.get(id(source))
+        if cached is None:
+            voice = voice_of(source.outcome)
+            situation = Situation(source.goal, source.history.past, source.observation)
+            cached = source, Precedent(situation, situation.read(source.action), voice)
+            if len(self._precedents) >= CACHE_SIZE:
+                self._precedents.clear()
+            self._precedents[id(source)] = cached
+        return cached[1]
+
+    def _page(self, recall: Recall) -> PagePrecedent:
+        """Return the recalled page, read once per tuple."""
+        source = recall.tuple
+        cached = self._pages.get(id(source))
+        if cached is None:
+            call = read_call(source.action)
+            assert call is not None  # noqa: S101 - `_poll` has checked it
+            page = Page(source.goal, source.history.past, source.observation)
+            cached = source, PagePrecedent(page, call, 0.0, voice_of(source.outcome))
+            if len(self._pages) >= CACHE_SIZE:
+                self._pages.clear()
+            self._pages[id(source)] = cached
+        nearby = recall.reach >= NEARBY
+        return replace(cached[1], similarity=recall.similarity, nearby=nearby)
+
+    def _quote(self, recall: Recall) -> QuotePrecedent:
+        """Return the recalled command with where its argument stood, read once per tuple."""
+        source = recall.tuple
+        cached = self._quotes.get(id(source))
+        if cached is None:
+            cached = source, quote_votes.read_precedent(source, voice_of(source.outcome))
+            if len(self._quotes) >= CACHE_SIZE:
+                self._quotes.clear()
+            self._quotes[id(source)] = cached
+        return replace(cached[1], similarity=recall.similarity)
+
+
+def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:
+    """Return the actions with most votes and their shares of all votes, for the record."""
+    total = sum(vote for _, vote in ranked)
+    return tuple(Proposal(action, round(vote / total, 3)) for action, vote in ranked[:VOTES])
+
+
+def _on_pages(recalls: Sequence[Recall]) -> bool:
+    """Return whether all recalled actions press or enter something on a page."""
+    return bool(recalls) and all(read_call(recall.tuple.action) for recall in recalls)
+
+
+def _quotes(state: State, recalls: Sequence[Recall]) -> bool:
+    """Return whether calls have free arguments: nothing is listed, and most were made in prose."""
+    if state.admissible is not None:
+        return False
+    calls = [(read_call(recall.tuple.action), recall.tuple.observation) for recall in recalls]
+    on_pages = sum(
+        call is not None and (call.label in labels_of(text) or has_lines_of_labels(text))
+        for call, text in calls
+    )
+    return on_pages <= len(calls) / 2
+
+
+def _least_done(state: State, opposed: frozenset[str]) -> str:
+    """Return the admissible action done least often, the first of equals; "" where none is.
+
+    opposed: those that come last.
+    """
+    if not state.admissible:
+        return ""
+    done = state.history.actions
+    return min(state.admissible, key=lambda action: (action in opposed, done.count(action)))

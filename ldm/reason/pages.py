@@ -1,0 +1,270 @@
+"""Pages with labels, read without a model: commands of the form verb[label] press what they name.
+
+On a page, a label is of one of three sorts: it is *wanted* (the goal names it: a colour, a size),
+*described* (the lines below it tell how well it fits the goal: a thing in a list), or *fixed* (a
+part of the page: a button). An argument of a command that is no label of the page was *made up*.
+
+No word of any environment is known here, only the form of commands and English function words.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal
+
+from ldm.reason.entities import FUNCTION_WORDS
+from ldm.types import Past
+
+Sort = Literal["wanted", "described", "fixed", "made up"]
+
+#: From this share of its words on, a label counts as named by the goal.
+WANTED = 0.75
+#: What a label whose words stand apart in the goal is worth, of one whose words stand together.
+SCATTERED = 0.5
+#: Places in a list from here on count as one.
+LAST_RANK = 9
+
+_CALL = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
+_LABEL = re.compile(r"\[+([^\[\]\n]+)\]+")
+_TOKEN = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*")
+_AMOUNT = re.compile(r"[$€£]\s?(\d+(?:[.,]\d+)*)")
+_BOUND = re.compile(
+    r"\b(?:lower|less|under|below|cheaper|within|most|up to)\b(?: than)? [$€£]?(\d+(?:\.\d+)?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command verb[label]; the label in lower case."""
+
+    text: str
+    verb: str
+    label: str
+
+
+@lru_cache(maxsize=50_000)
+def read_call(action: str) -> Call | None:
+    """Read an action as a call; return None where it does not have the form verb[label]."""
+    match = _CALL.fullmatch(action)
+    return Call(action, match[1].lower(), _plain(match[2])) if match else None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+@lru_cache(maxsize=50_000)
+def tokens(text: str) -> tuple[str, ...]:
+    """Return the words and numbers of `text` in lower case; "40.00" and "x-large" are one each."""
+    return tuple(_TOKEN.findall(text.lower()))
+
+
+def stem(word: str) -> str:
+    """Return `word` without a plural's s."""
+    return word[:-1] if word.endswith("s") and len(word) > 3 and not word.endswith("ss") else word
+
+
+@lru_cache(maxsize=50_000)
+def content_words(text: str) -> frozenset[str]:
+    """Return the stems of the words of `text` that mean something by themselves."""
+    return frozenset(stem(word) for word in tokens(text) if word not in FUNCTION_WORDS)
+
+
+@lru_cache(maxsize=20_000)
+def labels_of(observation: str) -> tuple[str, ...]:
+    """Return the labels of a page in their order, each once."""
+    return tuple(dict.fromkeys(_plain(label) for label in _LABEL.findall(observation)))
+
+
+@lru_cache(maxsize=20_000)
+def has_lines_of_labels(observation: str) -> bool:
+    """Return whether a label stands alone on a line, as on a page; in prose none does."""
+    return any(_LABEL.fullmatch(line.strip()) for line in observation.splitlines())
+
+
+@lru_cache(maxsize=20_000)
+def descriptions(observation: str) -> Mapping[str, str]:
+    """Map each label that stands alone on a line, with text below, to the lines below it."""
+    texts: dict[str, str] = {}
+    label = ""
+    for line in observation.splitlines():
+        alone = _LABEL.fullmatch(line.strip())
+        if alone:
+            label = _plain(alone[1])
+        elif label and line.strip():
+            # The line right below may hold brackets of its own; further down they are labels.
+            if label in texts and _LABEL.search(line):
+                label = ""
+            else:
+                texts[label] = f"{texts[label]}\n{line}" if label in texts else line
+    return texts
+
+
+@lru_cache(maxsize=20_000)
+def _ranks(observation: str) -> Mapping[str, int]:
+    return {label: min(rank, LAST_RANK) for rank, label in enumerate(descriptions(observation))}
+
+
+@lru_cache(maxsize=20_000)
+def _fits(goal: str, observation: str, over_price: float) -> Mapping[str, float]:
+    """Map each described label to how well its description fits the goal, in [0, 1].
+
+    A word counts the more, the fewer descriptions have it. An amount of money above a bound that
+    the goal states multiplies the fit by `over_price`.
+    """
+    goal_words = content_words(goal)
+    texts = descriptions(observation)
+    if not texts:
+        return {}
+    shared = {label: goal_words & content_words(text) for label, text in texts.items()}
+    spread = Counter(word for words in shared.values() for word in words)
+    weights = {word: math.log(1 + len(texts) / count) for word, count in spread.items()}
+    total = math.fsum(weights[word] for word in sorted(weights)) or 1.0
+    bound = _price_bound(goal)
+    fits = {}
+    for label, words in shared.items():
+        fit = math.fsum(weights[word] for word in sorted(words)) / total
+        fits[label] = fit * (over_price if _least_amount(texts[label]) > bound else 1.0)
+    return fits
+
+
+def _price_bound(goal: str) -> float:
+    """Return the lowest bound on the price that the goal states, infinity where it states none."""
+    return min((float(number) for number in _BOUND.findall(goal.lower())), default=math.inf)
+
+
+def without_amounts(goal: str) -> str:
+    """Return a goal without what it says of money."""
+    return _AMOUNT.sub(" ", _BOUND.sub(" ", goal.lower()))
+
+
+def _least_amount(text: str) -> float:
+    """Return the smallest amount of money in `text`; 0 where there is none."""
+    return min((float(n.replace(",", "")) for n in _AMOUNT.findall(text)), default=0.0)
+
+
+@lru_cache(maxsize=50_000)
+def named_share(label: str, goal: str) -> float:
+    """Return how much of a label the goal names, in [0, 1]: 1 where its words stand together."""
+    label_stems = tuple(stem(word) for word in tokens(label))
+    goal_stems = tuple(stem(word) for word in tokens(goal))
+    if not label_stems:
+        return 0.0
+    if _contains(goal_stems, label_stems):
+        return 1.0
+    words = content_words(label)
+    return SCATTERED * len(words & content_words(goal)) / len(words) if words else 0.0
+
+
+@lru_cache(maxsize=20_000)
+def named_labels(observation: str, goal: str) -> Mapping[str, float]:
+    """Map each label of a page to how much of it the goal names.
+
+    A label that is part of a longer one counts less: "4" is not meant where the goal says "4 inch"
+    and both are on the page.
+    """
+    shares = {label: named_share(label, goal) for label in labels_of(observation)}
+    complete = [tokens(label) for label, share in shares.items() if share == 1.0]
+    return {
+        label: share * (SCATTERED if _is_part(tokens(label), complete) else 1.0)
+        for label, share in shares.items()
+    }
+
+
+def _is_part(words: tuple[str, ...], others: list[tuple[str, ...]]) -> bool:
+    return any(len(words) < len(other) and _contains(other, words) for other in others)
+
+
+def _contains(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
+    """Return whether the words of `part` stand together, in order, in `words`."""
+    return any(words[i : i + len(part)] == part for i in range(len(words) - len(part) + 1))
+
+
+class Page:
+    """A state with its past, read once: its labels, what was done, and what is still open."""
+
+    def __init__(self, goal: str, past: Past, observation: str) -> None:
+        """Read a state; past: the pairs (observation, action) before the present `observation`."""
+        self.goal = goal
+        # An answer that shows no label leaves the page as it was.
+        self._pages: list[str] = []
+        for text in (*(before for before, _ in past), observation):
+            self._pages.append(text if labels_of(text) or not self._pages else self._pages[-1])
+        self.observation = self._pages[-1]
+        self.labels = labels_of(self.observation)
+        self.past = [call for _, action in past if (call := read_call(action))]
+        self._calls = [(i, call) for i, (_, a) in enumerate(past) if (call := read_call(a))]
+
+    def fit(self, label: str, over_price: float) -> float:
+        """Return how well a label's description fits the goal, 0 where it has none."""
+        return _fits(self.goal, self.observation, over_price).get(label, 0.0)
+
+    def named_share(self, label: str) -> float:
+        """Return how much of a label the goal names, in [0, 1]."""
+        return named_labels(self.observation, self.goal).get(label, 0.0)
+
+    def rank(self, label: str) -> int:
+        """Return the place of a described label among those of the page, from 0."""
+        return _ranks(self.observation).get(label, LAST_RANK)
+
+    def choice(
+        self, label: str, over_price: float
+    ) -> tuple[tuple[float, int], tuple[tuple[float, int], ...]] | None:
+        """Return the choice of a described label: its (fit, rank), and those of all candidates.
+
+        Candidates are the described labels that had not been pressed yet. None where `label` is
+        not described or the only one.
+        """
+        fits = _fits(self.goal, self.observation, over_price)
+        pressed = {call.label for call in self.past} - {label}
+        if label not in fits or len(fits) < 2:
+            return None
+        candidates = tuple((fits[x], self.rank(x)) for x in fits if x not in pressed)
+        return (fits[label], self.rank(label)), candidates
+
+    def sort(self, label: str, fixed: frozenset[str]) -> Sort:
+        """Return the sort of a label on this page; fixed: the labels known to be fixed."""
+        return self._sort_at(-1, label, fixed)
+
+    def _sort_at(self, step: int, label: str, fixed: frozenset[str]) -> Sort:
+        page = self._pages[step]
+        if label not in labels_of(page):
+            return "made up" if label not in fixed else "fixed"
+        # A size may be on every page: what the goal names is wanted all the same.
+        if named_labels(page, self.goal)[label] >= WANTED:
+            return "wanted"
+        return "described" if label in descriptions(page) and label not in fixed else "fixed"
+
+    @cached_property
+    def chosen(self) -> frozenset[str]:
+        """The labels that were pressed and have been on the page ever since."""
+        persistent = frozenset(self.labels)
+        chosen = set()
+        for i, call in reversed(self._calls):
+            persistent &= frozenset(labels_of(self._pages[i]))
+            if call.label in persistent:
+                chosen.add(call.label)
+        return frozenset(chosen)
+
+    def open(self, fixed: frozenset[str]) -> int:
+        """Return how many wanted labels are not chosen yet; at most 2."""
+        labels = (x for x in self.labels if x not in self.chosen)
+        return min(2, sum(self.sort(x, fixed) == "wanted" for x in labels))
+
+    def done(self, fixed: frozenset[str]) -> frozenset[tuple[str, str, int]]:
+        """Return what was done since the last made-up argument.
+
+        Each item is (verb, sort or fixed label, how often), counted up to 2.
+        """
+        counts: Counter[tuple[str, str]] = Counter()
+        for i, call in self._calls:
+            sort = self._sort_at(i, call.label, fixed)
+            if sort == "made up":
+                counts.clear()
+            counts[call.verb, call.label if sort == "fixed" else sort] += 1
+        return frozenset((*event, min(2, count)) for event, count in counts.items())

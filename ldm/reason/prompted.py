@@ -1,0 +1,553 @@
+"""LDM²'s questions put to a language model (§3.1–3.3). The prompts are in `ldm/prompts/reasoner`.
+
+Answers are checked and never trusted: an unusable reply is counted, and the offline reasoner's
+answer takes its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from ldm.embed import Embedder
+from ldm.llm import LLM, Completion
+from ldm.parallel import map_concurrently
+from ldm.reason import (
+    Agreement,
+    Answer,
+    Clustering,
+    Notes,
+    Process,
+    Reasoner,
+    State,
+    TypeView,
+)
+from ldm.reason.budget import OVERHEAD, Budget
+from ldm.reason.consulting import BY_MEMORY, BY_MODEL, Consulting
+from ldm.reason.excerpts import finding
+from ldm.reason.forms import (
+    WORDS,
+    AssessmentForm,
+    Extras,
+    NotesForm,
+    SummaryForm,
+    action_length,
+    choice_form,
+    decision_form,
+    numbers_form,
+    possible_action_form,
+    proposals_form,
+)
+from ldm.reason.history import HistoryWriter
+from ldm.reason.indexing import TypeIndexer
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.progress import assessment_text, noted, with_summary
+from ldm.reason.proofs import proves
+from ldm.reason.replies import (
+    Prompter,
+    fit_context,
+    fit_context_or_none,
+    match_action,
+    salvage_field,
+)
+from ldm.reason.views import (
+    ProcessView,
+    decision_view,
+    distinct,
+    own_words,
+    past_view,
+    sub_goal_views,
+)
+from ldm.reason.voting import voters
+from ldm.types import Card, Past, Proposal, Recall
+
+Formation = Literal["trajectory", "paper"]
+Candidates = Literal["none", "vote"]
+Thought = Literal["none", "short"]
+Histories = Literal["combined", "paper"]
+
+#: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
+PROMPT_RECALLS = 5
+#: Tuples recalled for each one shown: the examples are those that met the same need.
+POOL = 4
+#: Most tokens of replies. Notes should be short, and a model that repeats itself must be stopped.
+NOTES_TOKENS = 200
+THOUGHT_TOKENS = 120
+#: Of an action, by its length in characters.
+ACTION_TOKENS = 20
+NUMBER_TOKENS = 20
+#: Candidates of the vote, and steps of a process, that are shown.
+CANDIDATES_SHOWN = 6
+#: Share of the first candidate's votes below which another is no suggestion: asked before a
+#: purchase that all recalls are for, a small model took up colours that hardly any is for.
+FAINT = 0.2
+STEPS_SHOWN = 40
+#: Confidences are on any scale that the model likes, up to here: their sum must stay a number.
+MAX_CONFIDENCE = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class PromptedOptions:
+    """How the model is asked.
+
+    formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
+        steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
+    candidates: "vote" shows the decision what the offline reasoner would do, best first.
+    notes: whether decisions assess and summarise as they go. A model that is only asked where
+        memory is unsure never does: it sees too few steps to keep notes, and sub-goals would cost
+        as much as a decision.
+    recalls: how many recalled tuples a prompt shows. By default more are recalled, and those that
+        met the same need are shown.
+    concurrency: calls at a time.
+    prompt_tokens: the most that a prompt should have, 0 for what the model's context has room for;
+        a half and a quarter of them are tried where the context turns out to be shorter.
+    thought: whether the model thinks in a sentence or two before it decides.
+    histories: "paper" asks for an assessment and a summary before each decision (Eq. 6) and tells
+        it nothing that the paper's prompts do not, and forms the tuples of a refinement likewise;
+        "combined" has notes written with the decision.
+    consulting: when decisions ask the model at all.
+    """
+
+    formation: Formation = "trajectory"
+    candidates: Candidates = "none"
+    notes: bool = True
+    recalls: int = PROMPT_RECALLS
+    concurrency: int = 1
+    prompt_tokens: int = 0
+    thought: Thought = "none"
+    histories: Histories = "combined"
+    consulting: Consulting = Consulting()  # noqa: RUF009 - frozen
+
+
+class PromptedReasoner:
+    """A `Reasoner` that asks a language model.
+
+    The fallback, an offline reasoner, votes on candidates, says how concentrated recalls are, and
+    answers where the model's reply is unusable.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        card: Card,
+        fallback: OfflineReasoner,
+        embedder: Embedder,
+        options: PromptedOptions | None = None,
+    ) -> None:
+        """Connect the model; card: what prompts say of the environment, nothing if it is empty."""
+        self._options = options or PromptedOptions()
+        self._card = card
+        self._fallback = fallback
+        self._prompter = Prompter(llm)
+        self.name = f"{llm.name}, {self._options.formation}"
+        #: Whether the model decides every step, not only where memory is unsure.
+        self._always = self._options.consulting.when == "always"
+        self._noting = self._options.notes and self._always
+        #: Whether suggestions are shown that the model may leave aside.
+        self._suggesting = not self._always and self._options.candidates != "vote"
+        voting = self._options.candidates == "vote" or not self._always
+        recalls = self._options.recalls
+        pool = recalls if self._options.histories == "paper" else POOL * recalls
+        self.recalls = fallback.recalls if voting else pool
+        self.concurrency = self._options.concurrency
+        self._budget = Budget(llm, self._options.prompt_tokens)
+        self._writer = HistoryWriter(self._prompter, card, fallback, self._budget)
+        index = partial(TypeIndexer, self._prompter, embedder, self._budget, self.concurrency)
+        self._goals, self._observations = index("goals"), index("observations")
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers of replies, malformed ones, and ways of matching answers, so far."""
+        return self._prompter.counts.by_name()
+
+    @property
+    def searching(self) -> Reasoner:
+        """What decides in a search: the vote, if a model is only asked where memory is unsure."""
+        return self if self._always else self._fallback
+
+    # Formation
+
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
+        """See `Reasoner.annotate`. Nothing is asked of the first step: nothing happened before.
+
+        A model that is only asked where memory is unsure forms no practice, neither histories nor
+        types: the vote reads no histories, and both would take longer than all decisions.
+        """
+        if not steps:
+            return ()
+        if not self._always:
+            return self._fallback.annotate(goal, steps)
+        if "paper" not in (self._options.formation, self._options.histories):
+            return self._writer.annotate(goal, steps)
+        pasts = [(steps[:number], observation) for number, (observation, _) in enumerate(steps)]
+        # One after the other: pieces of pieces in threads would be too many of them.
+        return tuple(map_concurrently(lambda past: self._history(goal, *past), pasts, 1))
+
+    def _history(self, goal: str, past: Past, observation: str) -> Notes:
+        """Return h_τ as the paper has it: an assessment and a summary, of a past that there is."""
+        if not past:
+            return Notes(assessment_text("", goal))
+        asks = (self.assess, self.summarize)
+        written = map_concurrently(lambda ask: ask(goal, past, observation), asks, 1)
+        return Notes(written[0], written[1])
+
+    def assess(self, goal: str, past: Past, observation: str) -> str:
+        """See `Reasoner.assess`; the fallback answers where the reply is unusable."""
+        form = self._ask_about_past("assess", AssessmentForm, goal, past, observation)
+        assessment = "" if form is None else assessment_text(form.complete, form.incomplete)
+        return assessment or self._fallback.assess(goal, past, observation)
+
+    def summarize(self, goal: str, past: Past, observation: str) -> str:
+        """See `Reasoner.summarize`; the fallback answers where the reply is unusable."""
+        form = self._ask_about_past("summarize", SummaryForm, goal, past, observation)
+        summary = "" if form is None else form.summary.strip()
+        return summary or self._fallback.summarize(goal, past, observation)
+
+    def _ask_about_past(
+        self, prompt: str, form: type[Any], goal: str, past: Past, observation: str
+    ) -> Any:
+        """Return the filled form; None where the reply is unusable or the question too long."""
+
+        def ask(share: float) -> Any:
+            return self._prompter.ask(
+                prompt,
+                form,
+                NOTES_TOKENS,
+                card=self._card,
+                **past_view(past, observation, self._budget.room(share), goal),
+            ).value
+
+        return fit_context_or_none(ask)
+
+    # Indices
+
+    def cluster_goals(self, goals: Sequence[str]) -> Clustering:
+        """See `Reasoner.cluster_goals`."""
+        return self._goals.cluster(goals) if self._always else self._fallback.cluster_goals(goals)
+
+    def cluster_observations(self, observations: Sequence[str]) -> Clustering:
+        """See `Reasoner.cluster_observations`."""
+        if not self._always:
+            return self._fallback.cluster_observations(observations)
+        return self._observations.cluster(observations)
+
+    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        """See `Reasoner.classify_goal`."""
+        return self._goals.classify([goal], types)[0]
+
+    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        """See `Reasoner.classify_observation`."""
+        return self._observations.classify([observation], types)[0]
+
+    # Decisions
+
+    def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
+        """Return the notes of the last decision that wrote any, with what was found since.
+
+        A process starts with the sub-goals alone, asked for by themselves as in formation. What
+        each step brought is read off the record, whoever decided it. In the paper's way notes are
+        written anew, of the whole past.
+        """
+        if self._options.histories == "paper":
+            return self._history(goal, past, observation)
+        if not previous.sub_goals and self._always:
+            previous = self._writer.begin(goal)
+        observations = [*(text for text, _ in past), observation]
+        findings = tuple(
+            finding(goal, observations[:n], observations[n], WORDS)
+            for n in range(1, len(observations))
+        )
+        notes = replace(previous, findings=findings)
+        return with_summary(notes, self._fallback, goal, past, observation)
+
+    def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
+        """See `Reasoner.act`; the vote's action where memory is to decide and is sure."""
+        if self._always:
+            return replace(self._consult(state, recalls), reason="always")
+        vote = self._fallback.act(state, recalls)
+        agreed = self._fallback.agree(state, recalls)
+        consulting = self._options.consulting
+        why = consulting.reason(self._card, state, recalls, agreed, vote.action)
+        self._prompter.counts.add(f"{BY_MODEL}{why}" if why else BY_MEMORY)
+        if not why:
+            return vote
+        return replace(self._consult(state, recalls), reason=why)
+
+    def _consult(self, state: State, recalls: Sequence[Recall]) -> Answer:
+        """Return what the model decides; the same call also writes the notes on what has happened.
+
+        At the first step that is nothing: a small model asked for notes there told how it had done
+        the whole task, and believed it from then on. An action that was done a moment ago and is
+        not listed is asked for again, among the possible ones, or with a warning where none are
+        known: a small model goes to the place where it is until the steps run out.
+
+        A model that is only asked where memory is unsure is shown what the vote is between, and may
+        name something else that is possible. Left to write an action, a small one named something
+        impossible at every third question, and did worse than the vote.
+        """
+        if candidates := self._candidates(state, recalls):
+            form = self._decide(state, recalls, 1, candidates).value
+            action = self._chosen_candidate(form, candidates, state)
+            return self._acting(action, self._notes(form, state), state, recalls)
+        completion = self._decide(state, recalls, 1, ())
+        action = self._action(completion, state, recalls)
+        if self._repeats(action, state):
+            self._prompter.counts.add("asked again")
+            completion = self._decide(state, recalls, 1, (), repeated=action)
+            action = self._action(completion, state, recalls)
+        return self._acting(action, self._notes(completion.value, state), state, recalls)
+
+    def _acting(self, action: str, notes: Notes, state: State, recalls: Sequence[Recall]) -> Answer:
+        """Return the model's action, and beside it what the recalls say."""
+        followed = self._fallback.followed(state, recalls, action)
+        votes = self._fallback.votes(state, recalls)
+        return Answer((Proposal(action, 1.0),), notes, followed, votes=votes)
+
+    def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
+        """See `Reasoner.propose`; equal actions are merged, confidences scaled to sum to 1."""
+        if z == 1:
+            return self.act(state, recalls)
+        completion = self._decide(state, recalls, z, self._candidates(state, recalls))
+        form = completion.value
+        weights: dict[str, float] = {}
+        for entry in () if form is None else form.actions:
+            action = self._match(entry.action, state)
+            confidence = entry.confidence if entry.confidence < math.inf else 0.0
+            weight = min(MAX_CONFIDENCE, max(0.0, confidence))
+            weights[action] = weights.get(action, 0.0) + weight
+        if not weights:
+            weights = {self._salvaged(completion, state, recalls): 1.0}
+        ranked = sorted(weights.items(), key=lambda item: -item[1])[:z]
+        total = sum(weight for _, weight in ranked)
+        proposals = tuple(
+            Proposal(action, weight / total if total else 1 / len(ranked))
+            for action, weight in ranked
+        )
+        return Answer(proposals, self._notes(form, state))
+
+    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
+        """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
+        return self._fallback.agree(state, recalls, counted=counted)
+
+    def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
+        """See `Reasoner.follow`; where nothing is listed, the model writes the action down.
+
+        What recalls come to by analogy need not be an action then.
+        """
+        if state.admissible is not None:
+            return self._fallback.follow(state, recalls, agreed)
+        answer = self._consult(state, recalls)
+        return replace(answer, proposals=(Proposal(answer.action, 1.0),))
+
+    def _decide(
+        self,
+        state: State,
+        recalls: Sequence[Recall],
+        z: int,
+        candidates: Sequence[Agreement],
+        repeated: str = "",
+    ) -> Any:
+        """Return the model's reply. repeated: an action that it named though it was just done."""
+        options, card = self._options, self._card
+        paper = options.histories == "paper"
+        noting = self._noting and state.steps > 0 and not paper
+        extras = Extras(notes=noting, thought=options.thought == "short")
+        examples = self._examples(state, recalls)
+        form, length = self._form(state, z, len(candidates), extras, repeated)
+        tokens = z * (ACTION_TOKENS + length // 4)
+        tokens += NOTES_TOKENS * extras.notes + THOUGHT_TOKENS * extras.thought
+
+        if paper:
+            state = replace(state, steps_left=None)
+
+        def ask(share: float) -> Any:
+            room = self._budget.room(share)
+            view = decision_view(card, state, examples, room, notes=self._noting)
+            return self._prompter.ask(
+                "act",
+                form,
+                tokens,
+                card=card,
+                noting=extras.notes,
+                thinking=extras.thought,
+                z=z,
+                candidates=candidates,
+                suggesting=self._suggests(state),
+                imitating=paper,
+                own_words=own_words(card, view["admissible"]),
+                repeated=repeated,
+                **view,
+            )
+
+        return fit_context(ask)
+
+    def _examples(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
+        """Return the recalls that the prompt shows, first of all those that met the same need.
+
+        With suggestions from the vote they are the nearest: the vote has weighed the needs. A mere
+        habit of people is no hint, unless nothing else was recalled.
+        """
+        options, habits = self._options, self._card.habits
+        voting = [recalls[i] for i in voters(state.observation, recalls)]
+        if options.histories == "paper":
+            return voting[: options.recalls]
+        voting = [one for one in voting if not one.tuple.action.startswith(habits)] or voting
+        if options.candidates != "vote":
+            voting = self._fallback.by_need(state, voting)
+        return distinct(voting, options.recalls)
+
+    def _repeats(self, action: str, state: State) -> bool:
+        """Return whether an action was done a moment ago and is not known to be of use again."""
+        past = state.history.past
+        if not past or action != past[-1][1] or action in (state.admissible or ()):
+            return False
+        return bool(state.admissible) or not self._card.is_repeatable(action)
+
+    def _form(
+        self, state: State, z: int, candidates: int, extras: Extras, repeated: str
+    ) -> tuple[type[Any], int]:
+        """Return the form of a decision's reply, and how long an action in it may be."""
+        listed = state.admissible or ()
+        length = action_length(listed)
+        if z > 1:
+            return proposals_form(extras, length), length
+        if candidates:
+            length = length if self._suggests(state) else 0
+            return choice_form(candidates, extras, length), length
+        free = any(verb in self._card.free for verb in map(_verb, listed))
+        if repeated and listed and not free:
+            return possible_action_form(listed, extras), length
+        return decision_form(extras, length), length
+
+    def _notes(self, form: Any, state: State) -> Notes:
+        """Return the notes of a reply; what it omits stays as in the state.
+
+        That more sub-goals are complete is believed where the reply names something that was seen
+        and has to do with the latest of them.
+        """
+        if not isinstance(form, NotesForm):
+            return state.notes
+        observations = (
+            *(text for text, _ in state.course or state.history.past),
+            state.observation,
+        )
+        complete = min(form.complete, len(state.notes.sub_goals))
+        latest = sub_goal_views(state.notes)[max(0, complete - 1) :][:1]
+        about = " ".join(f"{one.text} {one.check}" for one in latest)
+        proof = form.proof if proves(form.proof, about, observations) else ""
+        notes = noted(state.notes, form.held, proof, complete, state.steps)
+        if len(notes.proofs) < complete:
+            self._prompter.counts.add("unproven")
+        return notes
+
+    def _suggests(self, state: State) -> bool:
+        """Return whether the model may also name an action that is none of the candidates.
+
+        So it may where nothing is listed: what recalls come to by analogy need not be an action.
+        """
+        return self._suggesting or state.admissible is None
+
+    def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
+        """Return the actions that the fallback would take, with their votes and supporters."""
+        if self._options.candidates != "vote" and not self._suggesting:
+            return ()
+        candidates = self._fallback.weigh(state, recalls, CANDIDATES_SHOWN)
+        if not self._suggesting:
+            return candidates
+        return tuple(one for one in candidates if one.share >= FAINT * candidates[0].share)
+
+    def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement], state: State) -> str:
+        """Return what the model chose; the first candidate where its reply is unusable.
+
+        With 0 for its choice it names an action of its own, which has to be possible.
+        """
+        if form is not None and form.choice == 0:
+            action, match = match_action(form.action, state.admissible, self._card.free)
+            self._prompter.counts.add(f"matched {match}")
+            return candidates[0].action if match == "none" or not action else action
+        self._prompter.counts.add("matched none" if form is None else "matched choice")
+        return candidates[0 if form is None else form.choice - 1].action
+
+    def _action(self, completion: Completion, state: State, recalls: Sequence[Recall]) -> str:
+        """Return the action of a reply."""
+        form = completion.value
+        if form is None or not form.action:
+            return self._salvaged(completion, state, recalls)
+        return self._match(form.action, state)
+
+    def _salvaged(self, completion: Completion, state: State, recalls: Sequence[Recall]) -> str:
+        """Return the action that the text of an unusable reply has; the fallback's without one."""
+        text = salvage_field(completion.text, "action")
+        if text:
+            return self._match(text, state)
+        self._prompter.counts.add("matched none")
+        return self._fallback.act(state, recalls).action
+
+    def _match(self, answer: str, state: State) -> str:
+        """Return the action that an answer means, and count how it was recognised."""
+        action, match = match_action(answer, state.admissible, self._card.free)
+        self._prompter.counts.add(f"matched {match}")
+        return action
+
+    # Comparing processes
+
+    def compare(self, best: Process, ground: Process) -> int:
+        """See `Reasoner.compare`; the fallback answers where the reply is unusable.
+
+        Long processes are shown from where they part: the key step cannot be before that.
+        """
+        if len(best.steps) <= 1:
+            return 0
+        parting = self._fallback.compare(best, ground)
+        if parting == len(best.steps) - 1:
+            return parting
+
+        def ask(share: float) -> int | None:
+            places = range(parting, min(parting + int(STEPS_SHOWN * share), len(best.steps)))
+            others = [place for place in places if place < len(ground.steps)]
+            room = (self._budget.room(share) - OVERHEAD) // 2
+            number = self._ask_number(
+                "compare",
+                numbers_form(1, places[-1] + 1, first=places[0] + 1),
+                better=ProcessView.of(best, places, room),
+                other=ProcessView.of(ground, others, room),
+            )
+            return None if number is None else number - 1
+
+        key_step = fit_context_or_none(ask)
+        return parting if key_step is None else key_step
+
+    def choose(self, processes: Sequence[Process]) -> int:
+        """See `Reasoner.choose`; the fallback answers where the reply is unusable."""
+        if len(processes) == 1:
+            return 0
+
+        def ask(share: float) -> int | None:
+            room = (self._budget.room(share) - OVERHEAD) // len(processes)
+            views = [
+                ProcessView.of(p, _first_and_last(len(p.steps), share), room) for p in processes
+            ]
+            return self._ask_number("choose", numbers_form(1, len(views)), processes=views)
+
+        number = fit_context_or_none(ask)
+        return self._fallback.choose(processes) if number is None else number - 1
+
+    def _ask_number(self, prompt: str, form: type[Any], **variables: Any) -> int | None:
+        """Return the one number that the model names; None where it names none."""
+        filled = self._prompter.ask(prompt, form, NUMBER_TOKENS, card=self._card, **variables).value
+        return None if filled is None else int(filled.item_1)
+
+
+def _first_and_last(steps: int, share: float) -> list[int]:
+    """Return the places of the first steps and the last ones, which show how a process ended."""
+    most = int(STEPS_SHOWN * share)
+    if steps <= most:
+        return list(range(steps))
+    first = most // 4
+    return [*range(first), *range(steps - (most - first), steps)]
+
+
+def _verb(action: str) -> str:
+    return action.partition("[")[0]

@@ -1,0 +1,287 @@
+"""What the prompt of a decision shows, within its budget: the course so far, examples, actions.
+
+What stays the same from step to step comes first in the prompt, so that a server reads it once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ldm.prompts import shortened
+from ldm.reason import Notes, Process, State
+from ldm.reason.budget import OVERHEAD
+from ldm.reason.digest import Digest, digest_of
+from ldm.reason.excerpts import Passage, excerpt, fitted, level
+from ldm.reason.progress import in_words
+from ldm.types import Card, Past, Recall, StateActionTuple
+
+#: Characters of an action that are shown, and of the goal of an example.
+ACTION_LENGTH = 300
+EXAMPLE_GOAL = 400
+#: Characters of an example's observation below which there are rather fewer examples.
+LEAST_EXAMPLE = 160
+#: Examples of the same action, as long as there are others.
+ALIKE = 2
+#: Characters of an observation from which on a repeated one is only named.
+REPEATED = 40
+#: The share of the past's room that what it has brought to light may take, where not all fits.
+DIGEST = 0.75
+NO_DIGEST = Digest()
+#: The most of the budget that each of the opening, the present observation and the actions takes.
+PART = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class SubGoalView:
+    """A sub-goal: how one sees that it is done, and what was seen; "" where that is unknown."""
+
+    text: str
+    check: str = ""
+    proof: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step: its number from 1, its action, what came of it; "" for what is seen now."""
+
+    number: int
+    action: str
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleView:
+    """A recalled tuple. so_far: its history in words. outcome: what came of it."""
+
+    goal: str
+    so_far: str
+    observation: str
+    action: str
+    outcome: str
+
+
+def sub_goal_views(notes: Notes) -> list[SubGoalView]:
+    """Return the sub-goals with their checks, and with proofs where they are complete."""
+    count = len(notes.sub_goals)
+    checks = (*notes.checks, *[""] * count)[:count]
+    proofs = (*notes.proofs, *[""] * count)[:count]
+    return [SubGoalView(*one) for one in zip(notes.sub_goals, checks, proofs, strict=True)]
+
+
+def course_views(
+    course: Past, observation: str, room: int, goal: str, digest: Digest = NO_DIGEST
+) -> list[StepView]:
+    """Return the steps of a course with what came of them, in `room` characters.
+
+    An observation that came before is named by its step. Where there is no room, observations are
+    cut, what the next action refers to last; then the oldest steps go.
+
+    digest: what is shown of the course beside it; then no observation is cut: those of the latest
+    steps are shown that are not in it, as far as they have room.
+    """
+    observations = [*(text for text, _ in course), observation]
+    steps = [
+        StepView(
+            number,
+            shortened(action, ACTION_LENGTH),
+            "" if number in digest.steps else _named(observations, number),
+        )
+        for number, (_, action) in enumerate(course, 1)
+    ]
+    costs = [len(step.action) + 8 for step in steps]
+    while steps and sum(costs) > room:
+        steps, costs = steps[1:], costs[1:]
+    if digest:
+        return _latest(steps, observations, room - sum(costs))
+    following = [*(action for _, action in course), ""]
+    passages = [Passage(step.seen, following[step.number]) for step in steps]
+    texts = fitted(passages, room - sum(costs), goal)
+    return [
+        StepView(step.number, step.action, text) for step, text in zip(steps, texts, strict=True)
+    ]
+
+
+def _latest(steps: Sequence[StepView], observations: Sequence[str], room: int) -> list[StepView]:
+    """Return the steps, the last ones with all that was seen after them, as far as `room` holds it.
+
+    What was seen again later is named by that step. A step that is to show nothing shows nothing.
+    """
+    views: list[StepView] = []
+    later: dict[str, int] = {}
+    for step in reversed(steps):
+        text = observations[step.number] if step.seen else ""
+        if text in later and len(text) >= REPEATED:
+            text = f"the same as after step {later[text]}"
+        room -= len(text)
+        if room < 0:
+            text = ""
+        elif text:
+            later.setdefault(text, step.number)
+        views.append(replace(step, seen=text))
+    return views[::-1]
+
+
+def _named(observations: Sequence[str], number: int) -> str:
+    """Return what was seen after a step, or where it was seen before.
+
+    observations: all observations, the opening first and the present one last.
+    """
+    text = observations[number]
+    if number == len(observations) - 1:
+        return ""
+    first = observations.index(text)
+    if first == number or len(text) < REPEATED:
+        return text
+    return f"the same as after step {first}" if first else "the same as at the start"
+
+
+def distinct(recalls: Sequence[Recall], count: int) -> list[Recall]:
+    """Return `count` recalls, the nearest first: at most two of the same action if others exist."""
+    counts: Counter[str] = Counter()
+    ranks = []
+    for place, recall in enumerate(recalls):
+        counts[recall.tuple.action] += 1
+        ranks.append((counts[recall.tuple.action] > ALIKE, place))
+    return [recalls[place] for place in sorted(place for _, place in sorted(ranks)[:count])]
+
+
+def example_views(recalls: Sequence[Recall], room: int, *, notes: bool) -> list[ExampleView]:
+    """Return recalled tuples as examples in `room` characters, the nearest last.
+
+    recalls: the nearest first; where all have no room, the farthest go. notes: whether histories
+    are shown.
+    """
+    sources = [recall.tuple for recall in recalls]
+    while sources:
+        histories = [
+            in_words(source.history).replace("\n", ". ") if notes else "" for source in sources
+        ]
+        goals = [shortened(source.goal, EXAMPLE_GOAL) for source in sources]
+        left = room - sum(
+            len(goal) + min(len(s.action), ACTION_LENGTH) + 40
+            for s, goal in zip(sources, goals, strict=True)
+        )
+        lengths = [len(source.observation) for source in sources]
+        most = level([*lengths, *map(len, histories)], left)
+        if most >= min(LEAST_EXAMPLE, max(lengths)):
+            return [
+                _example(source, goal, history, most)
+                for source, goal, history in zip(sources, goals, histories, strict=True)
+            ][::-1]
+        sources.pop()
+    return []
+
+
+def _example(source: StateActionTuple, goal: str, history: str, most: int) -> ExampleView:
+    return ExampleView(
+        goal,
+        excerpt(history, most, source.action, source.goal),
+        excerpt(source.observation, most, source.action, source.goal),
+        shortened(source.action, ACTION_LENGTH),
+        _outcome_text(source),
+    )
+
+
+def _outcome_text(source: StateActionTuple) -> str:
+    """Say what came of a recalled action; "" where it was a full success or is unknown."""
+    outcome = source.outcome
+    if outcome is None or not source.fell_short:
+        return ""
+    if source.is_warning:
+        return "this was tried and failed; do otherwise"
+    return f"this was tried and earned {outcome.score:.2g} of 1"
+
+
+def decision_view(
+    card: Card, state: State, recalls: Sequence[Recall], room: int, *, notes: bool
+) -> dict[str, Any]:
+    """Return what the prompt of a decision shows of a state and of recalls, in `room` characters.
+
+    notes: whether histories in words are shown.
+    """
+    part, course = int(room * PART), state.course or state.history.past
+    goal, opening = shortened(state.goal, part), excerpt(state.opening, part, "", state.goal)
+    observation = excerpt(state.observation, part, "", state.goal)
+    offered, omitted = _within(card.offered(state.admissible or ()), part)
+    # A summary that no model wrote says less than the course, where that is shown.
+    summary = "" if course else state.history.summary
+    so_far = shortened(in_words(state.history) or summary, part)
+    system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
+    fixed = [goal, opening, observation, so_far, *offered, *state.notes.sub_goals]
+    left = room - system - sum(map(len, fixed)) - 2 * len(offered)
+    past = sum(len(text) + len(action) + 10 for text, action in course)
+    examples = sum(len(r.tuple.observation) + len(r.tuple.goal) + 200 for r in recalls)
+    most = level([past, examples], left)
+    taken, digest = min(past, most), NO_DIGEST
+    if past > most:
+        digest = digest_of(state.goal, course, state.observation, int(taken * DIGEST))
+    done = course_views(course, state.observation, taken - len(digest), state.goal, digest)
+    return {
+        "goal": goal,
+        "opening": opening,
+        "observation": observation,
+        "sub_goals": sub_goal_views(state.notes) if notes else [],
+        "so_far": so_far,
+        "noted": state.notes.steps if state.notes.held or state.notes.proofs else state.steps,
+        "steps": state.steps,
+        "done": done,
+        "digest": digest,
+        "recalls": example_views(recalls, left - taken, notes=notes),
+        "admissible": offered,
+        "omitted": omitted,
+        "steps_left": state.steps_left,
+    }
+
+
+def _within(actions: Sequence[str], room: int) -> tuple[list[str], int]:
+    """Return the first actions that have room, and how many are left out."""
+    visible: list[str] = []
+    for action in actions:
+        room -= len(action) + 2
+        if room < 0:
+            break
+        visible.append(action)
+    return visible, len(actions) - len(visible)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessView:
+    """A process as prompts show it. steps: (number from 1, action, observation after it)."""
+
+    goal: str
+    opening: str
+    steps: tuple[tuple[int, str, str], ...]
+
+    @classmethod
+    def of(cls, process: Process, places: Sequence[int], room: int) -> ProcessView:
+        """Return the steps at `places`, within `room` characters."""
+        goal = shortened(process.goal, room // 4)
+        opening = excerpt(process.opening, room // 4, "", process.goal)
+        steps = [process.steps[place] for place in places]
+        actions = [shortened(action, ACTION_LENGTH) for action, _ in steps]
+        following = [process.steps[p + 1][0] if p + 1 < len(process.steps) else "" for p in places]
+        passages = [Passage(text, then) for (_, text), then in zip(steps, following, strict=True)]
+        left = room - len(goal) - len(opening) - sum(len(action) + 8 for action in actions)
+        texts = fitted(passages, left, process.goal)
+        numbered = zip((place + 1 for place in places), actions, texts, strict=True)
+        return cls(goal, opening, tuple(numbered))
+
+
+def past_view(past: Past, observation: str, room: int, goal: str) -> dict[str, Any]:
+    """Return what a question about a past shows of it, in `room` characters."""
+    goal = shortened(goal, room // 4)
+    now = excerpt(observation, room // 4, "", goal)
+    actions = [shortened(action, ACTION_LENGTH) for _, action in past]
+    left = room - OVERHEAD - len(goal) - len(now) - sum(len(action) + 20 for action in actions)
+    texts = fitted([Passage(text, action) for text, action in past], left, goal)
+    return {"goal": goal, "observation": now, "past": list(zip(texts, actions, strict=True))}
+
+
+def own_words(card: Card, offered: Sequence[str]) -> str:
+    """Say how an action with a free argument is written, where one is offered."""
+    forms = {f"{verb}[{argument}]" for verb, argument in card.free.items()}
+    free = [action for action in offered if action in forms]
+    return f", but in {' and '.join(free)} words of your own" if free else ""

@@ -1,0 +1,295 @@
+"""What the report shows of whole runs: figures with their intervals, settings, curves, differences.
+
+As JSON values; rates in [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ldm.agents.reporting import Reporting
+from ldm.errors import LdmError
+from ldm.report.reading import ReadRun, RecordedEpisode
+from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
+from ldm.types import EpisodeResult
+
+if TYPE_CHECKING:
+    from ldm.explore import ExploredGoal
+    from ldm.run.results import Report
+    from ldm.run.statistics import Summary
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Content:
+    """A run with all that was read of it."""
+
+    run: ReadRun
+    episodes: Sequence[RecordedEpisode]
+    goals: Sequence[ExploredGoal]
+
+    @property
+    def results(self) -> list[EpisodeResult]:
+        return [episode.result for episode in self.episodes]
+
+    @cached_property
+    def reporting(self) -> Reporting:
+        """What the agent's class tells; nothing where it cannot read what stands in the record."""
+        reporting, results = self.run.reporting, self.results
+        try:
+            for result in results:
+                reporting.tree(result)
+                for measure in reporting.measures:
+                    measure.of(result)
+            reporting.findings(results)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return Reporting()
+        return reporting
+
+    @cached_property
+    def summary(self) -> Summary | None:
+        """Return rates and means; None without episodes."""
+        from ldm.run.statistics import summarize
+
+        if not self.episodes:
+            return None
+        spec = self.run.spec
+        return summarize(self.results, seed=spec.seed, reporting=self.reporting)
+
+
+def labels_of(runs: Sequence[ReadRun]) -> list[str]:
+    """Return labels that tell the runs apart: of equal ones, each has its number."""
+    from ldm.run.grid import labels
+
+    evaluations = [one.spec for one in runs if isinstance(one.spec, EvaluationSpec)]
+    named = iter(labels(evaluations))
+    plain = [
+        next(named) if isinstance(one.spec, EvaluationSpec) else _named(one.spec) for one in runs
+    ]
+    places: dict[str, int] = {}
+    result = []
+    for name in plain:
+        places[name] = places.get(name, 0) + 1
+        result.append(f"{name} #{places[name]}" if plain.count(name) > 1 else name)
+    return result
+
+
+def _named(spec: RefinementSpec | PlanSpec) -> str:
+    if isinstance(spec, PlanSpec):
+        return " ".join(filter(None, (f"plan for {spec.kind}", spec.variant)))
+    return f"refinement round {spec.round}" if spec.rounds > 1 else "refinement"
+
+
+def run_data(content: Content, label: str, report: Report | None) -> Json:
+    """Return what the page tells of a run, without its episodes."""
+    run, summary = content.run, content.summary
+    manifest, spec = run.run.manifest, run.spec
+    calls = summary is not None and bool(summary.overall.calls)
+    return {
+        "id": run.id,
+        "label": label,
+        "command": manifest.command,
+        "env": spec.env,
+        "split": spec.split,
+        "agent": run.agent,
+        "started": manifest.started,
+        "version": manifest.code.get("version", ""),
+        "fingerprint": manifest.fingerprint,
+        "finished": run.is_finished,
+        "rewards": None if report is None else report.sees_reward,
+        "calls": calls,
+        "settings": _settings(run),
+        "summary": None if summary is None else _figures(summary.overall),
+        "kinds": {}
+        if summary is None
+        else {kind: _figures(group) for kind, group in summary.by_kind.items()},
+        "remarks": _remarks(content, report),
+        "plans": _plans(run),
+    }
+
+
+def _figures(group: Any) -> Json:
+    data: Json = group.as_data()
+    return data
+
+
+def _settings(run: ReadRun) -> list[list[str]]:
+    """Return what determines the run, name and value, for whoever asks."""
+    manifest, spec = run.run.manifest, run.spec
+    pairs: list[tuple[str, object]] = [("run", run.id), ("command", f"ldm {manifest.command}")]
+    pairs += [("environment", spec.env), ("split", spec.split), ("agent", run.agent)]
+    if spec.memory_digest:
+        pairs += [("memory", spec.memory), ("generation", spec.generation)]
+    options = (*getattr(spec, "agent_options", ()), *getattr(spec, "policy_options", ()))
+    pairs += [*options, *getattr(spec, "options", ())]
+    pairs += [(f"env.{name}", value) for name, value in spec.env_options]
+    pairs += [(f"model {role}", name) for role, name in sorted(manifest.models.items())]
+    pairs += [("seed", spec.seed), ("started", manifest.started)]
+    code = manifest.code
+    pairs += [("ldm", f"{code.get('version', '')} {str(code.get('commit', ''))[:10]}".strip())]
+    pairs += [("fingerprint", manifest.fingerprint)]
+    return [[name, str(value)] for name, value in pairs if value not in ("", None)]
+
+
+def _remarks(content: Content, report: Report | None) -> list[str]:
+    """Return sentences on what a table does not say."""
+    remarks = []
+    if not content.run.is_finished:
+        remarks.append(
+            "This run is not finished: what is shown is what it has. "
+            f"{content.run.run.resume_command} goes on with it."
+        )
+    if report is not None:
+        from ldm.run.results import lines
+
+        remarks += [line for line in lines(report) if not line.startswith("Files: ")]
+    if verdicts := tuple(content.run.verdicts().values()):
+        from ldm.run.judged import JudgedRun
+
+        judged = JudgedRun(content.run.run, verdicts[0].model, verdicts)
+        remarks += [line for line in judged.lines() if not line.startswith("Verdicts: ")]
+    if content.goals:
+        from ldm.explore.report import totals
+
+        total = totals(content.goals)
+        remarks.append(
+            f"{total.improved} of {total.goals} goals were improved; {total.tuples} tuples were "
+            f"added by exploration, after {total.steps} environment steps."
+        )
+    return remarks
+
+
+def _plans(run: ReadRun) -> list[Json]:
+    """Return the plans of an optimisation, X_0 first, each with the success that it had."""
+    iterations = run.iterations() if isinstance(run.spec, PlanSpec) else []
+    return [
+        {
+            "name": f"X_{number}",
+            "text": one.plan,
+            "success": one.success if one.experiences else None,
+            "kept": one.kept,
+        }
+        for number, one in enumerate(iterations)
+    ]
+
+
+def report_of(content: Content, label: str) -> Report | None:
+    """Return what tables say of an evaluation; None where it has nothing to say yet."""
+    from ldm.run.results import Report
+
+    spec, summary = content.run.spec, content.summary
+    if not isinstance(spec, EvaluationSpec) or summary is None:
+        return None
+    return Report(
+        env=spec.env,
+        split=spec.split,
+        label=label,
+        sees_reward=_sees_reward(content.run),
+        directory=content.run.run.directory,
+        summary=summary,
+        results=tuple(content.results),
+        reporting=content.reporting,
+    )
+
+
+def _sees_reward(run: ReadRun) -> bool:
+    from ldm.agents import load_agent
+
+    try:
+        return load_agent(run.agent, recorded=True).sees_reward
+    except LdmError:
+        return False
+
+
+def differences(reports: Sequence[Report]) -> list[str]:
+    """Return lines on the paired difference of each two evaluations on the same tasks."""
+    from ldm.run.results import gains
+
+    return gains(reports) if len(reports) > 1 else []
+
+
+def curves(contents: Sequence[Content], names: Sequence[str]) -> list[Json]:
+    """Return what success was, over each number by which runs differ and nothing else does.
+
+    Such as the memory's generation or an option; within an optimisation, over its iterations.
+    """
+    return [*_over_settings(contents), *_over_iterations(contents, names)]
+
+
+def _over_settings(contents: Sequence[Content]) -> Iterator[Json]:
+    known = [
+        (content, content.summary, _settings_of(content.run.spec))
+        for content in contents
+        if isinstance(content.run.spec, EvaluationSpec)
+    ]
+    names = sorted({name for _, _, values in known for name in values})
+    for name in names:
+        series: dict[tuple[Any, ...], list[list[float]]] = {}
+        for content, summary, values in known:
+            number = _number(values.get(name))
+            if number is None or summary is None or summary.overall.interval is None:
+                continue
+            rest = tuple(pair for pair in sorted(values.items()) if pair[0] != name)
+            rate = summary.overall.success_rate or 0.0
+            point = [number, rate, *summary.overall.interval]
+            series.setdefault((_rest_of(content.run.spec), rest), []).append(point)
+        lines = [
+            {"name": _title(key), "points": sorted(points)}
+            for key, points in series.items()
+            if len({point[0] for point in points}) > 1
+        ]
+        if lines:
+            yield {"over": name, "series": lines}
+
+
+def _settings_of(spec: Any) -> Mapping[str, str]:
+    """Return the options of an evaluation's agent, and the generation of its memory."""
+    values = {name: str(value) for name, value in spec.agent_options}
+    if spec.memory_digest and spec.generation is not None:
+        values["generation"] = str(spec.generation)
+    return values
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _rest_of(spec: Any) -> tuple[Any, ...]:
+    """Return what two evaluations must have in common, beside options, to be on one line."""
+    memory = spec.memory if spec.memory_digest else ""
+    hidden = (spec.without_tuples, spec.without_trajectories)
+    tasks = (spec.kinds, spec.limit, spec.tasks, spec.seed)
+    return (spec.agent, spec.env, spec.split, spec.env_options, memory, hidden, tasks)
+
+
+def _title(key: tuple[Any, ...]) -> str:
+    (agent, _, split, *_), options = key
+    return " ".join([f"{agent} on {split}", *(f"{name}={value}" for name, value in options)])
+
+
+def _over_iterations(contents: Sequence[Content], names: Sequence[str]) -> Iterator[Json]:
+    from ldm.run.statistics import rate_interval
+
+    series = []
+    for content, name in zip(contents, names, strict=True):
+        groups: dict[str, list[float]] = {}
+        for episode in content.episodes:
+            if episode.group:
+                groups.setdefault(episode.group, []).append(float(episode.outcome == "solved"))
+        points = [
+            [float(number), sum(wins) / len(wins), *rate_interval(wins)]
+            for number, wins in enumerate(groups.values(), 1)
+        ]
+        if len(points) > 1:
+            series.append({"name": name, "points": points})
+    if series:
+        yield {"over": "iteration", "series": series}

@@ -1,0 +1,289 @@
+"""What is read of recorded runs, for reports and the terminal: episodes, explored goals, tuples.
+
+Runs of every version are read: what an older one did not record is empty. A run that is not
+finished shows what it has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ldm import records
+from ldm.agents.reporting import Reporting, reporting_named
+from ldm.episode import CALLS
+from ldm.errors import LdmError
+from ldm.policy import CONSULTED, VOTES
+from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
+from ldm.runs import MANIFEST, Run, open_run
+from ldm.types import EpisodeResult, StateActionTuple, Trajectory
+
+if TYPE_CHECKING:
+    from ldm.agents.autoplan.plans import Iteration
+    from ldm.explore import ExploredGoal
+    from ldm.llm.calls import Call
+    from ldm.run.judged import Judged
+
+Spec = EvaluationSpec | RefinementSpec | PlanSpec
+#: What the id of a tuple looks like; records may hold anything.
+_ID = re.compile(r"[0-9a-f]{16}\Z")
+SPECS: Mapping[str, type[Spec]] = {
+    one.command: one for one in (EvaluationSpec, RefinementSpec, PlanSpec)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """How the recalls of one step voted.
+
+    shares: the actions with most votes, each with its share. reason: why a model decided; "" where
+    the vote did. known: whether the run recorded it.
+    """
+
+    shares: tuple[tuple[str, float], ...] = ()
+    reason: str = ""
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEpisode:
+    """An episode with all its trials. group: what it was part of, as "iteration 2"; often "".
+
+    texts: name → text that was written about it, such as a reflection.
+    """
+
+    result: EpisodeResult
+    trials: tuple[Trajectory, ...]
+    group: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> str:
+        """How it ended, in a word: solved, failed or error."""
+        return "error" if self.result.error else "solved" if self.result.success else "failed"
+
+    @property
+    def complaint(self) -> str:
+        """The last line of the error that it ended in, which says what went wrong; "" for none."""
+        lines = self.result.error.strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def votes(self, trial: int) -> list[Votes]:
+        """Return how the recalls voted in a trial, a value each environment step."""
+        shares, reasons = self._noted(VOTES, trial, "steps"), self._noted(CONSULTED, trial, "steps")
+        return [
+            Votes(_shares(votes), why if isinstance(why, str) else "", votes is not None)
+            for votes, why in zip_longest(shares, reasons)
+        ]
+
+    def calls(self, trial: int) -> dict[int, list[str]]:
+        """Return step → keys of the model calls that were made for it."""
+        made: dict[int, list[str]] = {}
+        for call in self._noted(CALLS, trial, "calls"):
+            match call:
+                case [int(step), str(key)]:
+                    made.setdefault(step, []).append(key)
+        return made
+
+    def _noted(self, kind: str, trial: int, name: str) -> list[Any]:
+        """Return a list in the note of a kind; [] where there is none, or another agent's."""
+        for note in self.result.notes:
+            if note.kind == kind and note.trial == trial:
+                value = note.data.get(name)
+                return value if isinstance(value, list) else []
+        return []
+
+
+def _shares(votes: Any) -> tuple[tuple[str, float], ...]:
+    """Return the actions of a vote with their shares; notes of others may hold anything."""
+    pairs: list[tuple[str, float]] = []
+    for vote in votes if isinstance(votes, list) else ():
+        match vote:
+            case [str(action), float() | int() as share]:
+                pairs.append((action, share))
+    return tuple(pairs)
+
+
+@dataclass(frozen=True)
+class ReadRun:
+    """A recorded run and what it was asked to do. label: what tells it from those beside it."""
+
+    run: Run
+    spec: Spec
+
+    @property
+    def id(self) -> str:
+        return self.run.directory.name
+
+    @property
+    def agent(self) -> str:
+        return getattr(self.spec, "agent", "")
+
+    @cached_property
+    def reporting(self) -> Reporting:
+        """What the agent's class tells of its episodes."""
+        return reporting_named(self.agent) if self.agent else Reporting()
+
+    @cached_property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to be played."""
+        from ldm.agents.autoplan.optimiser import ITERATIONS
+        from ldm.explore.refine import TREES
+        from ldm.run.runner import finished
+
+        files = {"refine": TREES, "autoplan": ITERATIONS}
+        if name := files.get(self.run.manifest.command):
+            return (self.run.directory / name).is_file()
+        return finished(self.run)
+
+    def episodes(self) -> list[RecordedEpisode]:
+        """Return the episodes of an evaluation, or the attempts of an optimisation, in order."""
+        match self.run.manifest.command:
+            case "eval":
+                return _evaluated(self.run, self.verdicts())
+            case "autoplan":
+                return [
+                    episode
+                    for number, iteration in enumerate(self.iterations())
+                    for episode in _attempted(number, iteration)
+                ]
+        return []
+
+    def goals(self) -> list[ExploredGoal]:
+        """Return the explored goals of a refinement."""
+        from ldm.explore import read_explored_goals
+
+        if self.run.manifest.command != "refine" or not self.is_finished:
+            return []
+        return read_explored_goals(self.run)
+
+    def iterations(self) -> list[Iteration]:
+        """Return the iterations of an optimisation; the last one holds the plan it ended with."""
+        from ldm.agents.autoplan.optimiser import ITERATIONS
+        from ldm.agents.autoplan.plans import Iteration
+
+        path = self.run.directory / ITERATIONS
+        return records.read(path, Iteration) if path.is_file() else []
+
+    def verdicts(self) -> dict[str, Judged]:
+        """Return what a model judge said of the episodes, by task; {} where none was asked."""
+        from ldm.run.judged import JUDGED, Judged
+
+        path = self.run.directory / JUDGED
+        return {one.task: one for one in records.read(path, Judged)} if path.is_file() else {}
+
+    def calls(self) -> Iterator[Call]:
+        """Yield the recorded model calls, in the order in which they were made."""
+        from ldm.llm.calls import Call
+        from ldm.llm.recording import FILE
+
+        path = self.run.directory / FILE
+        if path.is_file():
+            yield from (c for c in records.scan(path, Call, torn_tail=True) if isinstance(c, Call))
+
+
+def read_run(name: str | Path, folder: Path, *, trust: bool = False) -> ReadRun:
+    """Return a recorded run, by its directory or its id below `folder`.
+
+    trust: import the module that it names as its agent, for what its class tells of episodes.
+    Raises LdmError where there is none, or where its run.json holds something else.
+    """
+    from ldm.agents import load_agent
+
+    run = open_run(str(name), folder)
+    spec_type = SPECS.get(run.manifest.command)
+    if spec_type is None:
+        raise LdmError(
+            f"{run.directory} was recorded by `ldm {run.manifest.command}`, of which there is no "
+            "report.",
+            f"Name runs of {', '.join(SPECS)}.",
+        )
+    text = json.dumps(run.manifest.arguments.get("plan", {}))
+    spec = records.loads(text, spec_type, file=str(run.directory / MANIFEST))
+    one = ReadRun(run, spec)
+    if trust and ":" in one.agent:
+        load_agent(one.agent)
+    return one
+
+
+def tuples_of(
+    run: ReadRun, episodes: Sequence[RecordedEpisode]
+) -> dict[str, StateActionTuple | None]:
+    """Return the recalled tuples by id, in the order in which they were first recalled.
+
+    They are read from the memory that the run recalled from. An id is a hash of what it names, so
+    that a memory which has grown since tells the same. None where it no longer holds a tuple, or is
+    gone.
+    """
+    from ldm.memory import inspect
+
+    spec = run.spec
+    recalled = dict.fromkeys(recalled_ids(episodes))
+    if not recalled or not isinstance(spec, EvaluationSpec) or not spec.memory_digest:
+        return recalled
+    known: dict[str, StateActionTuple] = {}
+    for generation in (spec.generation, None):
+        missing = [one for one in recalled if one not in known and _ID.match(one)]
+        if missing:
+            with suppress(LdmError):
+                rows = inspect(spec.memory, episodes[0].result.task.env, generation).rows
+                known |= {row.tuple.id: row.tuple for row in rows.with_ids(missing)}
+    return {tuple_id: known.get(tuple_id) for tuple_id in recalled}
+
+
+def _evaluated(run: Run, verdicts: Mapping[str, Judged]) -> list[RecordedEpisode]:
+    from ldm.run.runner import TRAJECTORIES, Played, finished, results
+
+    if not finished(run):
+        played = run.recorded(Played)
+        return [RecordedEpisode(played[i].result, played[i].trajectories) for i in sorted(played)]
+    path = run.directory / TRAJECTORIES
+    attempts = iter(records.read(path, Trajectory)) if path.is_file() else iter(())
+    episodes = []
+    for result in results(run):
+        trials = tuple(t for t in (next(attempts, None) for _ in range(result.trials)) if t)
+        verdict = verdicts.get(result.task.id)
+        texts = {} if verdict is None else {"model judge": _judged(verdict)}
+        episodes.append(RecordedEpisode(result, trials, texts=texts))
+    return episodes
+
+
+def _judged(verdict: Judged) -> str:
+    answer = verdict.answer
+    means = "means the same" if verdict.same else "does not mean the same"
+    if answer is None:
+        return f"{verdict.by}: {means}"
+    return f"{answer.given}\n{means} ({verdict.by}) as\n{answer.right}"
+
+
+def _attempted(number: int, iteration: Iteration) -> Iterator[RecordedEpisode]:
+    for one in iteration.experiences:
+        reflection = one.reflection
+        texts = {
+            "summary": reflection.summary,
+            "flaw": reflection.flaw,
+            "revision": reflection.revision,
+        }
+        trials = () if one.trajectory is None else (one.trajectory,)
+        replies = {name: text for name, text in texts.items() if text}
+        yield RecordedEpisode(one.result, trials, f"iteration {number + 1}", replies)
+
+
+def recalled_ids(episodes: Sequence[RecordedEpisode]) -> list[str]:
+    """Return the ids of all recalled tuples, in the order in which they were first recalled."""
+    return list(
+        dict.fromkeys(
+            tuple_id
+            for episode in episodes
+            for trial in episode.trials
+            for step in trial.steps
+            for tuple_id, _ in step.recalls
+        )
+    )

@@ -1,0 +1,237 @@
+"""Episodes as lines for a terminal: what was done, what was recalled as text, how the vote went.
+
+Everything is bounded: a record may hold megabytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ldm.reason.consulting import REASONS
+from ldm.report.reading import RecordedEpisode, Votes
+from ldm.types import StateActionTuple, Step, Trajectory
+
+EPISODE_COLUMNS = ("task", "goal", "outcome", "score", "steps", "invalid", "calls")
+TUPLE_COLUMNS = (
+    *("recalled", "in", "followed", "in", "solved", "followed, solved", "tuple", "action", "goal"),
+)
+Tuples = Mapping[str, StateActionTuple | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is shown. text: characters of a text. recalls: tuples of a step, the nearest.
+
+    steps: of a trial.
+    """
+
+    text: int = 300
+    recalls: int = 3
+    steps: int = 200
+
+
+def short(text: str, most: int) -> str:
+    """Return a text on one line, cut where it is longer."""
+    line = " ".join(text[: most * 4].split())
+    return line if len(line) <= most and len(text) <= most * 4 else f"{line[:most]}…"
+
+
+def episode_row(episode: RecordedEpisode) -> tuple[str, ...]:
+    """Return what a list shows of an episode, by EPISODE_COLUMNS."""
+    result = episode.result
+    return (
+        result.task.id,
+        short(result.task.goal, 60),
+        episode.outcome,
+        f"{result.score:.2f}",
+        str(result.env_steps),
+        str(result.invalid),
+        str(result.usage.calls),
+    )
+
+
+def episode_lines(
+    episode: RecordedEpisode, tuples: Tuples, bounds: Bounds, trial: int | None = None
+) -> Iterator[str]:
+    """Yield an episode step by step. trial: from 0; None is the one that counts.
+
+    tuples: by id, those that were recalled; None where the memory no longer holds one.
+    """
+    result = episode.result
+    yield result.task.id
+    yield f"goal: {short(result.task.goal, bounds.text)}"
+    yield (
+        f"{episode.outcome}: score {result.score:.2f}, {result.env_steps} steps"
+        f"{f', {result.invalid} invalid' if result.invalid else ''}"
+        f", ended by {result.end.replace('_', ' ')}"
+        f"{f', {result.usage.calls} model calls' if result.usage.calls else ''}"
+    )
+    if result.error:
+        yield f"error: {short(episode.complaint, bounds.text)}"
+    for name, text in episode.texts.items():
+        yield f"{name}: {short(text, bounds.text)}"
+    if not episode.trials:
+        yield "No step was recorded."
+        return
+    place = max(0, result.submitted) if trial is None else trial
+    if len(episode.trials) > 1:
+        yield f"trial {place + 1} of {len(episode.trials)}"
+    yield from _trial_lines(episode, place, tuples, bounds)
+
+
+def _trial_lines(
+    episode: RecordedEpisode, place: int, tuples: Tuples, bounds: Bounds
+) -> Iterator[str]:
+    trial: Trajectory = episode.trials[place]
+    votes, calls = iter(episode.votes(place)), episode.calls(place)
+    yield f"start: {short(trial.opening, bounds.text)}"
+    for number, step in enumerate(trial.steps[: bounds.steps]):
+        vote = next(votes, None) if step.action else None
+        yield from _step_lines(number, step, vote, tuples, bounds)
+        if number in calls:
+            count = len(calls[number])
+            yield f"    a model was asked: {count} call{'s' if count > 1 else ''}"
+        if step.observation:
+            yield f"    → {short(step.observation, bounds.text)}"
+    if (rest := len(trial.steps) - bounds.steps) > 0:
+        yield f"{rest} more steps; `ldm report` shows all."
+
+
+def _step_lines(
+    number: int, step: Step, vote: Votes | None, tuples: Tuples, bounds: Bounds
+) -> Iterator[str]:
+    if not step.action:
+        yield f"{number + 1:>3} thought: {short(step.thought, bounds.text)}"
+        return
+    reward = f"  (reward {step.reward:+.2f})" if step.reward else ""
+    invalid = "" if step.valid else "  (invalid)"
+    yield f"{number + 1:>3} {short(step.action, bounds.text)}{invalid}{reward}"
+    if step.thought:
+        yield f"    thought: {short(step.thought, bounds.text)}"
+    if vote is not None:
+        yield f"    {_vote_line(vote)}"
+    if step.recalls:
+        yield from _recall_lines(step, tuples, bounds)
+
+
+def _vote_line(vote: Votes) -> str:
+    shares = ", ".join(f"{short(action, 50)} {100 * share:.1f} %" for action, share in vote.shares)
+    if vote.reason:
+        why = "" if vote.reason == "always" else f" ({REASONS.get(vote.reason, vote.reason)})"
+        return f"a model decided{why}; recalls vote for: {shares or 'nothing'}"
+    if not vote.shares:
+        return "no recalled action fits: the action done least often was taken"
+    return f"the vote decided: {shares}"
+
+
+def _recall_lines(step: Step, tuples: Tuples, bounds: Bounds) -> Iterator[str]:
+    followed = set(step.followed or ())
+    known = "" if step.followed is None else f", {len(followed)} followed"
+    yield f"    recalled {len(step.recalls)}{known}:"
+    places = sorted(range(len(step.recalls)), key=lambda i: (-step.recalls[i][1], i))
+    for place in places[: bounds.recalls]:
+        tuple_id, similarity = step.recalls[place]
+        mark = "*" if place in followed else " "
+        yield f"    {mark} {similarity:.2f} {_tuple_line(tuple_id, tuples.get(tuple_id))}"
+
+
+def _tuple_line(tuple_id: str, one: StateActionTuple | None) -> str:
+    if one is None:
+        return f"{tuple_id} (no longer in the memory)"
+    outcome = f", score {one.outcome.score:.2f}" if one.outcome else ""
+    generation = f", generation {one.generation}" if one.generation else ""
+    return (
+        f"{short(one.goal, 60)} | {short(one.observation, 60)} → {short(one.action, 60)} "
+        f"({one.origin}{outcome}{generation})"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TupleUse:
+    """How often a tuple was recalled in a run, and how those episodes ended.
+
+    recalled, followed: steps. recalled_in, followed_in: episodes, of which so many were solved.
+    """
+
+    tuple_id: str
+    source: StateActionTuple | None
+    recalled: int
+    recalled_in: int
+    solved: int
+    followed: int
+    followed_in: int
+    followed_solved: int
+
+    def as_row(self) -> tuple[str, ...]:
+        """Return the cells of a table with TUPLE_COLUMNS."""
+        action, goal = (
+            ("", "no longer in the memory")
+            if self.source is None
+            else (short(self.source.action, 50), short(self.source.goal, 60))
+        )
+        counts = (self.recalled, self.recalled_in, self.followed, self.followed_in)
+        rates = (
+            _rate(self.solved, self.recalled_in),
+            _rate(self.followed_solved, self.followed_in),
+        )
+        return (*map(str, counts), *rates, self.tuple_id, action, goal)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return JSON values."""
+        source = self.source
+        return {
+            "tuple": self.tuple_id,
+            "recalled": self.recalled,
+            "recalled_in": self.recalled_in,
+            "solved": self.solved,
+            "followed": self.followed,
+            "followed_in": self.followed_in,
+            "followed_solved": self.followed_solved,
+            "goal": source and source.goal,
+            "observation": source and source.observation,
+            "action": source and source.action,
+        }
+
+
+def _rate(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "–"
+
+
+def tuple_uses(episodes: Sequence[RecordedEpisode], tuples: Tuples) -> list[TupleUse]:
+    """Return how often each tuple was recalled, the most recalled first.
+
+    Episodes that ended in an error are left out: they say nothing of a tuple.
+    """
+    counts = {name: Counter[str]() for name in ("recalled", "followed")}
+    within = {name: Counter[str]() for name in counts}
+    solved = {name: Counter[str]() for name in counts}
+    for episode in episodes:
+        if episode.outcome == "error":
+            continue
+        mine = {name: Counter[str]() for name in counts}
+        for step in (step for trial in episode.trials for step in trial.steps):
+            ids = [tuple_id for tuple_id, _ in step.recalls]
+            mine["recalled"].update(ids)
+            mine["followed"].update(ids[i] for i in step.followed or () if i < len(ids))
+        for name, uses in mine.items():
+            counts[name] += uses
+            within[name].update(uses.keys())
+            if episode.outcome == "solved":
+                solved[name].update(uses.keys())
+    ranked = sorted(counts["recalled"], key=lambda one: (-counts["recalled"][one], one))
+    return [
+        TupleUse(
+            one,
+            tuples.get(one),
+            counts["recalled"][one],
+            within["recalled"][one],
+            solved["recalled"][one],
+            counts["followed"][one],
+            within["followed"][one],
+            solved["followed"][one],
+        )
+        for one in ranked
+    ]

@@ -1,0 +1,331 @@
+"""Memories from trajectory files: reading the files, forming, and with a model or without."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldm.errors import Interrupted, LdmError
+from ldm.llm.models import ModelOptions, serving
+from ldm.run.builders import card_of, environment_name, open_embedder
+from ldm.run.runtime import Runtime
+from ldm.run.specs import DEFAULT_MEMORY
+from ldm.types import stable_seed
+
+if TYPE_CHECKING:
+    from ldm.embed import Embedder
+    from ldm.interchange.foreign import Assumed
+    from ldm.memory import BuildResult, Failures, FormationOptions
+    from ldm.reason import Reasoner
+    from ldm.reason.prompted import Formation, PromptedReasoner
+    from ldm.types import Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How a memory is built.
+
+    env: only trajectories of this environment, "" for all; named as module:Class, the memory
+    remembers the class, so that commands load it themselves. batch_size: trajectories a batch, 0
+    for the environment's published size.
+    seed: of what is drawn, and of the shuffle before cutting. embedder: None for the bundled one.
+    rebuild: drop what the memory holds first. formation: with a model, a call every 8 steps
+    ("trajectory"), or two a step as in the paper. record: the folder of the calls, None for the
+    memory's own.
+    per_kind: only so many trajectories of each task kind, drawn by `seed`; 0 for all.
+    min_reward, failures: which trajectories are remembered, see `ldm.memory.FormationOptions`.
+    format: of the files, "" where their lines tell. strict: stop at the first bad record.
+    """
+
+    env: str = ""
+    batch_size: int = 0
+    seed: int = 0
+    per_kind: int = 0
+    min_reward: float = 0.0
+    failures: Failures = "drop"
+    embedder: str | None = None
+    rebuild: bool = False
+    formation: Formation = "trajectory"
+    record: Path | None = None
+    format: str = ""
+    strict: bool = False
+
+
+def build_memory(
+    data: str | Path | Iterable[str | Path | Trajectory] | None = None,
+    memory: str = DEFAULT_MEMORY,
+    options: BuildOptions | None = None,
+    *,
+    models: ModelOptions | None = None,
+    runtime: Runtime | None = None,
+) -> list[BuildResult]:
+    """Form a memory from trajectories, each environment by itself.
+
+    data: folders or files, or trajectories themselves; None for the shipped expert episodes.
+    memory: a directory, or http://host:port of a Chroma server.
+    What the memory holds already is left out; more trajectories become a further generation.
+    Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
+    """
+    options, runtime = options or BuildOptions(), runtime or Runtime()
+    sources = [data] if isinstance(data, str | Path) else data
+    return list(build_each(sources, memory, options, models or ModelOptions(), runtime))
+
+
+def read_trajectories(
+    data: str | Path | Iterable[str | Path] | None = None,
+    *,
+    strict: bool = True,
+    assumed: Assumed | None = None,
+) -> list[Trajectory]:
+    """Return the trajectories in files or below folders, in any format that `ldm import` reads.
+
+    data: None for the shipped expert episodes. strict: raise RecordError at the first bad record;
+    otherwise bad records are left out. assumed: what recordings of others
+    do not say, above all their environment.
+    """
+    from ldm.envs.formats import read_all
+    from ldm.interchange.foreign import NOTHING
+
+    sources = [data] if isinstance(data, str | Path) else data
+    runtime = Runtime()
+    paths = _existing(sources, runtime)
+    return read_all(paths, runtime.message, strict=strict, assumed=assumed or NOTHING)
+
+
+def write_trajectories(
+    path: str | Path, trajectories: Iterable[Trajectory], *, to: str = ""
+) -> None:
+    """Write trajectories to a file, or for ATIF also to a folder; read again they are equal.
+
+    to: "ldm", "atif", "chat" or "parquet"; "" for the one that the file's suffix stands for.
+    """
+    from ldm.envs.formats import write
+
+    write(Path(path), list(trajectories), to)
+
+
+def build_each(
+    data: Iterable[str | Path | Trajectory] | None,
+    memory: str,
+    options: BuildOptions,
+    models: ModelOptions,
+    runtime: Runtime,
+) -> Iterator[BuildResult]:
+    """As `build_memory`, yielding each environment's memory as soon as it is there."""
+    from ldm.memory import build
+
+    chosen, classes = selected(data, options, runtime)
+    embedder = open_embedder(options.embedder, runtime.embeddings)
+    record = None
+    if models.configured:
+        record = options.record or calls_folder(memory, runtime)
+    with _reasoners(models, record, options, runtime) as reasoner_for:
+        for env in sorted({t.task.env for t in chosen}):
+            with runtime.stages() as on_progress, _resumable(memory, env):
+                built = build(
+                    memory,
+                    [t for t in chosen if t.task.env == env],
+                    embedder,
+                    reasoner_for(classes.get(env, env)),
+                    options=formation_options(classes.get(env, env), options),
+                    rebuild=options.rebuild,
+                    env_class=classes.get(env, ""),
+                    on_progress=on_progress,
+                )
+            yield built
+
+
+def selected(
+    data: Iterable[str | Path | Trajectory] | None, options: BuildOptions, runtime: Runtime
+) -> tuple[list[Trajectory], dict[str, str]]:
+    """Return the trajectories that a memory is formed from, and environment → its class if known.
+
+    Raises LdmError where there is none.
+    """
+    from ldm.envs.formats import read_all
+
+    sources = None if data is None else list(data)
+    ready = [source for source in sources or () if not isinstance(source, str | Path)]
+    named = None if sources is None else [s for s in sources if isinstance(s, str | Path)]
+    paths = _existing(named, runtime)
+    read = read_all(paths, runtime.message, name=options.format, strict=options.strict)
+    everything = [*read, *ready]
+    only, classes = _environment_classes(options.env, paths)
+    chosen = [t for t in everything if not only or t.task.env == only]
+    if not chosen:
+        of = f" of {only}" if only else ""
+        where = f" in {', '.join(map(str, paths))}" if paths else ""
+        raise LdmError(
+            f"There is no trajectory{of}{where}.",
+            "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
+        )
+    if options.per_kind:
+        chosen = drawn_per_kind(chosen, options.per_kind, options.seed)
+    return chosen, classes
+
+
+@contextmanager
+def _resumable(memory: str, env: str) -> Iterator[None]:
+    """Say to a user who stops a build what becomes of it. Raises Interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            f"Stopped before the memory of {env} at {memory} was complete; what was computed so "
+            "far is kept.",
+            "Run the same command again to go on.",
+        ) from stop
+
+
+def _environment_classes(named: str, paths: Iterable[Path]) -> tuple[str, dict[str, str]]:
+    """Return the environment that is taken, "" for all, and environment → its class where known.
+
+    A class is named by the user, or by the run that recorded the trajectories in `paths`.
+    """
+    if ":" in named:
+        name = environment_name(named, ())
+        return name, {name: named}
+    return named, {env: recorded for path in paths for env, recorded in _recorded_class(path)}
+
+
+def _recorded_class(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the environment, and its class, of a run's trajectories where run.json names one."""
+    from ldm import records
+    from ldm.run.runner import TRAJECTORIES
+    from ldm.runs import MANIFEST, open_run
+    from ldm.types import Trajectory
+
+    directory = path if path.is_dir() else path.parent
+    file = directory / TRAJECTORIES
+    if not (directory / MANIFEST).is_file() or not file.is_file():
+        return
+    plan = open_run(str(directory), directory.parent).manifest.arguments.get("plan")
+    recorded = plan.get("env") if isinstance(plan, dict) else None
+    if isinstance(recorded, str) and ":" in recorded:
+        first = next(records.scan(file, Trajectory), None)
+        if isinstance(first, Trajectory):
+            yield first.task.env, recorded
+
+
+def drawn_per_kind(
+    trajectories: Iterable[Trajectory], count: int, seed: int = 0
+) -> list[Trajectory]:
+    """Draw up to `count` trajectories of each task kind of each environment, by `seed`."""
+    kinds: dict[tuple[str, str], list[Trajectory]] = {}
+    for trajectory in trajectories:
+        kinds.setdefault((trajectory.task.env, trajectory.task.kind), []).append(trajectory)
+    drawn = []
+    for kind in sorted(kinds):
+        members = sorted(kinds[kind], key=lambda t: t.id)
+        generator = random.Random(stable_seed(seed, "per kind", *kind))
+        drawn += generator.sample(members, min(count, len(members)))
+    return drawn
+
+
+def shipped_trajectories() -> Path | None:
+    """Return the folder of the expert episodes that come with the package; None where it has none.
+
+    A wheel has them beside its modules, a checkout among its data.
+    """
+    package = Path(__file__).parents[1]
+    places = (package / "trajectories", package.parent / "data" / "trajectories")
+    return next((place for place in places if place.is_dir()), None)
+
+
+def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path]:
+    """Return the paths that are named, None for the shipped ones. Raises LdmError without one."""
+    if named is None:
+        return [_shipped(runtime)]
+    paths = [Path(path) for path in named]
+    for path in paths:
+        if not path.exists():
+            raise LdmError(
+                f"{path} does not exist.",
+                "Check the path, or name none to build from the expert episodes that ldm ships;"
+                " `ldm demo` shows the whole way.",
+            )
+    return paths
+
+
+def _shipped(runtime: Runtime) -> Path:
+    folder = shipped_trajectories()
+    if folder is None:
+        raise LdmError(
+            "This copy of ldm ships no expert episodes.",
+            "Reinstall ldm-memory, or name files of your own.",
+        )
+    runtime.message(f"No input named; using the bundled expert episodes in {folder}.")
+    return folder
+
+
+def formation_options(env: str, options: BuildOptions) -> FormationOptions:
+    """Return how the memory of an environment is formed. Raises LdmError for impossible options."""
+    from ldm.envs.metadata import batch_size
+    from ldm.memory import FormationOptions
+
+    size = options.batch_size or batch_size(env)
+    try:
+        return FormationOptions(
+            size,
+            seed=options.seed,
+            min_reward=options.min_reward,
+            failures=options.failures,
+        )
+    except ValueError as error:
+        raise LdmError(f"These options do not fit: {error}.", "Change the option.") from error
+
+
+@contextmanager
+def _reasoners(
+    models: ModelOptions, record: Path | None, options: BuildOptions, runtime: Runtime
+) -> Iterator[Callable[[str], Callable[[Embedder], Reasoner]]]:
+    """Yield environment → what makes the reasoner that forms its memory: a model's, or offline.
+
+    What a model costs is said in the end, and what became of its replies. record: where its calls
+    go, None for nowhere.
+    """
+    from ldm.reason.offline import OfflineReasoner
+
+    if not models.configured:
+        runtime.message("No LLM configured; the offline reasoner forms the memory.")
+        yield lambda env: OfflineReasoner
+        return
+    from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+    from ldm.run.results import describe_replies
+
+    if not models.replay:
+        where = runtime.connection().display_url
+        runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
+    reasoners: list[PromptedReasoner] = []
+    prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
+    with serving(models, runtime.connection, record, runtime.message) as served:
+
+        def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
+            def make(embedder: Embedder) -> Reasoner:
+                offline, llm = OfflineReasoner(embedder), served.get("reasoner")
+                reasoners.append(PromptedReasoner(llm, card_of(env), offline, embedder, prompted))
+                return reasoners[-1]
+
+            return make
+
+        try:
+            yield reasoner_for
+        finally:
+            for reasoner in reasoners:
+                if line := describe_replies(reasoner.counts()):
+                    runtime.message(line)
+
+
+def calls_folder(memory: str, runtime: Runtime) -> Path | None:
+    """Return where the calls of a memory are recorded by default; nowhere for a server's."""
+    from ldm.memory.addresses import is_server
+    from ldm.memory.directory import CALLS
+
+    if is_server(memory):
+        runtime.message("The calls of a memory on a server are recorded with --record FOLDER only.")
+        return None
+    return Path(memory) / CALLS

@@ -1,0 +1,470 @@
+"""Refinements: training goals are explored, and what was done better joins the memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldm.errors import Interrupted, LdmError
+from ldm.llm.models import ModelOptions
+from ldm.options import override, sorted_settings
+from ldm.run.builders import (
+    ExplorerBuilder,
+    Shared,
+    build_environment,
+    open_embedder,
+    remembered_class,
+)
+from ldm.run.data import training_split, with_data
+from ldm.run.goal_choice import Goals, choose
+from ldm.run.lifecycle import (
+    Checked,
+    Recorded,
+    check_backend,
+    checked_again,
+    discarding,
+    reopen,
+    shared,
+    short,
+    start,
+)
+from ldm.run.runtime import Runtime
+from ldm.run.specs import RefinementSpec, full_location
+from ldm.text import counted
+
+if TYPE_CHECKING:
+    from ldm.explore import ExplorationFactory, ExploredGoal, Verdict
+    from ldm.memory import Generation
+    from ldm.runs import Run
+    from ldm.types import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """What a refinement came to.
+
+    generation: None where nothing was added: not yet, or because there is nothing to add (`idle`).
+    """
+
+    spec: RefinementSpec
+    run: Run
+    explored: tuple[ExploredGoal, ...]
+    verdict: Verdict
+    generation: Generation | None
+
+    def __str__(self) -> str:
+        """Return a line: how many goals were improved, and what was added where."""
+        from ldm.explore.report import totals
+
+        total, added = totals(self.explored), self.generation
+        outcome = (
+            ("the memory stays as it is" if self.idle else "nothing was added yet")
+            if added is None
+            else f"generation {added.number} with {added.tuples} tuples → {self.spec.memory}"
+        )
+        return f"{self.spec.env}: {total.improved} of {total.goals} goals improved; {outcome}"
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was learnt that the memory would be better with."""
+        return not self.verdict.rows
+
+    def gain(self) -> tuple[float, float, float] | None:
+        """Return what the gate measured on training goals: mean difference, 95 % interval.
+
+        None where it played none.
+        """
+        return gain_of(self.verdict, self.spec.seed)
+
+    def intervals(self) -> list[tuple[float, float, float]]:
+        """Return the mean difference of each of the gate's comparisons, with its 95 % interval."""
+        return [_interval(one.gains, self.spec.seed) for one in self.verdict.comparisons]
+
+
+def gain_of(verdict: Verdict, seed: int) -> tuple[float, float, float] | None:
+    """See `Refined.gain`."""
+    return _interval(verdict.gains, seed) if verdict.gains else None
+
+
+def _interval(values: Sequence[float], seed: int) -> tuple[float, float, float]:
+    """Return a mean and its 95 % interval."""
+    import numpy as np
+
+    from ldm.run.statistics import bootstrap
+
+    gains = np.array(values)
+    mean = float(gains.mean())
+    low, high = bootstrap(gains, seed=seed) if np.ptp(gains) else (mean, mean)
+    return mean, low, high
+
+
+def refine(
+    spec: RefinementSpec,
+    goals: Goals | None = None,
+    *,
+    models: ModelOptions | None = None,
+    runtime: Runtime | None = None,
+    dry_run: bool = False,
+) -> Refined:
+    """Explore training goals; what was done better becomes the memory's next generation.
+
+    Where nothing was, the memory stays as it is.
+
+    spec.env: "" takes the memory's only environment. dry_run: explore, and add nothing yet.
+    Raises LdmError where a name, an option, data or the memory does not fit, and Interrupted,
+    WorkerDied or RunStopped, after which `ldm refine --resume RUN` goes on.
+    """
+    runtime = runtime or Runtime()
+    recorded = prepare(spec, goals or Goals(), models or ModelOptions(), runtime, dry_run=dry_run)
+    *_, last = rounds(recorded, runtime, dry_run=dry_run)
+    return last
+
+
+def rounds(
+    recorded: Recorded[RefinementSpec], runtime: Runtime, *, dry_run: bool = False
+) -> Iterator[Refined]:
+    """Explore the goals, and again with the memory that this made, as often as `spec.rounds` says.
+
+    Each round is a run of its own, which names the next one when it is resumed.
+    """
+    following: Recorded[RefinementSpec] | None = recorded
+    while following is not None:
+        result = explore_goals(following, runtime, dry_run=dry_run)
+        yield result
+        following = None if dry_run else _next_round(result, following.models, runtime)
+
+
+def _next_round(
+    result: Refined, models: ModelOptions, runtime: Runtime
+) -> Recorded[RefinementSpec] | None:
+    """Start the round after `result`; None where it was the last, or a later one is there.
+
+    Its run lies beside the one before, wherever that is resumed from.
+    """
+    from ldm.memory import generations
+
+    spec, added = result.spec, result.generation
+    if spec.round == spec.rounds or added is None:
+        return None
+    if generations(spec.memory, added.env)[-1].number != added.number:
+        runtime.message("A later round has begun: resume that run.")
+        return None
+    if _follower(result.run.directory.parent, spec, added):
+        runtime.message("A later round has begun: resume that run.")
+        return None
+    goals = Goals(ids=tuple(one.task.id for one in result.explored), reuse=True)
+    spec = replace(spec, generation=None, round=spec.round + 1, goals_by="even", goals=0)
+    beside = replace(runtime, runs=result.run.directory.parent)
+    return prepare(spec, goals, models, beside, dry_run=False)
+
+
+def _follower(runs: Path, spec: RefinementSpec, base: Generation) -> bool:
+    """Return whether the round after `spec`, which explores with `base`, has begun below `runs`.
+
+    It may have added nothing.
+    """
+    from ldm.runs import list_runs
+
+    expected = {
+        "memory": spec.memory,
+        "memory_digest": base.digest,
+        "round": spec.round + 1,
+        "rounds": spec.rounds,
+        "seed": spec.seed,
+    }
+    plans = (
+        run.manifest.arguments.get("plan")
+        for run in list_runs(runs)
+        if run.manifest.command == RefinementSpec.command
+    )
+    return any(isinstance(plan, dict) and expected.items() <= plan.items() for plan in plans)
+
+
+def prepare(
+    spec: RefinementSpec, goals: Goals, models: ModelOptions, runtime: Runtime, *, dry_run: bool
+) -> Recorded[RefinementSpec]:
+    """Write a new run, with its goals chosen. Nothing is written where something does not fit."""
+    from ldm.memory import inspect
+    from ldm.run.runner import protocol
+
+    spec = _resolved(spec, runtime)
+    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+        contents = inspect(spec.memory, env.card.name, spec.generation)
+        base = contents.generation
+        base.check_embedder(spec.embedder or base.embedder)
+        if not dry_run:
+            _check_newest(spec.memory, base)
+        spec = replace(
+            spec, generation=base.number, embedder=base.embedder, memory_digest=base.digest
+        )
+        tasks = choose(spec, goals, env, contents, runtime)
+        if goals.by != "even":
+            spec = replace(spec, goals_by=goals.by, goals=goals.count)
+        spec = replace(spec, tasks=tuple(task.id for task in tasks))
+        spec = _with_method(spec, calls_models=models.configured)
+        checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
+    if not models.configured:
+        runtime.once("No LLM configured; using the offline reasoner.")
+    else:
+        check_backend(runtime)
+    if models.configured and not models.replay:
+        where = runtime.connection().display_url
+        runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
+    return start(checked, ("refine", short(spec.env), spec.split), models, runtime)
+
+
+def resume(
+    run: Run, spec: RefinementSpec, models: ModelOptions, runtime: Runtime
+) -> Recorded[RefinementSpec]:
+    """Return a recorded refinement, to go on with. models: changes to the recorded options.
+
+    Raises LdmError as `lifecycle.reopen`.
+    """
+    if "explorer" not in dict(spec.options):  # begun before there was a gate, and ends without
+        spec = replace(spec, gate_options=(("gate", "off"),))
+    return reopen(run, spec, lambda spec: _check(spec, runtime), models)
+
+
+def explore_goals(
+    recorded: Recorded[RefinementSpec], runtime: Runtime, *, dry_run: bool = False
+) -> Refined:
+    """Explore the goals that are not explored yet; judge what was learnt, and add it.
+
+    dry_run: judge, and add nothing yet.
+    Raises Interrupted where the user stops it, with what is recorded and how to go on.
+    """
+    explored: Sequence[ExploredGoal] = ()
+    try:
+        explored, verdict = _learnt(recorded, runtime)
+        generation = None
+        if verdict.rows and not dry_run:
+            generation = _extended(recorded, explored, verdict, runtime)
+    except KeyboardInterrupt as stop:
+        raise _interrupted(recorded, explored) from stop
+    return Refined(recorded.spec, recorded.run, tuple(explored), verdict, generation)
+
+
+def _interrupted(
+    recorded: Recorded[RefinementSpec], explored: Sequence[ExploredGoal]
+) -> Interrupted:
+    """Return what to say where the user stops while nothing of the run is being recorded."""
+    from ldm.memory import generations
+
+    spec, run = recorded.spec, recorded.run
+    if explored:
+        newest = generations(spec.memory, recorded.tasks[0].env)[-1].number
+        message = (
+            f"Stopped while the memory was being written: {spec.memory} is at generation {newest}. "
+            f"{counted(len(explored), 'explored goal')} and the verdict are in {run.directory}."
+        )
+    else:
+        message = f"Stopped: what was done so far is in {run.directory}."
+    return Interrupted(message, f"Resume with `{run.resume_command}`.")
+
+
+def _learnt(
+    recorded: Recorded[RefinementSpec], runtime: Runtime
+) -> tuple[list[ExploredGoal], Verdict]:
+    """Explore the goals, and judge what that came to."""
+    from ldm.run.results import describe_replies
+
+    with discarding([recorded]), shared(recorded, ExplorerBuilder, runtime) as builder:
+        try:
+            explored = _explored(recorded, builder, runtime)
+            return explored, _judged(recorded, builder, explored, runtime)
+        finally:
+            if isinstance(builder, Shared):
+                counts = Counter[str]()
+                for equipment in builder.built:
+                    counts.update(equipment.reasoner.counts())
+                if line := describe_replies(counts):
+                    runtime.message(line)
+
+
+def _explored(
+    recorded: Recorded[RefinementSpec], builder: ExplorationFactory, runtime: Runtime
+) -> list[ExploredGoal]:
+    from ldm.explore import refine as explore
+
+    spec = recorded.spec
+    tasks = _hardest(recorded, builder, runtime)
+    improved: list[bool] = []
+
+    def on_result(explored: ExploredGoal) -> None:
+        improved.append(any(tree.improved for tree in explored.trees))
+        advance(f"improved {sum(improved)}")
+
+    number = f" {spec.round}/{spec.rounds}" if spec.rounds > 1 else ""
+    with runtime.progress(f"refine {short(spec.env)}{number}", len(tasks)) as advance:
+        return explore(
+            recorded.run,
+            builder,
+            tasks,
+            workers=recorded.workers(runtime),
+            backend=recorded.backend(runtime),
+            on_result=on_result,
+        )
+
+
+def _hardest(
+    recorded: Recorded[RefinementSpec], builder: ExplorationFactory, runtime: Runtime
+) -> Sequence[Task]:
+    """Return those of the chosen goals that are explored: all, or the hardest for the memory."""
+    from ldm.explore.goals import hardest
+    from ldm.explore.trials import greedy_attempts
+
+    spec = recorded.spec
+    if spec.goals_by == "even":
+        return recorded.tasks
+    with runtime.stages() as on_progress:
+        attempts = greedy_attempts(
+            recorded.run,
+            builder,
+            recorded.tasks,
+            workers=recorded.workers(runtime),
+            backend=recorded.backend(runtime),
+            on_progress=on_progress,
+        )
+    scores = [(one.score, one.steps) for one in attempts]
+    return hardest(recorded.tasks, scores, spec.goals_by, spec.goals)
+
+
+def _judged(
+    recorded: Recorded[RefinementSpec],
+    builder: ExplorationFactory,
+    explored: Sequence[ExploredGoal],
+    runtime: Runtime,
+) -> Verdict:
+    from ldm.envs.metadata import batch_size
+    from ldm.explore import judge
+    from ldm.memory import FormationOptions
+
+    with runtime.stages() as on_progress:
+        return judge(
+            recorded.run,
+            builder,
+            explored,
+            recorded.spec.gate(),
+            FormationOptions(batch_size(recorded.spec.env)),
+            workers=recorded.workers(runtime),
+            backend=recorded.backend(runtime),
+            on_progress=on_progress,
+        )
+
+
+def _extended(
+    recorded: Recorded[RefinementSpec],
+    explored: Sequence[ExploredGoal],
+    verdict: Verdict,
+    runtime: Runtime,
+) -> Generation:
+    """Add what was learnt to the memory, as its next generation."""
+    from ldm.explore.report import gate_settings, totals
+    from ldm.memory import extend, generations
+
+    spec, models = recorded.spec, recorded.models
+    known = generations(spec.memory, explored[0].task.env)
+    base = next(generation for generation in known if generation.number == spec.generation)
+    if ":" in spec.env:
+        base = replace(base, env_class=spec.env)
+    total = totals(explored)
+    options = {name: str(value) for name, value in asdict(spec.refine_options()).items()}
+    settings = {
+        "goals": str(total.goals),
+        "improved": str(total.improved),
+        **options,
+        **dict(spec.policy_options),
+        "gate": spec.gate().gate,
+        **({"round": f"{spec.round}/{spec.rounds}"} if spec.rounds > 1 else {}),
+        **gate_settings(verdict, gain_of(verdict, spec.seed)),
+        "seed": str(spec.seed),
+        "reasoner": models.roles()["reasoner"] if models.configured else "offline",
+    }
+    with runtime.stages() as on_progress:
+        return extend(
+            spec.memory,
+            base,
+            verdict.rows,
+            open_embedder(spec.embedder, runtime.embeddings),
+            tasks=[one.task.id for one in explored if not one.error],
+            settings=settings,
+            batches=verdict.batches,
+            on_progress=on_progress,
+        )
+
+
+def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
+    """Fill in environment, data, training split and the memory's full place."""
+    from ldm.envs import load_env
+    from ldm.policy import PolicyOptions
+
+    memory = full_location(spec.memory)
+    env = spec.env or remembered_class(memory, only_environment(memory))
+    load_env(env, recorded=not (spec.env or runtime.trust))
+    override(PolicyOptions, dict(spec.policy_options), "policy")
+    options = with_data(env, spec.env_options, runtime)
+    split = training_split(env, spec.split, options, runtime)
+    spec = replace(spec, env=env, split=split, memory=memory, env_options=options)
+    spec.refine_options()
+    spec.gate()
+    return spec
+
+
+def _with_method(spec: RefinementSpec, *, calls_models: bool) -> RefinementSpec:
+    """Return the spec with what is not given: when a model is asked, and the explorer.
+
+    That is the paper's tree where the paper is wanted, or where each decision costs a model call; a
+    best-first search takes many more decisions, and finds more.
+    """
+    from ldm.policy import PolicyOptions
+
+    policy = dict(spec.policy_options)
+    if calls_models:
+        policy |= PolicyOptions.with_model(policy)
+    always = calls_models and override(PolicyOptions, policy, "policy").consult == "always"
+    explorer = "tree" if always or spec.gate().gate == "off" else "best-first"
+    return replace(
+        spec,
+        policy_options=sorted_settings(policy),
+        options=sorted_settings({"explorer": explorer, **dict(spec.options)}),
+    )
+
+
+def only_environment(memory: str) -> str:
+    """Return the only environment that a memory holds. Raises LdmError for none or several."""
+    from ldm.memory import environments
+
+    names = environments(memory)
+    if len(names) != 1:
+        raise LdmError(
+            f"{memory} holds {len(names)} environments: {', '.join(names) or 'none'}.",
+            "Name one with --env." if names else "Make a memory with `ldm build-memory`.",
+        )
+    return names[0]
+
+
+def _check(spec: RefinementSpec, runtime: Runtime) -> Checked[RefinementSpec]:
+    """Return the goals of a recorded refinement, and the memory's digest as it is now."""
+    from ldm.memory import generations
+
+    checked = checked_again(spec, spec.tasks, runtime)
+    known = {g.number: g.digest for g in generations(spec.memory, checked.tasks[0].env)}
+    digest = known.get(spec.generation or 0, "")
+    return replace(checked, spec=replace(spec, memory_digest=digest))
+
+
+def _check_newest(memory: str, base: Generation) -> None:
+    """Raise LdmError where `base` is not the newest generation, which alone can be added to."""
+    from ldm.memory import generations
+
+    newest = generations(memory, base.env)[-1]
+    if newest.number != base.number:
+        raise LdmError(
+            f"Generation {base.number} is not the newest of {base.env}, so nothing can be added to "
+            f"it: the newest is {newest.number}.",
+            f"Use --dry-run, or go back with `ldm memory rollback {base.number}`.",
+        )

@@ -1,0 +1,486 @@
+"""What an evaluation says to its reader, as values: the command line prints them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from ldm import records
+from ldm.agents.reporting import Findings, Measure, Reporting, reporting_on
+from ldm.errors import LdmError
+from ldm.memory import inspect
+from ldm.reason import TYPES_BY_FALLBACK
+from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
+from ldm.run.conditions import Conditions
+from ldm.run.repeats import Spread, pass_at, spread
+from ldm.run.runner import TRAJECTORIES
+from ldm.run.statistics import (
+    Difference,
+    Group,
+    Interval,
+    Summary,
+    bootstrap,
+    by_task,
+    difference,
+    frame,
+    holm,
+    summarize,
+)
+from ldm.runs import Run
+from ldm.types import EpisodeResult, Trajectory
+
+COLUMNS = ("kind", "episodes", "success", "95 % interval", "steps", "invalid", "errors", "seconds")
+#: Tuples that are named, of those recalled only after refinement.
+NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A finished run and what it came to.
+
+    label: tells runs apart that stand side by side, e.g. "ldm control=random". results: of all
+    repeats, one after the other. reporting: what the agent's class tells; without it, what the
+    registered agent of that name does. conditions: what the agent had. directories: of all repeats.
+    seed: of intervals.
+    """
+
+    env: str
+    split: str
+    label: str
+    sees_reward: bool
+    directory: Path
+    summary: Summary
+    results: tuple[EpisodeResult, ...]
+    reporting: Reporting | None = None
+    conditions: Conditions = Conditions()  # noqa: RUF009 - frozen
+    directories: tuple[Path, ...] = ()
+    seed: int = 0
+
+    def __str__(self) -> str:
+        """Return what came of it in one line."""
+        overall = self.summary.overall
+        unit = "episodes" if self.is_repeated else "tasks"
+        return (
+            f"{self.label} on {self.env}, {self.split}: {percent(overall.success_rate)} of "
+            f"{overall.episodes} {unit} solved (95 % interval {span(overall.interval)}), "
+            f"{number(overall.mean_steps)} steps/task"
+        )
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether every task was played more than once."""
+        return len(self.directories) > 1
+
+    @property
+    def repeats(self) -> list[tuple[EpisodeResult, ...]]:
+        """The results of each repeat."""
+        count = max(1, len(self.directories))
+        size = len(self.results) // count
+        return [self.results[size * place : size * (place + 1)] for place in range(count)]
+
+    @property
+    def measures(self) -> list[Measure]:
+        """The agent's own figures that there are."""
+        known = (self.reporting or reporting_on(self.results)).measures
+        return [measure for measure in known if measure.name in self.summary.overall.measures]
+
+    def findings(self) -> Findings:
+        """Return what else the agent's class says of the results."""
+        return (self.reporting or reporting_on(self.results)).findings(self.results)
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Return what `ldm eval --json` prints; rates in [0, 1], None where there are no episodes."""
+    overall = report.summary.overall
+    return {
+        "env": report.env,
+        "split": report.split,
+        "agent": report.label,
+        "episodes": overall.episodes,
+        "success_rate": overall.success_rate,
+        "interval": overall.interval,
+        "finished_rate": overall.finished_rate,
+        "by_kind": {
+            kind: {
+                "episodes": group.episodes,
+                "success_rate": group.success_rate,
+                "interval": group.interval,
+                "mean_steps": group.mean_steps,
+                "errors": group.errors,
+                **{m.name: group.measures.get(m.name) for m in report.measures},
+            }
+            for kind, group in report.summary.by_kind.items()
+        },
+        "mean_score": overall.mean_score,
+        "score_interval": score_interval(report),
+        "mean_steps": overall.mean_steps,
+        "trials": overall.trials,
+        "calls": overall.calls,
+        "tokens": overall.tokens,
+        "seconds": overall.seconds,
+        "sees_reward": report.sees_reward,
+        "had": report.conditions.as_json(),
+        "errors": overall.errors,
+        "run": str(report.directory),
+        **({"repeats": _repeats_as_json(report)} if report.is_repeated else {}),
+        **overall.measures,
+        **report.findings().values,
+    }
+
+
+def _repeats_as_json(report: Report) -> dict[str, Any]:
+    return {
+        "runs": list(map(str, report.directories)),
+        "success_rate": asdict(_spread(report)),
+        "pass_at": [asdict(one) for one in pass_at(report.repeats, seed=report.seed)],
+    }
+
+
+def _spread(report: Report) -> Spread:
+    return spread([summarize(results).overall.success_rate or 0.0 for results in report.repeats])
+
+
+def rows(report: Report) -> list[tuple[str, ...]]:
+    """Return a row a kind and the row "all", by COLUMNS."""
+    kinds = report.summary.by_kind
+    rows_by_kind = [_row(kind, group) for kind, group in kinds.items()]
+    return [*rows_by_kind, _row("all", report.summary.overall)]
+
+
+def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], str]:
+    """Return columns and rows of several reports side by side, success by kind included.
+
+    What each took is left out of them where it is the same for all, and said in the third value.
+    """
+    kinds = sorted({kind for report in reports for kind in report.summary.by_kind})
+    rows_by_agent = []
+    for report in reports:
+        overall, by_kind = report.summary.overall, report.summary.by_kind
+        rows_by_agent.append(
+            {
+                "agent": report.label,
+                "success": percent(overall.success_rate),
+                "95 % interval": span(overall.interval),
+                **{k: percent(by_kind[k].success_rate) if k in by_kind else "–" for k in kinds},
+                "steps": number(overall.mean_steps),
+                "s/task": number(overall.seconds / max(1, overall.episodes)),
+                "trials": number(overall.trials),
+                "calls": number(overall.calls),
+                "tokens": "–" if overall.tokens is None else f"{overall.tokens:.0f}",
+                "rewards": "seen" if report.sees_reward else "hidden",
+                **report.conditions.cells(),
+            }
+        )
+    equal = {
+        name: rows_by_agent[0][name]
+        for name in ("trials", "calls", "tokens", "rewards", *reports[0].conditions.cells())
+        if len({row[name] for row in rows_by_agent}) == 1
+    }
+    columns = [name for name in rows_by_agent[0] if name not in equal]
+    known = [f"{name} {value}" for name, value in equal.items() if value not in ("–", "0", "0.0")]
+    silent = "calls" in equal and equal["calls"] in ("–", "0.0")
+    words = [*known, *(["no model is called"] if silent else [])]
+    remark = f"The same for all of them: {', '.join(words)}." if words else ""
+    return columns, [[row[name] for name in columns] for row in rows_by_agent], remark
+
+
+def lines(report: Report) -> list[str]:
+    """Return what to know beside the table: attempts, rewards, errors, the files' place."""
+    overall = report.summary.overall
+    attempts = (
+        "1 attempt per task"
+        if overall.trials in (None, 1.0)
+        else f"{number(overall.trials)} attempts per task: compare with agents that had as many"
+    )
+    reward = "shown to" if report.sees_reward else "hidden from"
+    sentences = [f"{report.label}: {attempts}; reward {reward} the agent.", _had(report)]
+    if report.is_repeated:
+        sentences.append(_repeats_in_words(report))
+    if overall.success_rate in (0.0, 1.0):
+        which = "failed" if overall.success_rate == 0 else "succeeded"
+        sentences.append(f"All {which}: exact (Clopper–Pearson) interval.")
+    interval = score_interval(report)
+    if interval is not None:
+        sentences.append(
+            f"Mean score {overall.mean_score:.3f} (95 % interval {interval[0]:.3f}–"
+            f"{interval[1]:.3f}); success is a score of 1."
+        )
+    sentences += _measured(report)
+    sentences += report.findings().lines
+    counts = _replies(report.results)
+    sentences += filter(None, (describe_decisions(counts), describe_replies(counts)))
+    broken = [result for result in report.results if result.error]
+    if broken:
+        first, rate = broken[0], overall.finished_rate
+        others = "" if rate is None else f" ({percent(rate)} of the others solved)"
+        verb = "ended in an error and counts" if len(broken) == 1 else "ended in errors and count"
+        sentences.append(
+            f"{len(broken)} of {overall.episodes} episodes {verb} as failed"
+            f"{others}; `ldm eval --resume"
+            f" {report.directory} --retry-errors` retries them. The first, {first.task.id}:"
+            f" {first.error.strip().splitlines()[-1]}"
+        )
+    sentences.append(f"Files: {', '.join(map(str, report.directories or [report.directory]))}")
+    return sentences
+
+
+def _had(report: Report) -> str:
+    """Return what the agent had, and what of models it used, in words."""
+    overall = report.summary.overall
+    used = ""
+    if overall.calls and overall.tokens is not None:
+        steps = overall.mean_steps or 0
+        a_step = f", {overall.calls / steps:.2f} a step," if steps else ""
+        used = f" ({number(overall.calls)} calls{a_step} and {overall.tokens:,.0f} tokens per task)"
+    return f"Conditions: {report.conditions}{used}."
+
+
+def _repeats_in_words(report: Report) -> str:
+    """Return what became of the repeats of each task."""
+    figures = _spread(report)
+    rates = ", ".join(percent(rate) for rate in figures.rates)
+    chances = ", ".join(
+        f"pass@{one.k} {percent(one.rate)} ({span(one.interval)})"
+        for one in pass_at(report.repeats, seed=report.seed)
+    )
+    return (
+        f"Each of {len(report.results) // len(report.directories)} tasks was played "
+        f"{len(report.directories)} times: success {rates} (mean {percent(figures.mean)}, standard "
+        f"deviation {100 * (figures.deviation or 0):.1f}); {chances}. Intervals and tests are of "
+        "tasks, whose repeats are taken together."
+    )
+
+
+def _measured(report: Report) -> list[str]:
+    """Return a line on each of the agent's own figures."""
+    sentences = []
+    for measure in report.measures:
+        kinds = ", ".join(
+            f"{kind} {group.measures[measure.name]:.2f}"
+            for kind, group in report.summary.by_kind.items()
+            if measure.name in group.measures
+        )
+        mean = report.summary.overall.measures[measure.name]
+        sentences.append(f"{measure.name}, {measure.meaning}, on average: {mean:.2f} ({kinds}).")
+    return sentences
+
+
+def _replies(results: Sequence[EpisodeResult]) -> Counter[str]:
+    """Return what became of a model's replies, where the agent counted them (notes "replies")."""
+    counts: Counter[str] = Counter()
+    for note in (note for result in results for note in result.notes if note.kind == "replies"):
+        counts.update({k: v for k, v in note.data.items() if isinstance(v, int)})
+    return counts
+
+
+def describe_decisions(counts: Mapping[str, int]) -> str:
+    """Return who decided how many steps, "" where no model was consulted for some steps only."""
+    reasons = {
+        REASONS.get(reason, reason): n
+        for name, n in counts.items()
+        if (reason := name.removeprefix(BY_MODEL)) != name
+    }
+    by_memory, by_model = counts.get(BY_MEMORY, 0), sum(reasons.values())
+    if not by_memory + by_model:
+        return ""
+    why = "; ".join(f"{words} {n}" for words, n in sorted(reasons.items()))
+    return (
+        f"Decided by memory: {by_memory:,} of {by_memory + by_model:,} steps; by the model: "
+        f"{by_model:,}{f' ({why})' if why else ''}."
+    )
+
+
+def describe_replies(counts: Mapping[str, int]) -> str:
+    """Return what became of replies, "" without any; counts: see `Reasoner.counts`."""
+    replies, malformed = counts.get("replies", 0), counts.get("malformed", 0)
+    if not replies:
+        return ""
+    parts = [f"Malformed replies: {malformed} of {replies} ({100 * malformed / replies:.1f} %)"]
+    if counts.get("loose"):
+        parts.append(f"{counts['loose']} understood although not in the requested form")
+    if counts.get("dropped"):
+        parts.append(f"{counts['dropped']} further actions in the same reply were dropped")
+    if counts.get(TYPES_BY_FALLBACK):
+        parts.append(f"{counts[TYPES_BY_FALLBACK]} named no usable types: made offline instead")
+    if counts.get("misplaced"):
+        parts.append(f"{counts['misplaced']} notes spoke of another step and were left out")
+    if counts.get("unseen"):
+        parts.append(f"{counts['unseen']} notes named what only later steps show: left out")
+    if counts.get("asked again"):
+        parts.append(
+            f"{counts['asked again']} named the last action, not possible now: asked again"
+        )
+    matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
+    if matched:
+        how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())
+        parts.append(f"actions were matched to admissible ones: {how}")
+    return "; ".join(parts) + "."
+
+
+def score_interval(report: Report) -> Interval | None:
+    """Return the 95 % interval of the mean score; None where scores say no more than successes."""
+    counted = by_task(frame(report.results))
+    if (counted["score"] == counted["success"]).all():
+        return None
+    return bootstrap(counted["score"].to_numpy())
+
+
+def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
+    """Return one object for an agent; "compared" holds those beside it, "control" its control.
+
+    "differences" holds the paired difference of each two.
+    """
+    first, *others = reports
+    group = as_json(first)
+    pairs = _differences(reports)
+    control = [as_json(o) for o in others if o.label.startswith(f"{first.label} control=")]
+    if control:
+        group["control"] = control[0]
+    if others:
+        group["compared"] = [
+            {**as_json(other), "difference": _data(pairs[0, number])}
+            for number, other in enumerate(others, 1)
+        ]
+        group["differences"] = [
+            {"first": reports[i].label, "second": reports[j].label, "difference": _data(pair)}
+            for (i, j), pair in pairs.items()
+        ]
+    return group
+
+
+def _differences(reports: Sequence[Report]) -> dict[tuple[int, int], Difference | None]:
+    """Return the paired difference of each two reports, by their places, with corrected p-values.
+
+    None where two have no task in common.
+    """
+    pairs: dict[tuple[int, int], Difference | None] = {}
+    for i, j in combinations(range(len(reports)), 2):
+        try:
+            pairs[i, j] = difference(reports[i].results, reports[j].results)
+        except LdmError:
+            pairs[i, j] = None
+    measured = {place: pair for place, pair in pairs.items() if pair is not None}
+    if len(measured) > 1:
+        corrected = holm([pair.p_value for pair in measured.values()])
+        for (place, pair), p_value in zip(measured.items(), corrected, strict=True):
+            pairs[place] = replace(pair, corrected_p=p_value)
+    return pairs
+
+
+def _data(pair: Difference | None) -> dict[str, Any] | None:
+    return None if pair is None else asdict(pair)
+
+
+@dataclass(frozen=True, slots=True)
+class RefinedRecalls:
+    """How often certain tuples were recalled in a run.
+
+    counts: (tuple id, steps that recalled it), the most recalled first. steps: those that recalled
+    any of them, of all_steps, in so many tasks.
+    """
+
+    counts: tuple[tuple[str, int], ...]
+    steps: int
+    all_steps: int
+    tasks: int
+
+
+def refined_recalls(run: Run, tuples: frozenset[str]) -> RefinedRecalls:
+    """Return how often the tuples with these ids were recalled in a finished run."""
+    counts: Counter[str] = Counter()
+    steps, all_steps, tasks = 0, 0, set()
+    for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
+        for step in trajectory.steps:
+            recalled = [tuple_id for tuple_id, _ in step.recalls if tuple_id in tuples]
+            all_steps += 1
+            if recalled:
+                counts.update(recalled)
+                steps += 1
+                tasks.add(trajectory.task.id)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return RefinedRecalls(tuple(ranked), steps, all_steps, len(tasks))
+
+
+def refined_lines(
+    run: Run, memory: str, env: str, generation: int | None, oldest: int
+) -> list[str]:
+    """Return how often a run with a memory's `generation` recalled what came after `oldest`."""
+    rows = inspect(memory, env, generation).rows
+    added = {row.tuple.id: row.tuple for row in rows.after(oldest)}
+    if not added:  # the generations between hide tuples, or learnt what they are worth
+        return []
+    recalls = refined_recalls(run, frozenset(added))
+    lines = [
+        f"Of the {len(added)} tuples that came after generation {oldest}, {len(recalls.counts)} "
+        f"were recalled, in {recalls.steps} of {recalls.all_steps} steps of {recalls.tasks} tasks."
+    ]
+    for tuple_id, count in recalls.counts[:NAMED]:
+        row = added[tuple_id]
+        observation = " ".join(row.observation.split())[:100]
+        lines.append(f"  {count:>4} times: {row.goal} | {observation} -> {row.action}")
+    return lines
+
+
+def gains(reports: Sequence[Report]) -> list[str]:
+    """Return a line on the paired difference of each two reports."""
+    pairs = _differences(reports)
+    sentences = [_gain(reports[i], reports[j], pair) for (i, j), pair in pairs.items()]
+    if len(sentences) > 1:
+        sentences.append(
+            f"The corrected p-values allow for the {len(sentences)} comparisons (Holm's method)."
+        )
+    return sentences
+
+
+def _gain(first: Report, second: Report, gain: Difference | None) -> str:
+    if gain is None:
+        return f"{first.label} and {second.label} have no task in common."
+    if gain.interval is None:
+        between = "(the same for every task: no interval)"
+    else:
+        between = f"[{100 * gain.interval[0]:+.1f}, {100 * gain.interval[1]:+.1f}]"
+    corrected = "" if gain.corrected_p is None else f", corrected {_p(gain.corrected_p)}"
+    alone = "more often by the first" if gain.repeated else "by the first alone"
+    test = "exact permutation test over tasks" if gain.repeated else "McNemar's exact test"
+    return (
+        f"{first.label} − {second.label}: {100 * gain.mean:+.1f} points "
+        f"{between} on the same {gain.tasks} tasks; "
+        f"{gain.only_first} were solved {alone}, {gain.only_second} by the second "
+        f"({test}: p {_p(gain.p_value)}{corrected})."
+    )
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+
+
+def percent(rate: float | None) -> str:
+    """Return a rate in [0, 1] as a percentage; a dash where there is none."""
+    return "–" if rate is None else f"{100 * rate:.1f} %"
+
+
+def span(interval: Interval | None) -> str:
+    """Return an interval of rates in per cent."""
+    return "–" if interval is None else f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}"
+
+
+def number(value: float | None) -> str:
+    """Return a mean, to one decimal."""
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _row(kind: str, group: Group) -> tuple[str, ...]:
+    return (
+        kind,
+        str(group.episodes),
+        percent(group.success_rate),
+        span(group.interval),
+        number(group.mean_steps),
+        str(group.invalid),
+        str(group.errors),
+        f"{group.seconds:.1f}",
+    )

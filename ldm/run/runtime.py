@@ -1,0 +1,165 @@
+"""What an experiment takes from its surroundings: places, workers, the model server, callbacks.
+
+Nothing here changes a result, so nothing here is recorded with it. The command line fills a
+`Runtime` from options and environment variables; from Python the defaults are quiet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from ldm.errors import LdmError
+
+if TYPE_CHECKING:
+    from ldm.llm.service import Connection
+    from ldm.memory import OnProgress
+    from ldm.parallel import Backend
+    from ldm.types import EpisodeResult
+
+DEFAULT_RUNS = Path("runs")
+BackendName = Literal["processes", "threads", "ray"]
+
+
+class Advance(Protocol):
+    """Moves a progress display on by one item, with a short note on how it goes."""
+
+    def __call__(self, note: str = "") -> None: ...
+
+
+@dataclass(frozen=True)
+class Playing:
+    """Episodes that are about to be played: what can be said of them.
+
+    total: how many. workers: of them at a time. recorded: how many were played before; the results
+    of these come first. usd: what was paid for models so far, None where none is called or its
+    price is not known.
+    """
+
+    label: str
+    total: int
+    workers: int = 1
+    recorded: int = 0
+    usd: Callable[[], float | None] = lambda: None
+
+
+OnEpisode = Callable[["EpisodeResult"], None]
+
+
+@contextmanager
+def _no_progress(label: str, total: int) -> Iterator[Advance]:
+    yield lambda note="": None
+
+
+@contextmanager
+def _no_stages() -> Iterator[OnProgress]:
+    yield lambda stage, done, total: None
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Where and how an experiment runs.
+
+    runs: the folder below which runs are recorded. workers: tasks at a time; None takes one a core,
+    and with a model as many as requests may be in flight.
+    backend: where tasks are worked on: "processes" or "threads" of this machine, or "ray"; None for
+    processes, and for threads where a model is called. ray_address: of the cluster's head, or
+    "local" for a Ray that is started on this machine.
+    server: where models are, or a function that says so when the first model is needed.
+    data: environment name → its data folder, None where none is known.
+    cache: the folder in which environments keep what they made of their data; None for nowhere.
+    embeddings: the folder in which vectors of texts are kept for later runs; None for nowhere.
+    trust: whether to import the modules that a recorded run names, see `ldm.registry.load`.
+    message: receives a line for the user, e.g. `print`. progress(label, total) and stages():
+    context managers that show how far the work is. episodes(playing): one that takes the result of
+    each episode that is played; where there is none, `progress` shows how many succeeded. notices:
+    lines that `once` gave already.
+    """
+
+    runs: Path = DEFAULT_RUNS
+    workers: int | None = None
+    backend: BackendName | None = None
+    ray_address: str = "local"
+    server: Connection | Callable[[], Connection] | None = None
+    data: Callable[[str], str | None] = lambda env: None
+    cache: Path | None = None
+    embeddings: Path | None = None
+    trust: bool = False
+    message: Callable[[str], None] = lambda line: None
+    progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
+    stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages
+    episodes: Callable[[Playing], AbstractContextManager[OnEpisode]] | None = None
+    notices: set[str] = field(default_factory=set, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", Path(self.runs))
+        if self.workers is not None and self.workers < 1:
+            raise LdmError(
+                f"{self.workers} workers cannot play any task.",
+                "Use 1 or more, or leave it out.",
+            )
+
+    def once(self, line: str) -> None:
+        """Give a line to the user that holds for the whole command, and so is said once."""
+        if line not in self.notices:
+            self.notices.add(line)
+            self.message(line)
+
+    def play(self, playing: Playing) -> AbstractContextManager[OnEpisode]:
+        """Return what shows episodes while they are played, and takes the result of each."""
+        return (self.episodes or self._counted)(playing)
+
+    @contextmanager
+    def _counted(self, playing: Playing) -> Iterator[OnEpisode]:
+        """Show with `progress` how many episodes succeeded so far."""
+        successes: list[bool] = []
+        with self.progress(playing.label, playing.total) as advance:
+
+            def on_episode(result: EpisodeResult) -> None:
+                successes.append(result.success and result.end != "error")
+                advance(f"success {100 * sum(successes) / len(successes):.1f} %")
+
+            yield on_episode
+
+    def connection(self) -> Connection:
+        """Return where models are.
+
+        Raises LdmError where no server is known, or where what is known of it cannot be used.
+        """
+        server = self.server() if callable(self.server) else self.server
+        if server is None:
+            raise LdmError(
+                "No model service is configured.",
+                "Name one: Runtime(server=Connection(url, key)), on the command line with "
+                "OPENAI_BASE_URL and OPENAI_API_KEY.",
+            )
+        return server
+
+    def backend_for_workers(self) -> Backend:
+        """Return where workers work that call no model."""
+        if self.backend != "ray":
+            return self.backend or "processes"
+        from ldm.cluster import RayCluster
+
+        return RayCluster(self.ray_address)
+
+    def workers_for(self, in_flight: int | None) -> int:
+        """Return how many items to work on at a time; 0 for as many as a cluster has room for.
+
+        in_flight: model requests that may be under way, None where no model is called.
+        """
+        if self.workers is not None:
+            return self.workers
+        if self.backend == "ray":
+            return 0
+        return in_flight if in_flight is not None else _cores()
+
+
+def _cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    import joblib
+
+    return int(joblib.cpu_count())

@@ -1,0 +1,114 @@
+"""Results as tables for other programs: a row an episode, as Parquet or CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ldm.errors import LdmError
+from ldm.run.results import Report
+from ldm.text import redacted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PARQUET, CSV = ".parquet", ".csv"
+#: Column → type of its values; None is an empty cell.
+COLUMNS: dict[str, type[Any]] = {
+    **dict.fromkeys(("label", "agent", "env", "split", "run"), str),
+    "repeat": int,
+    **dict.fromkeys(("task", "kind", "goal"), str),
+    "success": bool,
+    "score": float,
+    **dict.fromkeys(("end", "error"), str),
+    **dict.fromkeys(("trials", "steps", "invalid", "calls"), int),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens"), int),
+    "seconds": float,
+    **dict.fromkeys(("sees_reward", "actions_listed"), bool),
+    **dict.fromkeys(("demonstrations", "memory_episodes", "memory_generation"), int),
+    "models": str,
+}
+
+
+def check_table(path: Path) -> None:
+    """Raise LdmError where a file's ending names no format that results are written in."""
+    if path.suffix not in (PARQUET, CSV):
+        raise LdmError(
+            f"{path} is neither a {PARQUET} nor a {CSV} file.", "Let its name end in one of them."
+        )
+
+
+def episodes(reports: Sequence[Report]) -> pl.DataFrame:
+    """Return a row for each episode of the reports, in their order.
+
+    What an agent had stands in every row, so that rows of several files can be put together. The
+    agents' own figures are columns, too.
+    """
+    import polars as pl
+
+    kinds = {str: pl.String, bool: pl.Boolean, float: pl.Float64, int: pl.Int64}
+    own = [m.name for report in reports for m in report.measures if m.name not in COLUMNS]
+    schema = {
+        **{name: kinds[kind] for name, kind in COLUMNS.items()},
+        **dict.fromkeys(own, pl.Float64),
+    }
+    return pl.DataFrame([row for report in reports for row in _rows(report)], schema)
+
+
+def write_table(reports: Sequence[Report], path: Path) -> int:
+    """Write the episodes of the reports to a file, and return how many there are.
+
+    Raises LdmError where its ending names no format, or where it cannot be written.
+    """
+    from ldm.records import replaced
+    from ldm.runs import writing
+
+    check_table(path)
+    table = episodes(reports)
+    with writing(path), replaced(path) as temporary:
+        if path.suffix == PARQUET:
+            table.write_parquet(temporary)
+        else:
+            table.write_csv(temporary)
+    return len(table)
+
+
+def _rows(report: Report) -> Iterator[dict[str, Any]]:
+    had, memory = report.conditions, report.conditions.memory
+    same = {
+        "label": report.label,
+        "env": report.env,
+        "split": report.split,
+        "sees_reward": report.sees_reward,
+        "actions_listed": had.actions,
+        "demonstrations": had.demonstrations,
+        "memory_episodes": None if memory is None else memory.episodes,
+        "memory_generation": None if memory is None else memory.generation,
+        "models": had.model,
+    }
+    directories = report.directories or (report.directory,)
+    for number, (directory, results) in enumerate(zip(directories, report.repeats, strict=True), 1):
+        for result in results:
+            failed = result.end == "error"
+            yield {
+                **{measure.name: measure.of(result) for measure in report.measures},
+                **same,
+                "agent": result.agent,
+                "run": str(directory),
+                "repeat": number,
+                "task": result.task.id,
+                "kind": result.task.kind,
+                "goal": result.task.goal,
+                "success": result.success and not failed,
+                "score": 0.0 if failed else result.score,
+                "end": result.end,
+                "error": redacted(result.error),
+                "trials": result.trials,
+                "steps": result.env_steps,
+                "invalid": result.invalid,
+                "calls": result.usage.calls,
+                "prompt_tokens": result.usage.prompt_tokens,
+                "completion_tokens": result.usage.completion_tokens,
+                "seconds": result.seconds,
+            }

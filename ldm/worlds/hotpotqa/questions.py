@@ -1,0 +1,218 @@
+"""Questions: the official files, and those of our own small world.
+
+A file is a JSON list of objects with `_id` or `id`, `question`, `answer`, `type`, `level`,
+`supporting_facts` ([title, number of a sentence], …) and `context` ([title, [sentence, …]], …).
+"""
+
+from __future__ import annotations
+
+import html
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ldm.envs.field_errors import FieldError, text_in
+from ldm.errors import LdmError
+from ldm.records import Problem
+from ldm.text import read_json
+from ldm.types import Task, stable_hash
+
+ENV = "hotpotqa"
+KINDS = ("bridge", "comparison")
+TRAIN, TRAIN_HARD, DEV_HARD, REACT_500 = "train", "train_hard", "dev_hard", "react_500"
+DEMO_TRAIN, DEMO_TEST = "demo_train", "demo_test"
+OFFICIAL_SPLITS = (TRAIN, TRAIN_HARD, DEV_HARD, REACT_500)
+OWN_SPLITS = (DEMO_TRAIN, DEMO_TEST)
+#: Split → names of the file that holds it, the official one first.
+FILES = {
+    DEV_HARD: ("hotpot_dev_distractor*.json", "dev*.json"),
+    TRAIN: ("hotpot_train*.json", "train*.json"),
+}
+OWN_FILES = {DEMO_TRAIN: ("demo_train.json.gz",), DEMO_TEST: ("demo_test.json.gz",)}
+#: Twice what the official training file needs, which has 566 MB.
+MOST_BYTES = 1 << 31
+#: ReAct's 500 questions: the first ones of these numbers in this order.
+_REACT_SEED, _REACT_OF, _REACT_COUNT = 233, 7_405, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with its answer.
+
+    titles: of the two articles that the answer follows from, sorted. level: easy, medium or hard.
+    """
+
+    id: str
+    text: str
+    answer: str
+    kind: str
+    level: str
+    titles: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        """What a memory and an evaluation must not share: the two articles."""
+        return " | ".join(self.titles)
+
+    @property
+    def opening(self) -> str:
+        return f"Question: {self.text}"
+
+    def task(self, split: str) -> Task:
+        """Return the task; no answer, title or level is part of what an agent sees."""
+        return Task(
+            f"{split}/{self.id}", ENV, split, self.text.strip(), self.kind, source=self.source
+        )
+
+
+#: A title and its sentences.
+Article = tuple[str, tuple[str, ...]]
+
+
+def find_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
+    """Return the file of each split that is there: the first match of its names, packed or not.
+
+    Raise LdmError if `folder` holds none.
+    """
+    files = {}
+    for split, patterns in names.items():
+        matches = (path for pattern in patterns for path in files_like(folder, pattern))
+        if (path := next((path for path in matches if path.is_file()), None)) is not None:
+            files[split] = path
+    if not files:
+        names_of_files = " or ".join(_example(patterns) for patterns in names.values())
+        raise LdmError(
+            f"{folder} holds no questions of HotpotQA ({names_of_files}).",
+            "Use the folder that holds them, or download them: ldm data get hotpotqa.",
+        )
+    return files
+
+
+def files_like(folder: Path, pattern: str) -> list[Path]:
+    """Return the files of this name and the packed ones, sorted; no part of a download."""
+    return sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.gz")])
+
+
+def _example(patterns: Sequence[str]) -> str:
+    """Return how the file is called that these patterns match."""
+    return patterns[0].replace("*.json", "….json")
+
+
+def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] | Problem]:
+    """Yield each question with the articles of its context, or the problem with it.
+
+    A problem's line is the number of the question, from 1.
+    Raise LdmError if the file cannot be read or is no list.
+    """
+    entries = read_json(path, most=MOST_BYTES)
+    if not isinstance(entries, list):
+        raise LdmError(f"{path} is not a list of questions.", "Use an official file.")
+    ids: set[str] = set()
+    for number, entry in enumerate(entries, start=1):
+        try:
+            if not isinstance(entry, dict):
+                raise FieldError("", "not an object")
+            question, articles = _parsed(entry)
+            if question.id in ids:
+                raise FieldError("id", f"{question.id!r} occurs twice")
+        except FieldError as error:
+            yield Problem(str(path), number, error.field, str(error))
+            continue
+        ids.add(question.id)
+        yield question, articles
+
+
+def read_articles(path: Path) -> Iterator[Article | Problem]:
+    """Yield the articles of a JSON object, title → sentences. Raise LdmError if it is none."""
+    entries = read_json(path, most=MOST_BYTES)
+    if not isinstance(entries, dict):
+        raise LdmError(f"{path} is not an object of titles and sentences.", "Use another file.")
+    for number, (title, sentences) in enumerate(entries.items(), start=1):
+        try:
+            yield article(title, sentences, title)
+        except FieldError as error:
+            yield Problem(str(path), number, error.field, str(error))
+
+
+def article(title: object, sentences: object, field: str) -> Article:
+    """Return an article with its title decoded; raise FieldError if it is none."""
+    if not isinstance(title, str) or not title.strip():
+        raise FieldError(field, "its title is missing, empty or not a text")
+    if not isinstance(sentences, list) or not all(isinstance(s, str) for s in sentences):
+        raise FieldError(field, "its sentences are not a list of texts")
+    return html.unescape(title), tuple(sentences)
+
+
+def select(split: str, questions: Mapping[str, Sequence[Question]]) -> tuple[list[Question], int]:
+    """Return the questions of a split, and how many were left out of a training split.
+
+    questions: those of each file, by FILES. Raise LdmError if the split's file is missing.
+    """
+    source = DEV_HARD if split == REACT_500 else TRAIN if split == TRAIN_HARD else split
+    if source not in questions:
+        raise LdmError(
+            f"HotpotQA's split {split} needs a file that is not in the data folder.",
+            f"Put {_example(FILES[source])} there: ldm data get hotpotqa --size all.",
+        )
+    chosen = list(questions[source])
+    if split == REACT_500:
+        return _react_500(chosen), 0
+    if source != TRAIN:
+        return chosen, 0
+    # A gold article of a test question would be read in training.
+    held_back = {title for one in questions.get(DEV_HARD, ()) for title in one.titles}
+    disjoint = [one for one in chosen if held_back.isdisjoint(one.titles)]
+    left_out = len(chosen) - len(disjoint)
+    if split == TRAIN_HARD:
+        disjoint = [one for one in disjoint if one.level == "hard"]
+    return disjoint, left_out
+
+
+def digest(questions: Sequence[Question]) -> str:
+    """Return a hash of the questions of a split and of their answers."""
+    return stable_hash([(one.id, one.text, one.answer) for one in questions])
+
+
+def _react_500(questions: Sequence[Question]) -> list[Question]:
+    if len(questions) != _REACT_OF:
+        raise LdmError(
+            f"The split {REACT_500} numbers the {_REACT_OF:,} official questions; "
+            f"this file has {len(questions):,}.",
+            "Download the official one: ldm data get hotpotqa.",
+        )
+    order = list(range(_REACT_OF))
+    random.Random(_REACT_SEED).shuffle(order)
+    return [questions[place] for place in order[:_REACT_COUNT]]
+
+
+def _parsed(entry: Mapping[str, Any]) -> tuple[Question, tuple[Article, ...]]:
+    name = text_in(entry, "_id" if "_id" in entry else "id")
+    text, answer, kind, level = (
+        text_in(entry, field) for field in ("question", "answer", "type", "level")
+    )
+    if kind not in KINDS:
+        raise FieldError("type", f"{kind!r} is not one of {', '.join(KINDS)}")
+    titles = set()
+    for place, fact in enumerate(_pairs(entry, "supporting_facts")):
+        if not isinstance(fact[0], str) or not fact[0].strip():
+            raise FieldError(f"supporting_facts.{place}.0", "not a title")
+        titles.add(html.unescape(fact[0]))
+    if not titles:
+        raise FieldError("supporting_facts", "empty")
+    context = tuple(
+        article(title, sentences, f"context.{place}")
+        for place, (title, sentences) in enumerate(_pairs(entry, "context"))
+    )
+    return Question(name, text, answer, kind, level, tuple(sorted(titles))), context
+
+
+def _pairs(entry: Mapping[str, Any], field: str) -> list[list[Any]]:
+    pairs = entry.get(field)
+    if not isinstance(pairs, list):
+        raise FieldError(field, "missing or not a list")
+    for place, pair in enumerate(pairs):
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise FieldError(f"{field}.{place}", "not a pair")
+    return pairs

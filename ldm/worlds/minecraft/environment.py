@@ -1,0 +1,324 @@
+"""The Minecraft environment: tasks, units of actions until control returns, and rewards."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal, get_args
+
+from ldm.envs.metadata import DataSource, Metadata
+from ldm.errors import LdmError
+from ldm.types import Card, Task, TimeStep
+from ldm.worlds.minecraft import texts, ticks
+from ldm.worlds.minecraft.card import CARD
+from ldm.worlds.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
+from ldm.worlds.minecraft.controllers import (
+    Controller,
+    ControllerName,
+    Oracle,
+    Paper,
+    Recipes,
+)
+from ldm.worlds.minecraft.horizons import goals, horizon
+from ldm.worlds.minecraft.map import World
+from ldm.worlds.minecraft.rules import Rules, RuleSet, load_rules
+from ldm.worlds.minecraft.state import State
+from ldm.worlds.minecraft.tasks import (
+    ENV,
+    SPLITS,
+    TEST,
+    TRAIN,
+    TRAIN_WORLDS,
+    Game,
+    Start,
+    Target,
+    TaskSet,
+    digest,
+    games,
+)
+
+#: Increased when the same task yields other texts, rewards or times than before.
+VERSION = "1"
+#: Actions of an episode where only recipes count.
+ACTIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class MinecraftOptions:
+    """Settings of Minecraft.
+
+    rules: "vanilla", or "paper", which counts as DEPS' tables do. controller: "oracle", "paper",
+    whose skills fail as often as DEPS' did, or "none", where only recipes count and there is no
+    map. start: where the agent begins, in the nearest plains or anywhere. mobs: whether herds are
+    near the start. given: what the agent begins with. task_set: the paper's tasks with a
+    published rate, or all. worlds: how many worlds of each task. limit: ticks, or actions without a
+    controller; None: as published. slice: ticks after which an action returns control. tools:
+    "held" takes the best tool that is held, "stated" only what the action names. feedback: "fine"
+    says why an action is not possible. admissible: whether possible actions are listed. horizons:
+    whether observations say how long each thing would take.
+    """
+
+    rules: RuleSet = "vanilla"
+    controller: ControllerName = "oracle"
+    start: Start = "plains"
+    mobs: bool = True
+    given: Literal["diamond_axe", "none"] = "diamond_axe"
+    task_set: TaskSet = "measured69"
+    worlds: int = 1
+    limit: int | None = None
+    slice: int = 600
+    tools: Tools = "held"
+    feedback: Literal["plain", "fine"] = "plain"
+    admissible: bool = True
+    horizons: bool = False
+
+    def __post_init__(self) -> None:
+        allowed = {
+            "rules": RuleSet, "controller": ControllerName, "start": Start, "tools": Tools,
+            "task_set": TaskSet,
+        }  # fmt: skip
+        for name, literal in allowed.items():
+            if getattr(self, name) not in get_args(literal):
+                raise ValueError(f"{name} is one of {', '.join(get_args(literal))}")
+        for name, value in (("worlds", self.worlds), ("slice", self.slice), ("limit", self.limit)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is at least 1")
+
+
+class Minecraft:
+    """Gather, craft and smelt an item in a seeded world (Wang et al., arXiv 2302.01560).
+
+    The reward is 1 when the target is held, which ends the task; of several targets each earns its
+    share once. A fork copies a reference to the state, which is never modified.
+    """
+
+    card: Card = CARD
+    paper: ClassVar[str] = "Minecraft as in DEPS, arXiv 2302.01560"
+    needs: ClassVar[str] = "nothing"
+    default_split: ClassVar[str] = TEST
+    train_splits: ClassVar[tuple[str, ...]] = (TRAIN, TRAIN_WORLDS)
+    metadata: ClassVar[Metadata] = Metadata(
+        data=DataSource(
+            "ldm.worlds.minecraft.data",
+            holds="nothing: its rules come with ldm",
+            remedy="Play at once: ldm eval --env minecraft --agent random.",
+            no_download="Minecraft has nothing to download: its rules come with ldm.",
+        ),
+    )
+    Options = MinecraftOptions
+
+    def __init__(self, options: MinecraftOptions | None = None) -> None:
+        self.options = options or MinecraftOptions()
+        self.rules: Rules = load_rules(self.options.rules)
+        self._games: dict[str, dict[str, Game]] = {}
+        self._digests: dict[str, str] = {}
+        self._game: Game | None = None
+        self._controller: Controller = Recipes(self.rules, 0)
+        self._world: World | None = None
+        self._state = State()
+        self._done = False
+
+    def protocol(self) -> Mapping[str, Any]:
+        """Return what makes scores comparable: all options, the rules, and the splits listed."""
+        return {
+            "environment": ENV,
+            "version": VERSION,
+            **asdict(self.options),
+            "recipes": self.rules.digest,
+            "data": dict(sorted(self._digests.items())),
+        }
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Return the tasks of a split. Raise LdmError for an unknown split."""
+        listed = self._listed(split)
+        self._digests[split] = digest(list(listed.values()))
+        return tuple(game.task for game in listed.values())
+
+    def reset(self, task: Task) -> TimeStep:
+        """Start `task`; the observation is the goal, the limit and what there is."""
+        self._game = None
+        game = self._listed(task.id.partition("/")[0]).get(task.id)
+        if game is None:
+            raise LdmError(
+                f"Minecraft has no task {task.id!r}.", f"Use a task of the split {task.split}."
+            )
+        self._game, self._done = game, False
+        self._controller = self._control(game)
+        self._state = self._controller.start(
+            () if self.options.given == "none" else ("diamond_axe",)
+        )
+        unit = "actions" if self._without_map else "ticks"
+        return self._answer(texts.opening(task.goal, f"{self._limit} {unit}"))
+
+    def step(self, action: str) -> TimeStep:
+        """Carry out an action until it is done, its slice is over, a tool breaks or time is up."""
+        if self._game is None:
+            raise RuntimeError("no task is running: call reset first")
+        if self._done:
+            return TimeStep(texts.TIME_UP, done=True)
+        command = parse(action, self.rules)
+        if isinstance(command, Refusal):
+            return self._refused(command)
+        how = way(command, self._state, self.rules, self.options.tools)
+        if isinstance(how, Refusal):
+            if how.material and self.options.rules == "paper":
+                return self._in_vain(command, how)
+            return self._refused(how)
+        return self._carry_out(command, how)
+
+    def localize(self, text: str) -> str:
+        """Return `text`, as Minecraft has only one dialect."""
+        return text
+
+    def fork(self) -> Minecraft:
+        """Return a copy in the same state, which is never modified, only replaced."""
+        return copy.copy(self)
+
+    def close(self) -> None:
+        self._game = None
+
+    @property
+    def state(self) -> State:
+        """The present state, for measurements; agents see the observation only."""
+        return self._state
+
+    @property
+    def world(self) -> World | None:
+        """The map, for measurements; None where only recipes count."""
+        return self._world
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """What the running task asks for."""
+        return self._running.targets
+
+    @property
+    def _without_map(self) -> bool:
+        return self.options.controller == "none"
+
+    @property
+    def _limit(self) -> int:
+        return self.options.limit or (ACTIONS if self._without_map else self._running.limit)
+
+    @property
+    def _running(self) -> Game:
+        if self._game is None:
+            raise RuntimeError("no task is running: call reset first")
+        return self._game
+
+    def _control(self, game: Game) -> Controller:
+        self._world = None
+        if self._without_map:
+            return Recipes(self.rules, game.world)
+        herded = self.options.mobs if game.mobs is None else game.mobs
+        self._world = World(game.world, start=game.start or self.options.start, herded=herded)
+        oracle = Oracle(self.rules, self._world, stated=self.options.tools == "stated")
+        return Paper(oracle) if self.options.controller == "paper" else oracle
+
+    def _carry_out(self, command: Command, how: Way) -> TimeStep:
+        """Return the answer after as many units as the action gets to."""
+        start, gained, broken = self._state, 0, ""
+        reward = 0.0
+        while True:
+            unit = self._controller.unit(command, how, self._state, command.count - gained)
+            if self._over(unit.after):
+                break
+            self._state, gained, broken = unit.after, gained + unit.gained, unit.broken
+            reward += self._pay()
+            if unit.failed:
+                return self._ended(texts.NOTHING, reward)
+            if self._done or broken or gained >= command.count:
+                break
+            if self._state.tick - start.tick > self.options.slice:
+                return self._ended(texts.answer(command, gained), reward)
+        if not self._done and not self._over(self._state):
+            self._clear_away()
+        return self._ended(texts.answer(command, gained, broken=broken), reward)
+
+    def _clear_away(self) -> None:
+        unit = self._controller.finish(self._state)
+        if not self._over(unit.after):
+            self._state = unit.after
+
+    def _over(self, after: State) -> bool:
+        """Return whether a state lies behind the time limit; the time is up then."""
+        if self._without_map or after.tick <= self._limit:
+            return False
+        self._state = replace(self._state, tick=self._limit)
+        self._done = True
+        return True
+
+    def _ended(self, text: str, reward: float) -> TimeStep:
+        """Return the answer to an action that was carried out."""
+        self._state = replace(self._state, actions=self._state.actions + 1)
+        if not self._done and self._without_map and self._state.actions >= self._limit:
+            self._done = True
+            return self._answer(text, texts.TIME_UP, reward=reward)
+        return self._answer(text, reward=reward)
+
+    def _in_vain(self, command: Command, refusal: Refusal) -> TimeStep:
+        """Return the answer to an attempt that cannot succeed and costs time (rules: paper)."""
+        after = self._state if self._without_map else self._state.later(ticks.VAIN[command.verb])
+        if not self._over(after):
+            self._state = after
+        return self._ended(self._why(refusal), 0.0)
+
+    def _refused(self, refusal: Refusal) -> TimeStep:
+        return self._answer(self._why(refusal), valid=False)
+
+    def _why(self, refusal: Refusal) -> str:
+        fine = self.options.feedback == "fine"
+        return f"{texts.NOTHING} {refusal.reason}" if fine else texts.NOTHING
+
+    def _pay(self) -> float:
+        """Return what targets that are held for the first time earn; end a task that is done."""
+        targets, paid = self._running.targets, self._state.paid
+        now = {str(target) for target in targets if self._meets(target)} - paid
+        if not now:
+            return 0.0
+        self._state = replace(self._state, paid=paid | now)
+        self._done = len(self._state.paid) == len(targets)
+        # The shares of an episode add up to 1 exactly.
+        return len(self._state.paid) / len(targets) - len(paid) / len(targets)
+
+    def _meets(self, target: Target) -> bool:
+        return self._state.held(*target.items) >= target.count
+
+    def _answer(self, *sentences: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
+        state = self._state
+        text = texts.lines(" ".join(sentences), *self._view(state))
+        listed = None
+        if self.options.admissible:
+            listed = tuple(possible(state, self.rules, self.options.tools))
+        return TimeStep(text, reward=reward, done=self._done, admissible=listed, valid=valid)
+
+    def _view(self, state: State) -> Iterator[str]:
+        if self._world is None:
+            yield f"Actions: {state.actions} of {self._limit}."
+            yield texts.inventory(state)
+            return
+        yield f"Time: {state.tick} of {self._limit}. {texts.place(state, self._world)}"
+        yield texts.inventory(state)
+        yield from texts.surroundings(state, self._world)
+        if self.options.horizons and not self._done:
+            yield self._horizons(state)
+
+    def _horizons(self, state: State) -> str:
+        """Return the line with the true horizons of what can be gathered for the targets."""
+        known = {
+            goal[0]: horizon(
+                goal, self._controller, state, self.rules, self.options.tools, limit=self._limit
+            )
+            for goal in goals(self._running.targets, state, self.rules)
+        }
+        return texts.horizons({word: ticks for word, ticks in known.items() if ticks is not None})
+
+    def _listed(self, split: str) -> dict[str, Game]:
+        if split not in self._games:
+            if split not in SPLITS:
+                known = ", ".join(SPLITS)
+                raise LdmError(f"Minecraft has no split {split!r}.", f"Known splits: {known}.")
+            chosen = games(split, self.rules, self.options.task_set, self.options.worlds)
+            self._games[split] = {game.task.id: game for game in chosen}
+        return self._games[split]

@@ -1,0 +1,222 @@
+"""The world: biomes, trees, ground and herds, a pure function of its seed.
+
+Nothing is stored: each square of 16 by 16 blocks is computed from the seed and kept at hand. The
+shares of biomes, trees and herds are this world's own; the animals' weights are the game's.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ldm.types import stable_seed
+from ldm.worlds.minecraft.sources import MOBS
+from ldm.worlds.minecraft.state import Cell
+
+#: Blocks of a side of a square, and of a region with one biome.
+SIDE, REGION = 16, 128
+SEA, PEAK = 64, 90
+#: Blocks of earth or sand above the rock.
+COVER = 4
+#: How far an animal strays from its home, and the ticks after which it heads elsewhere.
+STRAY, TURN = 8, 200
+#: How near to the start herds are put there, and how many animals of a sort.
+NEAR, HERD = 30, 4
+_HERDS = 0.1
+_SPAN = 2 * STRAY + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Biome:
+    """A kind of country.
+
+    weight: its share. trees: how many a square has. woods: kind of wood → its share of them.
+    surface: the block on top. grounds: things to gather there, apart from the surface.
+    """
+
+    weight: int
+    trees: float
+    woods: Mapping[str, float]
+    surface: str = "dirt"
+    grounds: tuple[str, ...] = ("dirt", "grass")
+    herds: bool = True
+
+
+BIOMES: Mapping[str, Biome] = {
+    "plains": Biome(30, 0.05, {"oak": 1}),
+    "forest": Biome(20, 10, {"oak": 0.8, "birch": 0.2}),
+    "birch_forest": Biome(8, 10, {"birch": 1}),
+    "taiga": Biome(12, 10, {"spruce": 1}),
+    "savanna": Biome(8, 1, {"acacia": 0.8, "oak": 0.2}),
+    "desert": Biome(8, 0, {}, "sand", ("sand",), herds=False),
+    "jungle": Biome(4, 20, {"jungle": 1}),
+    "mountains": Biome(6, 0.1, {"spruce": 1}, "stone", ("stone", "gravel")),
+    "swamp": Biome(4, 2, {"oak": 1}, "dirt", ("dirt", "grass", "clay", "sugar cane")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree: its name, which is also its place in the world, and its logs."""
+
+    name: str
+    wood: str
+    x: int
+    z: int
+    logs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Animal:
+    """An animal and its home."""
+
+    name: str
+    mob: str
+    x: int
+    z: int
+
+
+class World:
+    """The map of one seed.
+
+    herded: whether animals of all sorts stand near the start. start: where an episode begins.
+    """
+
+    def __init__(self, seed: int, *, start: str, herded: bool) -> None:
+        self.seed = seed
+        self._regions: dict[Cell, tuple[float, float, str]] = {}
+        self._biomes: dict[Cell, str] = {}
+        self._trees: dict[Cell, tuple[Tree, ...]] = {}
+        self._woods: dict[Cell, Counter[str]] = {}
+        self._herds: dict[Cell, tuple[Animal, ...]] = {}
+        self._around: dict[Cell, tuple[Animal, ...]] = {}
+        self._turns: dict[tuple[str, int], tuple[int, int]] = {}
+        self.start = self._middle(self._nearest_plains() if start == "plains" else (0, 0))
+        self._given = tuple(self._near_the_start()) if herded else ()
+
+    def biome(self, cell: Cell) -> str:
+        """Return the biome of a square: that of the nearest centre of a region."""
+        if cell not in self._biomes:
+            x, z = self._middle(cell)
+            column, row = x // REGION, z // REGION
+            near = (self._region((column + i, row + j)) for i in (-1, 0, 1) for j in (-1, 0, 1))
+            self._biomes[cell] = min(near, key=lambda r: (r[0] - x) ** 2 + (r[1] - z) ** 2)[2]
+        return self._biomes[cell]
+
+    def ground(self, cell: Cell) -> Biome:
+        """Return what the biome of a square offers."""
+        return BIOMES[self.biome(cell)]
+
+    def surface(self, x: int, z: int) -> int:
+        """Return the height of the ground."""
+        return PEAK if self.biome(cell_of(x, z)) == "mountains" else SEA
+
+    def trees(self, cell: Cell) -> tuple[Tree, ...]:
+        """Return the trees of a square."""
+        if cell not in self._trees:
+            self._trees[cell] = tuple(self._grown(cell))
+        return self._trees[cell]
+
+    def woods(self, cell: Cell) -> Counter[str]:
+        """Return how many trees of each kind of wood a square has."""
+        if cell not in self._woods:
+            self._woods[cell] = Counter(tree.wood for tree in self.trees(cell))
+        return self._woods[cell]
+
+    def tree(self, name: str) -> Tree | None:
+        """Return the tree of a name; None if it names an animal."""
+        place, mark, number = name.partition("#")
+        if not mark:
+            return None
+        column, _, row = place.partition(",")
+        return self.trees((int(column), int(row)))[int(number)]
+
+    def animals(self, cell: Cell) -> tuple[Animal, ...]:
+        """Return the animals that may be in sight from a square."""
+        if cell not in self._around:
+            reach = range(-3, 4)
+            herds = (self._herd((cell[0] + i, cell[1] + j)) for i in reach for j in reach)
+            self._around[cell] = (*self._given, *(one for herd in herds for one in herd))
+        return self._around[cell]
+
+    def position(self, animal: Animal, tick: int) -> tuple[int, int]:
+        """Return where an animal is: it strays round its home, from one turn to the next."""
+        turn, since = divmod(tick, TURN)
+        (x0, z0), (x1, z1) = self._turn(animal, turn), self._turn(animal, turn + 1)
+        share = since / TURN
+        return (
+            animal.x + round(x0 + (x1 - x0) * share),
+            animal.z + round(z0 + (z1 - z0) * share),
+        )
+
+    def _region(self, place: Cell) -> tuple[float, float, str]:
+        if place not in self._regions:
+            rng = random.Random(stable_seed(self.seed, "region", *place))
+            x, z = (REGION * (n + rng.random()) for n in place)
+            weights = [biome.weight for biome in BIOMES.values()]
+            self._regions[place] = x, z, rng.choices(tuple(BIOMES), weights)[0]
+        return self._regions[place]
+
+    def _grown(self, cell: Cell) -> Iterator[Tree]:
+        biome = self.ground(cell)
+        rng = random.Random(stable_seed(self.seed, "trees", *cell))
+        number = int(biome.trees) + (rng.random() < biome.trees % 1)
+        for count in range(number):
+            (wood,) = rng.choices(tuple(biome.woods), tuple(biome.woods.values()))
+            x, z = (SIDE * n + rng.randrange(SIDE) for n in cell)
+            yield Tree(f"{cell[0]},{cell[1]}#{count}", wood, x, z, rng.randint(4, 6))
+
+    def _herd(self, cell: Cell) -> tuple[Animal, ...]:
+        if cell not in self._herds:
+            rng = random.Random(stable_seed(self.seed, "herd", *cell))
+            herd: tuple[Animal, ...] = ()
+            if rng.random() < _HERDS and self.ground(cell).herds:
+                (mob,) = rng.choices(tuple(MOBS), [mob.weight for mob in MOBS.values()])
+                herd = tuple(
+                    Animal(f"{cell[0]},{cell[1]}:{mob}{n}", mob, *self._within(cell, rng))
+                    for n in range(HERD)
+                )
+            self._herds[cell] = herd
+        return self._herds[cell]
+
+    def _near_the_start(self) -> Iterator[Animal]:
+        for mob in MOBS:
+            for number in range(HERD):
+                rng = random.Random(stable_seed(self.seed, "given", mob, number))
+                x, z = (place + rng.randint(-NEAR, NEAR) for place in self.start)
+                yield Animal(f"start:{mob}{number}", mob, x, z)
+
+    def _within(self, cell: Cell, rng: random.Random) -> tuple[int, int]:
+        x, z = (SIDE * n + rng.randrange(SIDE) for n in cell)
+        return x, z
+
+    def _turn(self, animal: Animal, turn: int) -> tuple[int, int]:
+        key = animal.name, turn
+        if key not in self._turns:
+            # The most frequent draw of all: two digits of the seed itself, without a generator.
+            east, south = divmod(stable_seed(self.seed, "turn", *key) % _SPAN**2, _SPAN)
+            self._turns[key] = east - STRAY, south - STRAY
+        return self._turns[key]
+
+    def _nearest_plains(self) -> Cell:
+        for ring in range(200):
+            cells = [
+                (i, j)
+                for i in range(-ring, ring + 1)
+                for j in range(-ring, ring + 1)
+                if max(abs(i), abs(j)) == ring and self.biome((i, j)) == "plains"
+            ]
+            if cells:
+                return min(cells, key=lambda cell: (math.hypot(*cell), cell))
+        return 0, 0  # no plains for 3,200 blocks: three in ten regions are
+
+    def _middle(self, cell: Cell) -> tuple[int, int]:
+        return cell[0] * SIDE + SIDE // 2, cell[1] * SIDE + SIDE // 2
+
+
+def cell_of(x: int, z: int) -> Cell:
+    """Return the square that a place lies in."""
+    return x // SIDE, z // SIDE

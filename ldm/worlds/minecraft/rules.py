@@ -1,0 +1,224 @@
+"""Recipes, tools and names, under one of two sets of rules.
+
+`vanilla` is Minecraft 1.16 as its data say; `paper` counts as the tables of DEPS do (arXiv
+2302.01560, Tables 9 to 16): one kind of wood, no fuel, coal with a stone pickaxe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any, Literal, get_args
+
+from ldm.types import stable_hash
+from ldm.worlds.minecraft.sources import MOBS, RAW, TIERS, WOODS, Source
+
+RuleSet = Literal["vanilla", "paper"]
+RULE_SETS: tuple[RuleSet, ...] = get_args(RuleSet)
+TABLE, FURNACE = "crafting_table", "furnace"
+#: Ticks that a unit of fuel burns; what is burnt first stands first.
+FUELS: Mapping[str, int] = {"planks": 300, "charcoal": 1600, "coal": 1600, "log": 300, "stick": 100}
+
+#: What the paper's rules ask a table for, besides what does not fit into two by two.
+_PAPER_TABLE = (
+    "white_carpet", "iron_nugget", "gold_nugget", "chest_minecart", "furnace_minecart",
+    "hopper_minecart", "stone_button", "torch", "lever", "shears", "iron_trapdoor",
+    "heavy_weighted_pressure_plate", "light_weighted_pressure_plate", "stone_pressure_plate",
+    "stone_bricks",
+)  # fmt: skip
+#: Words of the paper, of Minecraft 1.11 and of players for items of 1.16. {} is a kind of wood.
+_WORDS = {
+    "log": "{}_log", "wood": "{}_log", "planks": "{}_planks", "wooden_planks": "{}_planks",
+    "plank": "{}_planks", "wooden_slab": "{}_slab", "wooden_pressure_plate": "{}_pressure_plate",
+    "wooden_pressure": "{}_pressure_plate", "wooden_button": "{}_button", "sign": "{}_sign",
+    "wooden_stairs": "{}_stairs", "fence": "{}_fence", "fence_gate": "{}_fence_gate",
+    "boat": "{}_boat", "trapdoor": "{}_trapdoor", "wooden_trapdoor": "{}_trapdoor",
+    "door": "{}_door", "wooden_door": "{}_door", "leaves": "{}_leaves",
+}  # fmt: skip
+_SYNONYMS = {
+    "bed": "white_bed", "carpet": "white_carpet", "wool": "white_wool", "banner": "white_banner",
+    "stonebrick": "stone_bricks", "stone_brick": "stone_bricks", "level": "lever",
+    "stonebrick_stairs": "stone_brick_stairs", "seeds": "wheat_seeds", "seed": "wheat_seeds",
+    "heavy_weighted_plate": "heavy_weighted_pressure_plate", "lapis": "lapis_lazuli",
+    "coal_ore": "coal", "diamond_ore": "diamond", "redstone_ore": "redstone",
+    "lapis_ore": "lapis_lazuli", "sugarcane": "sugar_cane", "reeds": "sugar_cane",
+}  # fmt: skip
+#: Items of 1.16 that the paper's word for another one covers, too.
+_COVERED = {"stone_stairs": "cobblestone_stairs", "stone_slab": "cobblestone_slab"}
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What `count` of an item is made of, and whether that needs a crafting table."""
+
+    item: str
+    count: int
+    parts: tuple[tuple[str, int], ...]
+    table: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is dug: hardness, material, and the tools that harvest it (none: anything does)."""
+
+    hardness: float
+    material: str
+    harvest: frozenset[str]
+
+
+class Rules:
+    """One set of rules; build it with `load_rules`.
+
+    recipes: item → its recipes by name of their parts, oak first. smelting: product → what it is
+    smelted from. sources: raw item → where it comes from. uses: tool → how many blocks or hits it
+    lasts. items: everything that has a name here.
+    """
+
+    def __init__(self, name: RuleSet, facts: Mapping[str, Any]) -> None:
+        self.name = name
+        self.burns = name == "vanilla"
+        self.smelt_ticks = 200 if self.burns else 20
+        self.digest = stable_hash(facts)
+        self.uses: dict[str, int] = dict(facts["uses"])
+        self.speeds = {(material, tool): speed for material, tool, speed in facts["speeds"]}
+        self.blocks = {
+            block: Block(hardness, material, frozenset(harvest))
+            for block, hardness, material, harvest in facts["blocks"]
+        }
+        listed = [Recipe(i, n, tuple(parts.items()), t) for i, n, parts, t in facts["recipes"]]
+        melted = [(product, part) for product, part in facts["smelting"]]
+        self.sources = dict(RAW)
+        if name == "paper":
+            listed, melted, self.sources = _paper(listed, melted)
+        self.recipes: dict[str, tuple[Recipe, ...]] = _grouped(listed)
+        self.smelting: dict[str, tuple[str, ...]] = {}
+        for product, part in sorted(melted, key=lambda pair: (pair[0], *_wood_order(pair[1]))):
+            self.smelting[product] = (*self.smelting.get(product, ()), part)
+        self.items = frozenset(self._named())
+        self._fit = {item: self._fitting(source.tool) for item, source in self.sources.items()}
+        self.fuels = tuple(self._fuel_items())
+
+    def members(self, word: str) -> tuple[str, ...]:
+        """Return the items that a word stands for, its own first; () if it names none."""
+        word = word.strip().lower().removeprefix("minecraft:").replace(" ", "_")
+        word = _SYNONYMS.get(word, word)
+        if form := _WORDS.get(word):
+            own = (word,) if word in self.items else ()
+            kinds = sorted(form.format(wood) for wood in WOODS)
+            return own + tuple(kind for kind in kinds if kind in self.items)
+        items = [word] if word in self.items else []
+        if _COVERED.get(word) in self.items:
+            items.append(_COVERED[word])
+        if not items and self.name == "paper":
+            # One kind of wood is told apart: the others' names mean the same.
+            return self._one_wood(word)
+        return tuple(items)
+
+    def fit(self, item: str) -> tuple[str, ...]:
+        """Return the tools with which a raw item can be had, () if the hand will do."""
+        return self._fit[item]
+
+    def is_tool(self, item: str) -> bool:
+        return item in self.uses
+
+    def _fitting(self, least: str) -> tuple[str, ...]:
+        """Return the tools that do what `least` does, the weakest first."""
+        tier, _, kind = least.rpartition("_")
+        if not tier:
+            return (least,) if least else ()
+        # Gold digs no more than wood does.
+        tiers = [
+            other for other in TIERS[TIERS.index(tier) :] if other != "golden" or tier == "wooden"
+        ]
+        return tuple(f"{other}_{kind}" for other in tiers)
+
+    def _named(self) -> Iterator[str]:
+        yield from self.sources
+        yield from self.uses
+        for item, recipes in self.recipes.items():
+            yield item
+            for recipe in recipes:
+                yield from (part for part, _ in recipe.parts)
+        for product, parts in self.smelting.items():
+            yield product
+            yield from parts
+
+    def _fuel_items(self) -> Iterator[tuple[str, int]]:
+        """Yield (item, ticks) of every fuel, in the order in which it is burnt."""
+        for word, ticks in FUELS.items():
+            yield from ((item, ticks) for item in self.members(word))
+
+    def _one_wood(self, word: str) -> tuple[str, ...]:
+        for wood in WOODS:
+            if word.startswith(f"{wood}_"):
+                rest = word.removeprefix(f"{wood}_")
+                return tuple(i for i in (rest, f"oak_{rest}") if i in self.items)[:1]
+        return ()
+
+
+@cache
+def load_rules(name: RuleSet) -> Rules:
+    """Return the rules of that name, which are read once a process."""
+    text = resources.files("ldm.worlds.minecraft").joinpath("rules.json").read_text("utf-8")
+    return Rules(name, json.loads(text))
+
+
+def _paper(
+    recipes: list[Recipe], smelting: list[tuple[str, str]]
+) -> tuple[list[Recipe], list[tuple[str, str]], dict[str, Source]]:
+    """Return recipes, smelting and sources as the paper's tables count."""
+    single = [
+        Recipe(_plain(r.item), r.count, tuple((_plain(p), n) for p, n in r.parts), r.table)
+        for r in recipes
+        if not any(map(_other_wood, (r.item, *(part for part, _ in r.parts))))
+    ]
+    changed = [
+        replace(recipe, table=recipe.table or recipe.item in _PAPER_TABLE)
+        for recipe in single
+        if recipe.item not in ("quartz_block", "armor_stand")
+    ]
+    changed.append(Recipe("quartz_block", 1, (("stone_slab", 2),), False))
+    changed.append(Recipe("armor_stand", 1, (("stick", 6), ("stone_slab", 1)), True))
+    melted = [(_plain(a), _plain(b)) for a, b in smelting if not (_other_wood(a) or _other_wood(b))]
+    sources = {item: source for item, source in RAW.items() if not item.endswith("_log")}
+    sources["log"] = Source("tree", "tree", "oak_log")
+    sources["coal"] = replace(RAW["coal"], tool="stone_pickaxe")
+    return changed, melted, sources
+
+
+def _plain(item: str) -> str:
+    return item.removeprefix("oak_") if item in ("oak_log", "oak_planks") else item
+
+
+def _other_wood(item: str) -> bool:
+    return item.startswith(tuple(f"{wood}_" for wood in WOODS[1:])) and "leaves" not in item
+
+
+def _grouped(recipes: list[Recipe]) -> dict[str, tuple[Recipe, ...]]:
+    by_item: dict[str, tuple[Recipe, ...]] = {}
+    order = sorted(recipes, key=lambda r: (r.item, [_wood_order(part) for part, _ in r.parts]))
+    for recipe in order:
+        by_item[recipe.item] = (*by_item.get(recipe.item, ()), recipe)
+    return by_item
+
+
+def _wood_order(item: str) -> tuple[int, str]:
+    """Return a key by which what is made of oak comes before the same of other wood."""
+    return int(_other_wood(item)), item
+
+
+__all__ = [
+    "FUELS",
+    "FURNACE",
+    "MOBS",
+    "RULE_SETS",
+    "TABLE",
+    "Block",
+    "Recipe",
+    "RuleSet",
+    "Rules",
+    "load_rules",
+]

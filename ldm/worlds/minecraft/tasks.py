@@ -1,0 +1,166 @@
+"""Tasks: the items of DEPS (arXiv 2302.01560, Tables 9 to 16), other items, several at once.
+
+`tasks.json` beside this module lists them; `scripts/make_minecraft.py` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+from ldm.types import Task, stable_hash, stable_seed
+from ldm.worlds.minecraft.rules import Rules
+
+ENV = "minecraft"
+TEST, TEST_WORLDS, PARALLEL, TRAIN, TRAIN_WORLDS = SPLITS = (
+    "test", "test_worlds", "parallel", "train", "train_worlds",
+)  # fmt: skip
+TaskSet = Literal["measured69", "listed76"]
+Start = Literal["plains", "any"]
+
+#: Ticks by kind (Table 1); where only recipes count, a number of actions takes their place.
+LIMITS = {
+    "MT1": 3000, "MT2": 3000, "MT3": 6000, "MT4": 3000,
+    "MT5": 6000, "MT6": 6000, "MT7": 6000, "MT8": 12000,
+    "parallel2": 6000, "parallel3": 6000, "parallel4": 6000,
+}  # fmt: skip
+#: What several goals at once are drawn from, and how many worlds each number of them has.
+PARALLEL_GOALS = (("log", 3), ("wool", 1), ("beef", 1), ("porkchop", 1), ("chicken", 1))
+PARALLEL_WORLDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What has to be held: `count` of any of the items that a word stands for."""
+
+    word: str
+    count: int
+    items: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.word}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A task of the paper.
+
+    word: what it calls the item; targets: the items of 1.16 that are meant. skills: the printed
+    number of skills. measured: whether a success rate was published (Table 21).
+    """
+
+    number: int
+    kind: str
+    word: str
+    targets: tuple[str, ...]
+    skills: int
+    measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """A task with its world.
+
+    limit: ticks. start, mobs: where one begins, and whether herds are put there.
+    """
+
+    task: Task
+    targets: tuple[Target, ...]
+    world: int
+    limit: int
+    start: Start | None = None
+    mobs: bool | None = None
+
+
+@cache
+def listed_tasks() -> tuple[Listed, ...]:
+    """Return the 76 tasks of the paper."""
+    return tuple(Listed(n, k, w, tuple(t), s, m) for n, k, w, t, s, m in _data()["listed"])
+
+
+@cache
+def training_items() -> Mapping[str, tuple[str, int]]:
+    """Return item → kind and number of the world of the other items, for memories.
+
+    The world is the first of five in which the expert makes the item in time.
+    """
+    return {item: (kind, number) for item, kind, number in _data()["train"]}
+
+
+def games(split: str, rules: Rules, task_set: TaskSet, worlds: int) -> Iterator[Game]:
+    """Yield the games of one of SPLITS in their order."""
+    if split == PARALLEL:
+        number = PARALLEL_WORLDS * worlds
+        yield from (_parallel(k, n, rules) for k in (2, 3, 4) for n in range(number))
+        return
+    if split == TRAIN:
+        for item, (kind, number) in training_items().items():
+            yield _single(split, item, (item,), kind, number, rules)
+        return
+    for listed in listed_tasks():
+        if listed.measured or (task_set == "listed76" and split != TRAIN_WORLDS):
+            for number in range(worlds):
+                yield _single(split, listed.word, listed.targets, listed.kind, number, rules)
+
+
+def digest(listed: list[Game]) -> str:
+    """Return a hash of the tasks of a split and their worlds."""
+    return stable_hash([(game.task.id, game.task.source, game.world) for game in listed])
+
+
+def kind_of(item: str, gathered: Mapping[str, int]) -> str:
+    """Return the kind of an item of ours, by what its shortest plan gathers."""
+    tool = item.endswith(("_pickaxe", "_axe", "_shovel", "_hoe", "_sword"))
+    raw = set(gathered)
+    if raw & {"diamond", "gold_ore", "redstone", "lapis_lazuli"}:
+        return "MT8"
+    if "iron_ore" in raw:
+        return "MT6" if tool else "MT7"
+    if item.endswith(("_helmet", "_chestplate", "_leggings", "_boots", "_armor")):
+        return "MT5"
+    if raw & {"white_wool", "mutton", "beef", "leather", "porkchop", "chicken", "feather"}:
+        return "MT3"
+    if tool:
+        return "MT2"
+    stone = {"cobblestone", "coal", "sand", "clay_ball", "andesite", "diorite", "granite", "gravel"}
+    return "MT4" if raw & stone else "MT1"
+
+
+def _single(
+    split: str, word: str, items: tuple[str, ...], kind: str, number: int, rules: Rules
+) -> Game:
+    group = "test" if split in (TEST, TEST_WORLDS) else split
+    source = f"{word}@{group}/{number}" if split == TEST_WORLDS else word
+    members = tuple(dict.fromkeys(name for item in items for name in rules.members(item)[:1]))
+    target = Target(word, 1, members)
+    return Game(
+        Task(f"{split}/{word}/{number}", ENV, split, f"obtain {target}", kind, source),
+        (target,),
+        stable_seed(ENV, group, word, number),
+        LIMITS["MT8"] if split == TRAIN else LIMITS[kind],
+    )
+
+
+def _parallel(goals: int, number: int, rules: Rules) -> Game:
+    world = stable_seed(ENV, PARALLEL, goals, number)
+    rng = random.Random(stable_seed("goals", world))
+    places = sorted(rng.sample(range(len(PARALLEL_GOALS)), goals))
+    targets = tuple(
+        Target(word, count, rules.members(word))
+        for word, count in (PARALLEL_GOALS[place] for place in places)
+    )
+    words = ", ".join(map(str, targets[:-1])) + f" and {targets[-1]}"
+    kind = f"parallel{goals}"
+    source = f"{'+'.join(target.word for target in targets)}@{goals}/{number}"
+    task = Task(f"{PARALLEL}/{goals}/{number}", ENV, PARALLEL, f"obtain {words}", kind, source)
+    return Game(task, targets, world, LIMITS[kind], start="any", mobs=False)
+
+
+def _data() -> Any:
+    text = resources.files("ldm.worlds.minecraft").joinpath("tasks.json").read_text("utf-8")
+    return json.loads(text)

@@ -1,0 +1,69 @@
+"""What an action comes to: one pick-and-place, or the reason why it is impossible."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ldm.worlds.tabletop.scene import Pose, Poses, Scene, covered_by
+
+LOOK = "look"
+#: Longer texts are no action; patterns are not tried on them.
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One pick-and-place. thing: its number. target: of its centre. goal: where to, in words."""
+
+    thing: int
+    target: Pose
+    goal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an action is impossible, as a sentence."""
+
+    reason: str
+
+
+NO_ACTION = Refusal("That is not one of the actions here.")
+
+
+def normal(action: str) -> str:
+    """Return an action in lower case, with single blanks and without a full stop."""
+    return " ".join(action.lower().split()).rstrip(" .") if len(action) <= _LONGEST else ""
+
+
+def pattern(form: str) -> re.Pattern[str]:
+    """Return what matches a form of the grammar, as "put the COLOR block in the PLACE".
+
+    Words in capitals stand for some words, whose groups have their names in lower case. Articles
+    and plurals do not count.
+    """
+    words = []
+    for word in form.split():
+        if word.isupper():
+            words.append(rf"(?P<{word.lower()}>[a-z]+(?: [a-z]+)*)")
+        elif word in ("the", "a"):
+            words.append("(?:the|a|an)")
+        elif word.endswith(("block", "blocks", "bowl")):
+            words.append(f"{word.removesuffix('s')}s?")
+        else:
+            words.append(re.escape(word))
+    return re.compile(" ".join(words))
+
+
+def listing(names: list[str], conjunction: str = "and") -> str:
+    """Return names as "a, b and c"."""
+    *most, last = names
+    return f"{', '.join(most)} {conjunction} {last}" if most else last
+
+
+def reachable(scene: Scene, poses: Poses, number: int) -> Refusal | None:
+    """Return why the hand cannot pick a thing; None if it can."""
+    above = covered_by(scene, poses, number)
+    if above is None:
+        return None
+    return Refusal(f"The {scene.things[number].name} is under the {above.name}.")

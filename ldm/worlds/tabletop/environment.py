@@ -1,0 +1,226 @@
+"""The tabletop environment: tasks, texts and rewards on top of the physics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, get_args
+
+from ldm.envs.metadata import DataSource, Extra, Metadata
+from ldm.errors import LdmError
+from ldm.types import Card, Task, TimeStep
+from ldm.worlds.tabletop import pictures, texts
+from ldm.worlds.tabletop.actions import LOOK, Move, Refusal, normal
+from ldm.worlds.tabletop.card import CARD, LIMIT
+from ldm.worlds.tabletop.controller import Controller, noisy_target
+from ldm.worlds.tabletop.physics import INSTALL, PACKAGE, State, World, version
+from ldm.worlds.tabletop.scene import Poses
+from ldm.worlds.tabletop.tasks import ENV, TEST, TRAIN, Game, digest, game_of, games
+
+#: Increased when the same task yields other texts, scenes or rewards than before.
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class TabletopOptions:
+    """Settings of the tabletop.
+
+    controller: "exact", or "noisy" for a hand that errs.
+    noise: the standard deviation in x and in y of where a noisy hand puts things, in metres.
+    miss: the probability that a noisy hand picks nothing.
+    poses: whether texts say where things are in centimetres, too.
+    admissible: whether the actions that are possible are listed; a list makes some kinds easy.
+    render: a folder for pictures, one per step; None for none. It is not part of the protocol.
+    """
+
+    controller: Controller = "exact"
+    noise: float = 0.008
+    miss: float = 0.1
+    poses: bool = False
+    admissible: bool = True
+    render: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.controller not in get_args(Controller):
+            raise ValueError(f"controller is one of {', '.join(get_args(Controller))}")
+        if not 0 <= self.noise <= 0.1:
+            raise ValueError("noise is a length in metres, from 0 to 0.1")
+        if not 0 <= self.miss <= 1:
+            raise ValueError("miss is a probability, from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """A task under way; never modified, only replaced.
+
+    state: of the physics. share: of the targets that are met. actions: how many were possible.
+    moves: how many of them reached for a thing.
+    """
+
+    game: Game
+    world: World
+    state: State
+    share: float = 0.0
+    actions: int = 0
+    moves: int = 0
+
+    @property
+    def over(self) -> bool:
+        return self.share >= 1.0 or self.actions >= LIMIT
+
+
+class Tabletop:
+    """Five tasks of rearranging things on a table, with real physics (DEPS, App. A.2).
+
+    An episode's score is the share of targets that are met when it ends: with all of them, or after
+    15 actions. What is undone again is a negative reward.
+    """
+
+    card: Card = CARD
+    paper: ClassVar[str] = "DEPS, arXiv 2302.01560, App. A.2; the tasks are CLIPort's"
+    needs: ClassVar[str] = f"its physics: {INSTALL.replace(chr(34), chr(39))}"
+    default_split: ClassVar[str] = TEST
+    train_splits: ClassVar[tuple[str, ...]] = (TRAIN,)
+    metadata: ClassVar[Metadata] = Metadata(
+        data=DataSource(
+            "ldm.worlds.tabletop.data",
+            holds="nothing: there are no data",
+            remedy=f"Install its physics: {INSTALL}.",
+            no_download="The tabletop has nothing to download: its scenes are drawn.",
+        ),
+        extra=Extra((PACKAGE,), purpose="the tabletop, whose physics it is", install=INSTALL),
+    )
+    Options = TabletopOptions
+
+    def __init__(self, options: TabletopOptions | None = None) -> None:
+        self.options = options or TabletopOptions()
+        self._digests: dict[str, str] = {}
+        self._play: Play | None = None
+        self._folder = Path(self.options.render) if self.options.render else None
+
+    def protocol(self) -> Mapping[str, Any]:
+        """Return what makes scores comparable: physics, controller, and the tasks of the splits.
+
+        Raise LdmError if MuJoCo is not installed.
+        """
+        options = self.options
+        exact = options.controller == "exact"
+        return {
+            "environment": ENV,
+            "version": VERSION,
+            "mujoco": version(),
+            "controller": options.controller,
+            "noise": 0.0 if exact else options.noise,
+            "miss": 0.0 if exact else options.miss,
+            "poses": options.poses,
+            "limit": LIMIT,
+            "admissible": options.admissible,
+            "data": dict(sorted(self._digests.items())),
+        }
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Return the tasks of a split. Raise LdmError if there is no such split."""
+        listed = games(split)
+        self._digests[split] = digest(listed)
+        return tuple(game.task for game in listed)
+
+    def reset(self, task: Task) -> TimeStep:
+        """Start `task`; the observation says what there is, what is where, and the task."""
+        self._play = None
+        game = game_of(task)
+        world = World(game.scene)
+        self._play = play = Play(game, world, world.start())
+        self._draw(play)
+        text = texts.opening(
+            game.kind, game.scene, play.state.poses, coordinates=self.options.poses
+        )
+        return TimeStep(text, admissible=self._admissible(play))
+
+    def step(self, action: str) -> TimeStep:
+        """Execute an action; an impossible one is answered and changes nothing."""
+        play = self._play
+        if play is None:
+            raise RuntimeError("no task is running: call reset first")
+        if play.over:
+            return TimeStep("The task is over.", done=True, admissible=self._admissible(play))
+        action = normal(action)
+        if action == LOOK:
+            return self._proceed(play, replace(play, actions=play.actions + 1), "")
+        move = play.game.kind.understand(action, play.game.scene, play.state.poses)
+        if isinstance(move, Refusal):
+            return TimeStep(move.reason, admissible=self._admissible(play), valid=False)
+        return self._carry_out(move, play)
+
+    def localize(self, text: str) -> str:
+        """Return `text`, as the tabletop has only one dialect."""
+        return text
+
+    def fork(self) -> Tabletop:
+        """Return a copy in the same state, which draws no pictures. A state is never modified."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._folder = None
+        return twin
+
+    def prepare(self) -> None:
+        """Load MuJoCo now: what is imported beside working threads may disturb them."""
+        with suppress(LdmError):  # the first reset says what is missing
+            version()
+
+    def close(self) -> None:
+        self._play = None
+
+    @property
+    def poses(self) -> Poses:
+        """Where the things are now, in the order of the scene."""
+        return self._play.state.poses if self._play else ()
+
+    def _carry_out(self, move: Move, play: Play) -> TimeStep:
+        target = move.target
+        if self.options.controller == "noisy":
+            drawn = noisy_target(
+                target,
+                noise=self.options.noise,
+                miss=self.options.miss,
+                source=play.game.task.source,
+                move=play.moves,
+            )
+        else:
+            drawn = target
+        state = play.state if drawn is None else play.world.carry(play.state, move.thing, drawn)
+        after = replace(
+            play,
+            state=state,
+            share=play.game.kind.share(play.game.scene, state.poses),
+            actions=play.actions + 1,
+            moves=play.moves + 1,
+        )
+        report = texts.carried(play.game.scene, move, missed=drawn is None)
+        return self._proceed(play, after, report)
+
+    def _proceed(self, before: Play, after: Play, report: str) -> TimeStep:
+        """Take over what an action led to, and answer it."""
+        earned = after.share - before.share
+        self._play = after
+        self._draw(after)
+        places = texts.whereabouts(
+            after.game.kind, after.game.scene, after.state.poses, coordinates=self.options.poses
+        )
+        text = f"{report} {places}" if report else places
+        return TimeStep(text, earned, after.over, self._admissible(after))
+
+    def _draw(self, play: Play) -> None:
+        if self._folder is not None:
+            picture = play.world.picture(play.state)
+            pictures.save(self._folder, play.game.task.id, play.actions, picture)
+
+    def _admissible(self, play: Play) -> tuple[str, ...] | None:
+        """Return what is possible, in an order that says nothing about the solution."""
+        if not self.options.admissible:
+            return None
+        if play.over:
+            return ()
+        commands = play.game.kind.commands(play.game.scene, play.state.poses)
+        return tuple(sorted((*commands, LOOK)))

@@ -1,0 +1,245 @@
+"""The simulation: MuJoCo moves the things of a scene, and nothing else here imports it.
+
+A hand without an arm holds a thing by a weld, lifts it, turns it, carries it, lowers it until it
+touches something, and lets go. What happens then is up to the physics.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.errors import LdmError
+from ldm.worlds.tabletop.model import HAND, HEIGHT, TIMESTEP, WIDTH, model_of, weld
+from ldm.worlds.tabletop.scene import Pose, Scene
+
+PACKAGE = "mujoco"
+INSTALL = 'pip install "ldm-memory[tabletop]"'
+
+#: Metres to which things are lifted.
+_LIFTED = 0.3
+#: Metres a second: carrying, and lowering over the last stretch.
+_SPEED, _SLOW, _STRETCH = 1.0, 0.1, 0.02
+#: Radians a second.
+_TURNING = 6.0
+#: Simulated steps: the weld comes to rest, and a thing that was let go.
+_HOLD, _REST = 25, 50
+#: After a fall: at most so many times _REST, until nothing is faster than this (m/s, rad/s).
+_RESTS, _QUIET = 20, 0.02
+#: Lowering stops this far above the target, so that nothing is pressed.
+_CLEARANCE = 0.0005
+#: A thing lies flat if its axis deviates by less than this (cosine).
+_FLAT = math.cos(math.radians(10))
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state at rest. vector: all that the simulation needs, read-only. poses: of the things."""
+
+    vector: Vector
+    poses: tuple[Pose, ...]
+
+
+def version() -> str:
+    """Return the version of MuJoCo, on which the last digits of all poses depend.
+
+    Raise LdmError if it is not installed.
+    """
+    return str(_mujoco().__version__)
+
+
+class World:
+    """The physics of one scene. The model never changes; each thread has a scratch of its own."""
+
+    def __init__(self, scene: Scene) -> None:
+        """Compile the model. Raise LdmError if MuJoCo is not installed."""
+        self._mujoco = _mujoco()
+        self._scene = scene
+        self._model = self._mujoco.MjModel.from_xml_string(model_of(scene))
+        self._kind = self._mujoco.mjtState.mjSTATE_INTEGRATION
+        self._size = self._mujoco.mj_stateSize(self._model, self._kind)
+        self._hand = int(self._model.body(HAND).mocapid[0])
+        self._geoms = [self._geoms_of(number) for number in range(len(scene.things))]
+        self._scratch = threading.local()
+
+    def start(self) -> State:
+        """Return the state in which everything rests as it was laid out."""
+        data = self._loaded(None)
+        self._rest(data)
+        return self._state(data)
+
+    def carry(self, state: State, thing: int, target: Pose) -> State:
+        """Return the state after the hand has put a thing at a place, or above what is there."""
+        data = self._loaded(state)
+        held = data.qpos[7 * thing : 7 * thing + 7].copy()
+        spot, turn = held[:3], held[3:]
+        data.mocap_pos[self._hand], data.mocap_quat[self._hand] = spot, turn
+        data.eq_active[self._model.equality(weld(thing)).id] = 1
+        upright = np.array([math.cos(target.yaw / 2), 0.0, 0.0, math.sin(target.yaw / 2)])
+        above = np.array([target.x, target.y, _LIFTED])
+        end = np.array([target.x, target.y, target.z + _CLEARANCE])
+        slow = end + np.array([0.0, 0.0, _STRETCH])
+        self._lead(data, _line(spot, np.array([spot[0], spot[1], _LIFTED]), turn, turn))
+        self._lead(data, _line(data.mocap_pos[self._hand], above, turn, upright))
+        self._lead(data, _line(above, slow, upright, upright), self._touches(thing))
+        if not self._touches(thing)(data):
+            self._lead(data, _line(slow, end, upright, upright, _SLOW), self._touches(thing))
+            self._step(data, _HOLD)
+        data.eq_active[self._model.equality(weld(thing)).id] = 0
+        self._rest(data)
+        return self._state(data)
+
+    def picture(self, state: State) -> NDArray[np.uint8]:
+        """Return what a camera sees, as rows of red, green and blue.
+
+        Raise LdmError where nothing can draw.
+        """
+        data = self._loaded(state)
+        self._mujoco.mj_forward(self._model, data)
+        return _draw(self._mujoco, self._model, data)
+
+    def _geoms_of(self, thing: int) -> frozenset[int]:
+        body = self._model.body(f"thing{thing}")
+        first = int(body.geomadr[0])
+        return frozenset(range(first, first + int(body.geomnum[0])))
+
+    def _loaded(self, state: State | None) -> Any:
+        """Return this thread's scratch in a state; None for the start."""
+        data = getattr(self._scratch, "data", None)
+        if data is None:
+            data = self._scratch.data = self._mujoco.MjData(self._model)
+        self._mujoco.mj_resetData(self._model, data)
+        if state is not None:
+            self._mujoco.mj_setState(self._model, data, state.vector, self._kind)
+        return data
+
+    def _state(self, data: Any) -> State:
+        vector = np.empty(self._size)
+        self._mujoco.mj_getState(self._model, data, vector, self._kind)
+        vector.flags.writeable = False
+        rows = data.qpos.reshape(-1, 7).tolist()
+        return State(vector, tuple(_pose(*row) for row in rows))
+
+    def _lead(
+        self,
+        data: Any,
+        way: Iterator[tuple[Vector, Vector]],
+        until: Callable[[Any], bool] | None = None,
+    ) -> None:
+        """Lead the hand along a way, until something is so."""
+        for position, turn in way:
+            data.mocap_pos[self._hand], data.mocap_quat[self._hand] = position, turn
+            self._mujoco.mj_step(self._model, data)
+            if until is not None and until(data):
+                return
+
+    def _touches(self, thing: int) -> Callable[[Any], bool]:
+        geoms = self._geoms[thing]
+
+        def touches(data: Any) -> bool:
+            pairs = data.contact.geom[: data.ncon].tolist()
+            return any((one in geoms) != (other in geoms) for one, other in pairs)
+
+        return touches
+
+    def _step(self, data: Any, steps: int) -> None:
+        self._mujoco.mj_step(self._model, data, nstep=steps)
+
+    def _rest(self, data: Any) -> None:
+        """Simulate until everything has come to rest."""
+        for _ in range(_RESTS):
+            self._step(data, _REST)
+            if np.abs(data.qvel).max() < _QUIET:
+                break
+        data.qvel[:] = 0.0
+
+
+def _mujoco() -> ModuleType:
+    if find_spec(PACKAGE) is None:
+        raise LdmError(
+            "The tabletop's physics, MuJoCo, is not installed.", f"Install it: {INSTALL}."
+        )
+    import mujoco
+
+    return mujoco  # type: ignore[no-any-return]
+
+
+def _pose(*row: float) -> Pose:
+    x, y, z, w, i, j, k = row
+    yaw = math.atan2(2 * (w * k + i * j), 1 - 2 * (j * j + k * k))
+    return Pose(x, y, z, yaw, upright=1 - 2 * (i * i + j * j) > _FLAT)
+
+
+def _line(
+    start: Vector, end: Vector, turn: Vector, turned: Vector, speed: float = _SPEED
+) -> Iterator[tuple[Vector, Vector]]:
+    """Yield positions and turns from one to the other, slow at both ends."""
+    start = start.copy()
+    if turn @ turned < 0:
+        turned = -turned  # the same turn, the short way round
+    angle = math.acos(min(1.0, float(turn @ turned)))
+    far = float(np.linalg.norm(end - start))
+    steps = 1 + math.ceil(max(far / speed, 2 * angle / _TURNING) / TIMESTEP)
+    for step in range(1, steps + 1):
+        part = 0.5 - 0.5 * math.cos(math.pi * step / steps)
+        mixed = turn + part * (turned - turn)
+        if angle > 1e-6:
+            mixed = math.sin((1 - part) * angle) * turn + math.sin(part * angle) * turned
+        yield start + part * (end - start), mixed / np.linalg.norm(mixed)
+
+
+def _draw(mujoco: ModuleType, model: Any, data: Any) -> NDArray[np.uint8]:
+    """Draw in a context of its own, so that any thread can. Raise LdmError where it cannot."""
+    picture = np.empty((HEIGHT, WIDTH, 3), np.uint8)
+    try:
+        context = _context(mujoco)
+        context.make_current()
+        drawing = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, drawing)
+        camera = mujoco.MjvCamera()
+        camera.type, camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, 0
+        scene = mujoco.MjvScene(model, maxgeom=1000)
+        everything = mujoco.mjtCatBit.mjCAT_ALL
+        mujoco.mjv_updateScene(model, data, mujoco.MjvOption(), None, camera, everything, scene)
+        frame = mujoco.MjrRect(0, 0, WIDTH, HEIGHT)
+        mujoco.mjr_render(frame, scene, drawing)
+        mujoco.mjr_readPixels(picture, None, frame, drawing)
+        drawing.free()
+        context.free()
+    except _drawing_errors(mujoco) as error:
+        raise LdmError(
+            f"No picture of the tabletop can be drawn here: {error or type(error).__name__}.",
+            "Install an OpenGL that draws without a screen (Debian: libegl1 and libgl1-mesa-dri, "
+            "or libosmesa6 with MUJOCO_GL=osmesa), or leave env.render out.",
+        ) from error
+    return np.flipud(picture)
+
+
+def _context(mujoco: ModuleType) -> Any:
+    """Return a context that draws without a screen: of EGL, or of OSMesa if MUJOCO_GL names it."""
+    try:
+        return import_module(f"{mujoco.__name__}.egl").GLContext(WIDTH, HEIGHT)
+    except (ImportError, AttributeError) as error:  # its library, or PyOpenGL uses another one
+        reason = error
+    try:
+        return import_module(f"{mujoco.__name__}.osmesa").GLContext(WIDTH, HEIGHT)
+    except (ImportError, AttributeError):
+        raise reason from None
+
+
+def _drawing_errors(mujoco: ModuleType) -> tuple[type[Exception], ...]:
+    """Return what drawing can raise. PyOpenGL settles on a library when it is imported: late."""
+    from OpenGL.error import Error
+
+    return ImportError, AttributeError, RuntimeError, OSError, Error, mujoco.FatalError

@@ -1,0 +1,167 @@
+"""Chat messages: ours are examples to learn from, those of others are read as far as they go."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.envs import formats
+from ldm.interchange import chat
+from ldm.interchange.foreign import Assumed
+from ldm.records import Problem
+from ldm.types import Step, Trajectory
+from tests.test_types import TRAJECTORY
+
+KITCHEN = Assumed(env="kitchen", kind="heat", origin="human", score=1.0)
+GOAL = {"role": "user", "content": "Heat an egg."}
+
+
+def says(text: str | None, **fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, **fields}
+
+
+def call(name: str, call_id: str, arguments: str = "{}") -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {"type": "function", "id": call_id, "function": function}
+
+
+def read(*messages: dict[str, Any], assumed: Assumed = KITCHEN, **fields: Any) -> Trajectory:
+    result = chat.parse(json.dumps({"messages": messages, **fields}), "x.jsonl", 1, assumed)
+    assert isinstance(result, Trajectory), result
+    return result
+
+
+def problem(line: dict[str, Any], assumed: Assumed = KITCHEN) -> str:
+    result = chat.parse(json.dumps(line), "x.jsonl", 1, assumed)
+    assert isinstance(result, Problem)
+    return str(result)
+
+
+class TestOurs:
+    def test_speakers_take_turns_and_the_assistant_speaks_last(self) -> None:
+        assert chat.line_of(TRAJECTORY)["messages"] == [
+            {"role": "user", "content": "heat an egg\n\nYou are in a kitchen."},
+            says("open fridge"),
+            {"role": "user", "content": "You see an egg."},
+            says("take egg"),
+        ]
+
+    def test_a_system_prompt_may_be_added(self) -> None:
+        line = chat.line_of(TRAJECTORY)
+        line["messages"].insert(0, {"role": "system", "content": "You play a game."})
+        assert read(*line["messages"], ldm=line["ldm"]) == TRAJECTORY
+
+    def test_what_is_changed_in_the_messages_is_what_is_read(self) -> None:
+        line = chat.line_of(TRAJECTORY)
+        line["messages"][3]["content"] = "take the egg"
+        result = read(*line["messages"], ldm=line["ldm"])
+        assert result.steps[2] == replace(TRAJECTORY.steps[2], action="take the egg")
+
+    @pytest.mark.parametrize(
+        ("number", "change", "message"),
+        [
+            (0, {"content": "boil an egg"}, "messages.0.content: does not begin with the goal"),
+            (2, {"role": "assistant"}, "messages.2.role: should be 'user'"),
+            (2, {"content": 5}, "messages.2.content"),
+        ],
+    )
+    def test_what_does_not_fit_the_extra_is_named(
+        self, number: int, change: dict[str, Any], message: str
+    ) -> None:
+        line = chat.line_of(TRAJECTORY)
+        line["messages"][number] |= change
+        assert f"x.jsonl:1:{message}" in problem(line)
+
+    @pytest.mark.parametrize("count", [0, 1, 2, 3])
+    def test_messages_that_are_missing_are_missed(self, count: int) -> None:
+        line = chat.line_of(TRAJECTORY)
+        del line["messages"][count:]
+        assert f"messages: {count} for 2 actions: should be 4" in problem(line)
+
+    def test_steps_that_are_missing_are_missed(self) -> None:
+        line = chat.line_of(TRAJECTORY)
+        line["ldm"]["steps"].pop()
+        assert "messages: 4 for 1 actions: should be 2" in problem(line)
+
+
+class TestOthers:
+    def test_the_user_says_the_goal_and_what_is_seen(self) -> None:
+        result = read(
+            {"role": "system", "content": "You play a game."},
+            GOAL,
+            {"role": "user", "content": [{"type": "text", "text": "You are in a kitchen."}]},
+            says("open fridge", reasoning_content="Eggs are cold."),
+            {"role": "user", "content": "You see an egg."},
+            says("take egg"),
+        )
+        assert (result.task.goal, result.opening) == ("Heat an egg.", "You are in a kitchen.")
+        assert result.steps == (
+            Step("open fridge", "You see an egg.", thought="Eggs are cold."),
+            Step("take egg", "", reward=1.0),
+        )
+        assert (result.task.env, result.task.kind, result.origin) == ("kitchen", "heat", "human")
+
+    def test_the_same_goal_is_the_same_task(self) -> None:
+        first, second = read(GOAL, says("a")), read(GOAL, says("b"))
+        assert first.task == second.task
+        assert first.id != second.id
+
+    def test_calls_of_tools_are_actions_with_their_own_answers(self) -> None:
+        calls = [call("open", "1", '{"door": "fridge"}'), call("look", "2")]
+        result = read(
+            GOAL,
+            says("Both at once.", tool_calls=calls),
+            {"role": "tool", "tool_call_id": "2", "content": "A kitchen."},
+            {"role": "tool", "tool_call_id": "1", "content": "An egg."},
+            says(None, function_call={"name": "stop", "arguments": "{}"}),
+            {"role": "function", "name": "stop", "content": "Stopped."},
+        )
+        assert result.steps == (
+            Step('open {"door": "fridge"}', "An egg.", thought="Both at once."),
+            Step("look", "A kitchen."),
+            Step("stop", "Stopped.", reward=1.0),
+        )
+
+    def test_a_line_may_name_its_environment(self) -> None:
+        assert read(GOAL, says("a"), assumed=Assumed(), env="shed").task.env == "shed"
+
+    @pytest.mark.parametrize(
+        ("messages", "message"),
+        [
+            ([], "messages: no message to the agent states the goal"),
+            ([GOAL], "messages: has no action"),
+            ([GOAL, {"role": "narrator", "content": "x"}], "messages.1.role: Input should be"),
+            ([GOAL, says("a", tool_calls=[{"id": "1"}])], "tool_calls.0.function: "),
+        ],
+    )
+    def test_a_recording_that_is_none_is_refused(self, messages: Any, message: str) -> None:
+        assert message in problem({"messages": messages})
+
+    def test_without_an_environment_nothing_is_read(self) -> None:
+        assert "x.jsonl:1:env: " in problem({"messages": [GOAL, says("a")]}, Assumed())
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_logs_may_hold_the_messages_alone(name: str, tmp_path: Path) -> None:
+    messages = [GOAL, says(None, tool_calls=[call("take", "c1")])]
+    (tmp_path / name).write_text(json.dumps(messages))
+    assert formats.format_of(tmp_path / name) == "chat"
+    (made,) = chat.read(tmp_path / name, KITCHEN)
+    assert isinstance(made, Trajectory)
+    assert (made.task.goal, made.steps[0].action) == ("Heat an egg.", "take")
+
+
+def test_a_json_file_may_hold_several_episodes(tmp_path: Path) -> None:
+    several = [{"messages": [GOAL, says("take egg")]}, {"messages": [GOAL, says("heat egg")]}, 7]
+    (tmp_path / "a.json").write_text(json.dumps(several, indent=2))
+    assert formats.format_of(tmp_path / "a.json") == "chat"
+    *made, wrong = chat.read(tmp_path / "a.json", KITCHEN)
+    assert [one.steps[0].action for one in made if isinstance(one, Trajectory)] == [
+        "take egg",
+        "heat egg",
+    ]
+    assert str(wrong).startswith(f"{tmp_path}/a.json:3: ")

@@ -1,0 +1,172 @@
+"""Whatever a trajectory holds, it comes back equal from every format that is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ldm
+from ldm.envs import formats
+from ldm.errors import LdmError
+from ldm.interchange.foreign import Assumed
+from ldm.records import Problem
+from ldm.types import ORIGINS, Step, Task, Trajectory
+from tests.test_types import TRAJECTORY
+from tests.toy import expert_trajectories
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+SIMILARITY = st.floats(-1, 1)
+SCORE = st.floats(0, 1)
+REWARD = st.floats(-1, 1)
+STEPS = st.builds(
+    Step,
+    action=TEXT,
+    observation=TEXT,
+    reward=REWARD,
+    thought=TEXT,
+    valid=st.booleans(),
+    recalls=st.lists(st.tuples(TEXT, SIMILARITY), max_size=2).map(tuple),
+    followed=st.none() | st.lists(st.integers(0, 2**53), max_size=2).map(tuple),
+)
+TRAJECTORIES = st.builds(
+    Trajectory,
+    task=st.builds(Task, *[TEXT] * 6),
+    opening=TEXT,
+    steps=st.lists(STEPS, max_size=4).map(tuple),
+    score=SCORE,
+    success=st.booleans(),
+    origin=st.sampled_from(ORIGINS),
+)
+#: (name of the file, format)
+WRITTEN = [
+    ("x.jsonl", "ldm"),
+    ("x.jsonl", "atif"),
+    ("x.jsonl.gz", "atif"),
+    ("x", "atif"),
+    ("x.jsonl", "chat"),
+    ("x.jsonl.gz", "chat"),
+    ("x.parquet", "parquet"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), WRITTEN)
+@settings(deadline=None, max_examples=60)
+@given(st.lists(TRAJECTORIES, min_size=1, max_size=3))
+def test_any_trajectories_come_back_equal(
+    name: str, kind: str, trajectories: list[Trajectory]
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        formats.write(path, trajectories, kind)
+        assert ldm.read_trajectories(path) == trajectories  # the format is told by the file
+
+
+@settings(deadline=None, max_examples=60)
+@given(TRAJECTORIES)
+def test_any_trajectory_comes_back_equal_from_a_document_of_its_own(one: Trajectory) -> None:
+    with TemporaryDirectory() as folder:
+        ldm.write_trajectories(Path(folder) / "x.json", [one])
+        assert ldm.read_trajectories(Path(folder)) == [one]
+
+
+@pytest.mark.parametrize(("name", "kind"), WRITTEN)
+def test_the_same_trajectory_twice_is_two_trajectories(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    ldm.write_trajectories(tmp_path / name, [TRAJECTORY] * 12, to=kind)
+    assert ldm.read_trajectories(tmp_path / name) == [TRAJECTORY] * 12
+
+
+@pytest.mark.parametrize(("name", "kind"), WRITTEN)
+def test_what_is_assumed_of_others_changes_nothing_of_ours(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    toys = expert_trajectories()
+    ldm.write_trajectories(tmp_path / name, toys, to=kind)
+    assumed = Assumed(env="other", kind="other", score=0.5)
+    assert ldm.read_trajectories(tmp_path / name, assumed=assumed) == toys
+
+
+@pytest.mark.parametrize(("name", "kind"), WRITTEN)
+def test_recorded_episodes_come_back_equal(
+    name: str, kind: str, tmp_path: Path, shared_data: Path
+) -> None:
+    recorded = ldm.read_trajectories(shared_data / "webshop" / "react_episodes.jsonl")
+    assert any(step.thought and not step.action for one in recorded for step in one.steps)
+    ldm.write_trajectories(tmp_path / name, recorded, to=kind)
+    assert ldm.read_trajectories(tmp_path / name) == recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("x.json", "atif"), ("x.jsonl", "atif"), ("x.jsonl", "chat")]
+)
+def test_an_extra_of_a_newer_version_is_refused(name: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    ldm.write_trajectories(path, [TRAJECTORY], to=kind)
+    path.write_text(path.read_text().replace('"version":1', '"version":2'))
+    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    (problem,) = formats.read(path, kind)
+    assert isinstance(problem, Problem)
+    assert problem.field.endswith("ldm.version")
+    assert "newer ldm" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("x.jsonl", "parquet", "the wrong extension for the format parquet"),
+        ("x.parquet", "chat", "They end in: .jsonl, .jsonl.gz"),
+        ("x.txt", "atif", "nothing, for a folder"),
+        ("x.jsonl", "webshop-episodes", "There is no output format"),
+    ],
+)
+def test_a_file_that_could_not_be_read_again_is_not_written(
+    name: str, kind: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(LdmError, match=message):
+        formats.write(tmp_path / name, [TRAJECTORY], kind)
+    assert not any(tmp_path.iterdir())
+
+
+#: What may stand where the messages should; half a line, where nothing closes it.
+HOSTILE = {
+    "nested without end": "[" * 100_000,
+    "nested deeply": "[" * 100_000 + "]" * 100_000 + "}",
+    "a long number": "9" * 5_000 + "}",
+    "half a character": '["\\ud800"]}',
+    "nothing": "null}",
+    "an object": "{}}",
+    "messages by nobody": '[{"role": 1, "source": 1}]}',
+}
+
+
+@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [("atif", '{"schema_version": "ATIF-v1.7", "steps": '), ("chat", '{"messages": ')],
+)
+def test_hostile_lines_are_problems_and_lose_no_others(
+    kind: str, start: str, value: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.jsonl"
+    formats.write(path, [TRAJECTORY], kind)
+    path.write_text(f"{start}{value}\n{path.read_text()}")
+    formats.format_of(path)  # no traceback, whatever it is taken for
+    bad, good = formats.read(path, kind, None, Assumed(env="kitchen"))
+    assert isinstance(bad, Problem)
+    assert (bad.file, bad.line, good) == (str(path), 1, TRAJECTORY)
+
+
+def test_other_json_and_parquet_files_below_a_folder_do_not_matter(tmp_path: Path) -> None:
+    import polars as pl
+
+    ldm.write_trajectories(tmp_path / "documents", [TRAJECTORY, TRAJECTORY], to="atif")
+    (tmp_path / "run.json").write_text('{"spec": {}}')
+    (tmp_path / "products.json").write_text(json.dumps([{"name": "lamp"}]))
+    pl.DataFrame({"price": [1.0]}).write_parquet(tmp_path / "prices.parquet")
+    assert ldm.read_trajectories(tmp_path) == [TRAJECTORY, TRAJECTORY]

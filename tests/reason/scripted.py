@@ -1,0 +1,109 @@
+"""A language model that says what a test has written down, and a reasoner with its own types."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ldm.errors import ContextTooLong
+from ldm.llm import GREEDY, Completion, Message, Sampling
+from ldm.llm.structured import form_of
+from ldm.reason import TypeView
+from ldm.reason.offline import OfflineReasoner
+from ldm.types import Usage
+from tests.embedder import BagOfWords
+
+#: A reply: its text, or a value to be written as JSON.
+Reply = str | dict[str, Any]
+
+
+class Scripted:
+    """Answers with `reply`, which is told the last message; keeps what it was asked.
+
+    room: characters of a request that it has room for, 0 for any. As in the real client, a reply
+    that does not fit the form has `malformed` set and no value.
+    """
+
+    name = "scripted"
+
+    def __init__(self, reply: Callable[[str], Reply], room: int = 0) -> None:
+        self._reply = reply
+        self._room = room
+        self.prompts: list[Sequence[Message]] = []
+        self.forms: list[Any] = []
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: type[Any] | None = None,
+        sampling: Sampling = GREEDY,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> Completion:
+        if self._room and sum(len(m.content) for m in messages) > self._room:
+            raise ContextTooLong("No room.", "Shorten it.")
+        assert schema is not None
+        self.prompts.append(messages)
+        self.forms.append(schema)
+        reply = self._reply(messages[-1].content)
+        text = reply if isinstance(reply, str) else json.dumps(reply)
+        value, _ = form_of(schema).read(text)
+        usage = Usage(1, len(messages[-1].content), 0, len(text))
+        return Completion(text, usage, value, malformed=value is None)
+
+
+class Contrary(OfflineReasoner):
+    """Puts everything into the last type, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(BagOfWords())
+        self.questions: list[tuple[str, tuple[TypeView, ...]]] = []
+
+    def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
+        self.questions.append((goal, tuple(types)))
+        return len(types) - 1
+
+    def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
+        self.questions.append((observation, tuple(types)))
+        return len(types) - 1
+
+
+def in_turn(*replies: Reply) -> Callable[[str], Reply]:
+    """One reply after the other; asking for more is an error."""
+    left = list(replies)
+    return lambda _: left.pop(0)
+
+
+def steps_wanted(question: str) -> list[int]:
+    """The steps that a prompt for notes asks for."""
+    return [int(number) for number in re.findall(r"after step (\d+)", question.rsplit("\n", 1)[-1])]
+
+
+def step_notes(question: str, **fields: Any) -> dict[str, Any]:
+    """Notes on the steps that a prompt asks for, each with its action; empty where it asks none.
+
+    fields: what they say else, {n} for the number of the step and {before} for the one before it.
+    """
+    acted = dict(re.findall(r"Step (\d+): (.*)", question))
+
+    def filled(value: Any, number: int) -> Any:
+        return value.format(n=number, before=number - 1) if isinstance(value, str) else value
+
+    blank = {"found": "", "held": "", "complete": 0}
+    return {
+        f"after_step_{n}": {
+            "action": acted[str(n)],
+            **{name: filled(value, n) for name, value in {**blank, **fields}.items()},
+        }
+        for n in steps_wanted(question)
+    }
+
+
+def items_in(question: str) -> list[str]:
+    """The numbered items of a prompt for types."""
+    match = re.search(r"<items>\n(.*?)\n</items>", question, re.DOTALL)
+    assert match is not None
+    return [line.partition(". ")[2] for line in match[1].splitlines()]

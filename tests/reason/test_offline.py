@@ -1,0 +1,461 @@
+"""The offline reasoner: it imitates by analogy, and knows no word of any environment."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ldm.reason
+from ldm.reason import Agreement, Process, State, TypeView, page_votes
+from ldm.reason.clusters import cluster
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.voting import Ballot, Likeness, Poll, voice_of
+from ldm.types import (
+    FULL_OUTCOME,
+    History,
+    Outcome,
+    Past,
+    Proposal,
+    Recall,
+    StateActionTuple,
+)
+from tests.embedder import BagOfWords
+
+ROOT = Path(__file__).resolve().parents[2]
+REASONER = OfflineReasoner(BagOfWords())
+START = "You are in a room. You see a box 1, a box 2, a box 3 and a table 1."
+KNIFE, SPOON = "put a knife on the table", "put a spoon on the table"
+
+
+def recalled(
+    goal: str, past: Past, observation: str, action: str, similarity: float = 0.9
+) -> Recall:
+    source = StateActionTuple(
+        *(goal, History(past=past), observation, action, "pick", "room", "train", "t", "s"),
+        trajectory_id=str(len(past)),
+        step=len(past),
+        origin="expert",
+    )
+    return Recall(source, similarity, "pick-1", "a", "b")
+
+
+AT_1: Past = ((START, "go to box 1"),)
+HELD: Past = (*AT_1, ("In box 1 you see a knife 1.", "take knife 1 from box 1"))
+SPOON_HELD: Past = (*AT_1, ("In box 1 you see a spoon 1.", "take spoon 1 from box 1"))
+SEARCHED: Past = (*AT_1, ("In box 1 you see nothing.", "go to box 2"))
+#: An expert who looks for a knife, takes it and puts it where it belongs.
+RECALLS = (
+    recalled(KNIFE, (), START, "go to box 1"),
+    recalled(KNIFE, AT_1, "In box 1 you see nothing.", "go to box 2"),
+    recalled(KNIFE, AT_1, "In box 1 you see a knife 1.", "take knife 1 from box 1"),
+    recalled(KNIFE, SEARCHED, "In box 2 you see a knife 1.", "take knife 1 from box 2"),
+    recalled(KNIFE, HELD, "You hold the knife 1.", "go to table 1"),
+    recalled(
+        KNIFE, (*HELD, ("You hold the knife 1.", "go to table 1")), "On it: nothing.",
+        "put knife 1 on table 1",
+    ),
+)  # fmt: skip
+PLACES = ("go to box 1", "go to box 2", "go to box 3", "go to table 1")
+
+
+def decide(past: Past, observation: str, admissible: tuple[str, ...] | None) -> str:
+    return REASONER.act(State(SPOON, History(past=past), observation, admissible), RECALLS).action
+
+
+class TestFollowing:
+    """Which recalls an action follows: those whose own action comes to it here."""
+
+    def follows(
+        self, past: Past, observation: str, admissible: tuple[str, ...] | None
+    ) -> tuple[str, tuple[int, ...]]:
+        state = State(SPOON, History(past=past), observation, admissible)
+        answer = REASONER.act(state, RECALLS)
+        assert answer.followed == REASONER.followed(state, RECALLS, answer.action)
+        return answer.action, answer.followed or ()
+
+    def test_an_action_follows_those_who_did_the_same_with_another_thing(self) -> None:
+        past: Past = ((START, "go to box 3"),)
+        actions = (*PLACES, "take cup 1 from box 3", "take spoon 2 from box 3")
+        observation = "In box 3 you see a cup 1 and a spoon 2."
+        assert self.follows(past, observation, actions) == ("take spoon 2 from box 3", (2, 3))
+
+    def test_another_action_follows_others(self) -> None:
+        past: Past = ((START, "go to box 3"),)
+        observation = "In box 3 you see a cup 1 and a spoon 2."
+        state = State(SPOON, History(past=past), observation, (*PLACES, "take spoon 2 from box 3"))
+        assert set(REASONER.followed(state, RECALLS, "take spoon 2 from box 3")) == {2, 3}
+        assert not {2, 3} & set(REASONER.followed(state, RECALLS, "go to box 1"))
+
+    def test_an_action_that_no_vote_can_come_to_follows_the_same_words(self) -> None:
+        state = State(SPOON, History(), START, PLACES)
+        assert REASONER.followed(state, RECALLS, "put knife 1 on table 1") == (5,)
+        assert REASONER.followed(state, RECALLS, "sing") == ()
+        assert REASONER.followed(State(SPOON, History(), START, ()), (), "sing") == ()
+
+    def test_hardly_alike_is_not_followed(self) -> None:
+        hardly, both = ([0.4, 0.3], [0.6, 0.6 + 1e-12])
+        ballots = (
+            Ballot(1.0, Likeness.of(enumerate(hardly))),
+            Ballot(0.1, Likeness.of(enumerate(both))),
+        )
+        poll = Poll(("a", "b"), (0, 1), ballots)
+        assert (poll.followers("a"), poll.followers("b"), poll.followers("c")) == ((1,), (1,), None)
+
+
+class TestActing:
+    def test_a_search_moves_on_to_a_place_not_yet_visited(self) -> None:
+        past: Past = ((START, "go to box 1"), ("In box 1 you see nothing.", "go to box 2"))
+        assert decide(past, "In box 2 you see nothing.", PLACES) == "go to box 3"
+
+    def test_the_thing_of_the_goal_is_taken_when_it_is_in_view(self) -> None:
+        past: Past = ((START, "go to box 3"),)
+        actions = (*PLACES, "take cup 1 from box 3", "take spoon 2 from box 3")
+        observation = "In box 3 you see a cup 1 and a spoon 2."
+        assert decide(past, observation, actions) == "take spoon 2 from box 3"
+
+    def test_what_is_held_is_brought_to_where_it_belongs(self) -> None:
+        past: Past = (
+            (START, "go to box 3"),
+            ("In box 3 you see a spoon 2.", "take spoon 2 from box 3"),
+        )
+        assert decide(past, "You hold the spoon 2.", PLACES) == "go to table 1"
+
+    def test_what_was_put_away_is_not_taken_again(self) -> None:
+        past: Past = (
+            (START, "go to box 3"),
+            ("In box 3 you see a spoon 2.", "take spoon 2 from box 3"),
+            ("You hold the spoon 2.", "go to table 1"),
+            ("On it: nothing.", "put spoon 2 on table 1"),
+        )
+        actions = (*PLACES, "take spoon 2 from table 1")
+        assert decide(past, "On table 1 you see a spoon 2.", actions) != "take spoon 2 from table 1"
+
+    def test_an_action_that_did_not_help_is_not_repeated(self) -> None:
+        past: Past = ((START, "go to box 1"), ("Nothing happens.", "go to box 1")) * 2
+        assert decide(past, "Nothing happens.", PLACES) != "go to box 1"
+
+    def test_without_recalls_it_does_what_was_done_least(self) -> None:
+        past: Past = ((START, "go to box 1"),)
+        state = State(SPOON, History(past=past), "In box 1 you see nothing.", PLACES)
+        proposal = REASONER.act(state, ()).proposals[0]
+        assert (proposal.action, proposal.confidence) == ("go to box 2", 0.0)
+        assert REASONER.act(replace(state, admissible=None), ()).action == ""
+
+    def test_where_actions_are_admissible_it_answers_with_one(self) -> None:
+        for admissible in (("sing",), ("wait", "go to moon 9"), ("take", "go to")):
+            assert decide((), START, admissible) in admissible
+
+    def test_confidences_of_proposals_sum_to_one(self) -> None:
+        state = State(SPOON, History(), START, PLACES)
+        for z in (1, 2, 4):
+            proposals = REASONER.propose(state, RECALLS, z).proposals
+            assert len({p.action for p in proposals}) == len(proposals) <= z
+            assert sum(p.confidence for p in proposals) == pytest.approx(1)
+            ranked = [p.confidence for p in proposals]
+            assert ranked == sorted(ranked, reverse=True)
+
+
+class TestWithoutAdmissibleActions:
+    def test_the_recalled_action_is_carried_over(self) -> None:
+        past: Past = ((START, "go to box 3"),)
+        observation = "In box 3 you see a cup 1 and a spoon 2."
+        assert decide(past, observation, None) == "take spoon 2 from box 3"
+
+    def test_its_punctuation_is_kept(self) -> None:
+        recall = recalled("buy red shoes", (), "Colours: [red] [blue]", "click[red]")
+        state = State("buy blue shoes", History(), "Colours: [red] [blue]", None)
+        assert re.fullmatch(r"click\[\w+\]", REASONER.act(state, (recall,)).action)
+
+
+def test_it_does_the_same_in_invented_words() -> None:
+    """Nothing but the pattern of words matters: renamed, the choice is the renamed one."""
+    names = {
+        "knife": "blarg", "spoon": "zimt", "box": "quod", "table": "frob", "cup": "wib",
+        "go": "zorp", "take": "nalk", "put": "gref", "see": "oom",
+    }  # fmt: skip
+
+    def renamed(text: str) -> str:
+        return re.sub(r"[a-z]+", lambda match: names.get(match.group(), match.group()), text)
+
+    def past_of(past: Past) -> Past:
+        return tuple((renamed(text), renamed(action)) for text, action in past)
+
+    recalls = tuple(
+        recalled(
+            renamed(r.tuple.goal), past_of(r.tuple.history.past),
+            renamed(r.tuple.observation), renamed(r.tuple.action),
+        )
+        for r in RECALLS
+    )  # fmt: skip
+    for past, observation in [
+        ((), START),
+        (SEARCHED, "In box 2 you see nothing."),
+        (((START, "go to box 3"),), "In box 3 you see a spoon 2."),
+        ((*((START, "go to box 3"),), ("a spoon 2.", "take spoon 2 from box 3")), "You hold it."),
+    ]:
+        actions = (*PLACES, "take spoon 2 from box 3", "put spoon 2 on table 1")
+        state = State(
+            renamed(SPOON), History(past=past_of(past)), renamed(observation),
+            tuple(map(renamed, actions)),
+        )  # fmt: skip
+        assert REASONER.act(state, recalls).action == renamed(decide(past, observation, actions))
+
+
+def test_a_tuple_in_another_dialect_is_read_anew() -> None:
+    """What was read of a tuple in one dialect does not reach a task that speaks the other."""
+    past: Past = (*HELD, ("You hold the knife 1.", "put knife 1 in table 1"))
+    one = recalled(KNIFE, past, "You put the knife 1.", "go to box 2")
+    local = tuple((observation, action.replace("put", "move")) for observation, action in past)
+    other = replace(one, tuple=replace(one.tuple, history=History(past=local)))
+    assert one.tuple.id == other.tuple.id
+    state = State(SPOON, History(past=local), "You put the knife 1.", PLACES)
+    reused = OfflineReasoner(BagOfWords())
+    reused.propose(state, (one, *RECALLS), 4)
+    again = reused.propose(state, (other, *RECALLS), 4)
+    assert again == OfflineReasoner(BagOfWords()).propose(state, (other, *RECALLS), 4)
+    assert reused._precedent(other.tuple).situation.past[-1].verb == "move"
+
+
+class TestHistories:
+    def test_the_assessment_says_what_was_done_with_each_thing_of_the_goal(self) -> None:
+        assessment = REASONER.assess(KNIFE, HELD, "You hold the knife 1.")
+        assert assessment == "put: not yet; knife: take; table: not yet"
+
+    def test_the_summary_merges_runs_of_the_same_action(self) -> None:
+        summary = REASONER.summarize(KNIFE, SEARCHED, "In box 2 you see nothing.")
+        assert summary == "go to box 1, box 2"
+
+    def test_a_long_past_is_cut_from_its_beginning(self) -> None:
+        past: Past = tuple(("x", f"open{n} box {n}") for n in range(30))
+        summary = REASONER.summarize(KNIFE, past, "x")
+        assert summary.startswith("(18 earlier); ")
+        assert "open29" in summary
+
+    def test_without_a_past_there_is_nothing_to_sum_up(self) -> None:
+        assert REASONER.summarize(KNIFE, (), START) == ""
+
+
+def process(*actions: str, confidence: float = 0.5) -> Process:
+    return Process("a goal", START, tuple((a, "x") for a in actions), (confidence,) * len(actions))
+
+
+class TestComparingAndChoosing:
+    @pytest.mark.parametrize(
+        ("best", "ground", "key"),
+        [("abc", "axc", 1), ("abc", "xyz", 0), ("abc", "ab", 2), ("ab", "abc", 1), ("", "a", 0)],
+    )
+    def test_the_key_step_is_the_first_that_differs(self, best: str, ground: str, key: int) -> None:
+        assert REASONER.compare(process(*best), process(*ground)) == key
+
+    def test_the_most_confident_process_is_chosen_the_first_on_a_tie(self) -> None:
+        low, high = process("a", confidence=0.2), process("b", "c", confidence=0.7)
+        assert REASONER.choose([low, high, high]) == 1
+        assert REASONER.choose([process(), low]) == 1
+        assert REASONER.choose([process()]) == 0
+
+
+class TestClusters:
+    @pytest.mark.parametrize("count", [1, 2, 3, 8, 60, 400])
+    def test_are_a_partition_with_unique_names(self, count: int) -> None:
+        texts = [f"thing {n % 7} of {n}" for n in range(count)]
+        clustering = cluster(texts, BagOfWords().embed(texts))
+        assert len(clustering.assignment) == count
+        assert set(clustering.assignment) == set(range(len(clustering.names)))
+        assert len(set(clustering.names)) == len(clustering.names) <= 12
+
+    def test_equal_vectors_are_no_problem(self) -> None:
+        texts = [f"text {n}" for n in range(40)]
+        clustering = cluster(texts, np.tile(BagOfWords().embed(["x"]), (40, 1)))
+        assert set(clustering.assignment) == set(range(len(clustering.names)))
+
+    def test_a_text_belongs_to_the_nearest_centroid(self) -> None:
+        vectors = BagOfWords().embed(["red apple", "fast car"])
+        views = [TypeView(n, (n,), v) for n, v in zip(("fruit", "cars"), vectors, strict=True)]
+        assert REASONER.classify_goal("a red apple", views) == 0
+        assert REASONER.classify_observation("a car, fast", views) == 1
+
+
+def test_decisions_do_not_depend_on_the_hash_seed() -> None:
+    script = (
+        "from tests.reason.test_offline import *\n"
+        "for past in ((), AT_1, SEARCHED, HELD):\n"
+        "    for actions in (PLACES, None):\n"
+        "        state = State(SPOON, History(past=past), 'In box 2 a spoon 2.', actions)\n"
+        "        print(REASONER.propose(state, RECALLS, 9))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert "Proposal" in outputs.pop()
+
+
+#: Words that only an environment would know; there is no use for them in a method.
+_FOREIGN = """drawer fridge knife shirt cabinet countertop microwave sink lamp desklamp spatula egg
+apple mug shelf plate clean heat cool toggle inventory webshop alfworld textcraft craft cart price
+product click search buy color size take put move examine open close go"""
+FOREIGN = frozenset(_FOREIGN.split())
+
+
+def test_the_code_holds_no_word_of_any_environment() -> None:
+    for path in Path(ldm.reason.__file__).parent.glob("*.py"):
+        tree = ast.parse(path.read_text())
+        documentation = {
+            id(node.value) for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }  # fmt: skip
+        for node in ast.walk(tree):
+            if id(node) in documentation or not isinstance(node, ast.Constant):
+                continue
+            if node.value == page_votes._ASKING:  # plain English, whoever is asked for whatever
+                continue
+            if isinstance(node.value, str):
+                used = set(re.findall(r"[a-z]+", node.value.lower()))
+                assert not used & FOREIGN, (path.name, node.lineno)
+
+
+def test_weighing_tells_the_share_and_the_support_of_each_action() -> None:
+    actions = ("go to shelf 1", "take spoon 1 from table 1")
+    state = State(SPOON, History(), "You are at table 1. On it you see: spoon 1.", actions)
+    agreements = REASONER.weigh(state, RECALLS, 5)
+    answer = REASONER.act(state, RECALLS)
+    assert agreements[0].action == answer.action
+    assert agreements[0].share == pytest.approx(answer.proposals[0].confidence)
+    assert sum(one.share for one in agreements) == pytest.approx(1)
+    assert 1 <= sum(one.recalls for one in agreements) <= len(RECALLS)
+    assert REASONER.weigh(state, RECALLS, 1) == agreements[:1]
+    assert REASONER.weigh(state, (), 3) == ()
+
+
+def with_outcome(recall: Recall, outcome: Outcome | None) -> Recall:
+    return replace(recall, tuple=replace(recall.tuple, outcome=outcome))
+
+
+class TestOutcomes:
+    """What came of the recalled actions decides how much they count."""
+
+    STATE = State(SPOON, History(), START, PLACES)
+    TO_BOX = recalled(KNIFE, (), START, "go to box 1")
+    TO_TABLE = recalled(KNIFE, (), START, "go to table 1")
+
+    def actions(self, *recalls: Recall) -> list[str]:
+        return [p.action for p in REASONER.propose(self.STATE, recalls, 4).proposals]
+
+    def test_full_and_unknown_ones_change_nothing(self) -> None:
+        full = [with_outcome(recall, FULL_OUTCOME) for recall in RECALLS]
+        assert REASONER.act(self.STATE, full) == REASONER.act(self.STATE, RECALLS)
+        assert REASONER.propose(self.STATE, full, 4) == REASONER.propose(self.STATE, RECALLS, 4)
+        assert REASONER.agree(self.STATE, full) == REASONER.agree(self.STATE, RECALLS)
+        assert REASONER.weigh(self.STATE, full, 4) == REASONER.weigh(self.STATE, RECALLS, 4)
+
+    def test_a_voice_grows_with_what_was_earned_from_half_a_voice(self) -> None:
+        voices = [voice_of(Outcome(1.0, value)) for value in (0.0, 0.3, 1.0)]
+        assert voices == [0.5, pytest.approx(0.65), 1.0]
+
+    def test_a_recall_counts_the_less_the_less_it_earned(self) -> None:
+        half = with_outcome(self.TO_TABLE, Outcome(0.5, 0.5))
+        little = with_outcome(self.TO_TABLE, Outcome(0.5, 0.2))
+        alone = REASONER.weigh(self.STATE, (self.TO_BOX, self.TO_TABLE), 4)
+        shares = {a.action: a.share for a in alone}
+        for recall, voice in ((half, 0.75), (little, 0.6)):
+            weighed = REASONER.weigh(self.STATE, (self.TO_BOX, recall), 4)
+            got = {a.action: a.share for a in weighed}
+            ratio = got["go to table 1"] / got["go to box 1"]
+            before = shares["go to table 1"] / shares["go to box 1"]
+            assert ratio < before
+            assert voice * before <= ratio
+
+    def test_the_worse_outcome_loses(self) -> None:
+        for better, worse, first in (
+            (self.TO_BOX, self.TO_TABLE, "go to box 1"),
+            (self.TO_TABLE, self.TO_BOX, "go to table 1"),
+        ):
+            recalls = (better, with_outcome(worse, Outcome(0.3, 0.3)))
+            assert REASONER.act(self.STATE, recalls).action == first
+            assert REASONER.agree(self.STATE, recalls).action == first
+
+    def test_what_earned_nothing_more_still_decides_where_it_is_alone(self) -> None:
+        late = with_outcome(self.TO_TABLE, Outcome(1.0, 0.0))
+        assert self.actions(late)[0] == "go to table 1"
+
+    def test_a_failure_that_was_kept_votes_like_all_others(self) -> None:
+        failure = with_outcome(self.TO_TABLE, Outcome(0.0, 0.0))
+        recalls, usual = (self.TO_BOX, failure), (self.TO_BOX, self.TO_TABLE)
+        assert REASONER.act(self.STATE, recalls) == REASONER.act(self.STATE, usual)
+
+    def test_a_warning_votes_against_its_action(self) -> None:
+        warning = with_outcome(self.TO_TABLE, Outcome(0.0, -1.0))
+        assert self.actions(warning, warning, self.TO_BOX)[0].startswith("go to box")
+        assert "go to table 1" not in self.actions(warning, warning, self.TO_BOX)
+        agreed = REASONER.agree(self.STATE, (warning, self.TO_BOX, self.TO_BOX))
+        assert (agreed.recalls, agreed.share <= 1) == (2, True)
+
+    def test_warnings_alone_lead_to_what_they_do_not_warn_of(self) -> None:
+        warning = with_outcome(self.TO_BOX, Outcome(0.0, -1.0))
+        assert REASONER.agree(self.STATE, (warning,)) == Agreement("", 0.0, 0)
+        assert REASONER.weigh(self.STATE, (warning,), 4) == ()
+        state = replace(self.STATE, admissible=("go to box 1", "look"))
+        assert REASONER.act(state, (warning,)).action == "look"
+        assert REASONER.propose(state, (warning,), 2).proposals == (Proposal("look", 0.0),)
+
+
+class TestStepsThatSawNothing:
+    STATE = State(SPOON, History(), START, PLACES)
+    SEEN = recalled(KNIFE, (), START, "go to box 1")
+    BLIND = recalled(KNIFE, AT_1, " ", "go to table 1", similarity=1.0)
+
+    def test_do_not_vote_beside_others_where_there_is_something_to_see(self) -> None:
+        alone = REASONER.weigh(self.STATE, (self.SEEN,), 4)
+        assert REASONER.weigh(self.STATE, (self.SEEN, *[self.BLIND] * 5), 4) == alone
+
+    def test_vote_where_there_are_no_others_or_nothing_is_to_be_seen(self) -> None:
+        assert REASONER.act(self.STATE, (self.BLIND,)).proposals[0].confidence > 0
+        blind = replace(self.STATE, history=History(past=AT_1), observation="")
+        many = REASONER.weigh(blind, (self.SEEN, *[self.BLIND] * 5), 4)
+        assert many != REASONER.weigh(blind, (self.SEEN,), 4)
+
+
+class TestRecallsByNeed:
+    """Examples are those whose need was the present one, not only whose sight was similar."""
+
+    SEEN = "You see a box 1, a box 2 and a table 1."
+    EMPTY = recalled(KNIFE, AT_1, SEEN, "go to box 2", 0.9)
+    FULL = recalled(KNIFE, HELD, SEEN, "go to table 1", 0.8)
+
+    def test_come_first_where_the_same_had_been_done(self) -> None:
+        holding = State(SPOON, History(past=SPOON_HELD), self.SEEN)
+        looking = State(SPOON, History(past=AT_1), self.SEEN)
+        recalls = (self.EMPTY, self.FULL)
+        assert REASONER.by_need(holding, recalls) == [self.FULL, self.EMPTY]
+        assert REASONER.by_need(looking, recalls) == [self.EMPTY, self.FULL]
+
+    def test_come_first_on_pages_where_as_much_was_chosen(self) -> None:
+        page = "[back]\n[a1]\nA blue shirt $5\n[blue]\n[red]\n[buy]"
+        goal = "a shirt, blue"
+        bought = recalled(goal, ((page, "click[blue]"),), page, "click[buy]", 0.8)
+        choosing = recalled(goal, (), page, "click[blue]", 0.9)
+        chosen = State(goal, History(past=((page, "click[blue]"),)), page)
+        assert REASONER.by_need(chosen, (choosing, bought)) == [bought, choosing]
+        assert REASONER.by_need(State(goal, History(), page), (choosing, bought))[0] == choosing
+
+    def test_lose_none_that_casts_no_ballot(self) -> None:
+        unseen = recalled(KNIFE, (), "Nothing to press.", "click[blue]", 0.9)
+        labelled = recalled(KNIFE, (), "[blue]\n[red]", "click[red]", 0.7)
+        state = State(KNIFE, History(), "[blue]\n[red]", ("click[red]", "click[blue]"))
+        assert REASONER.by_need(state, (unseen, labelled)) == [labelled, unseen]
+        assert REASONER.by_need(state, (unseen,)) == [unseen]

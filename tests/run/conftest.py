@@ -1,0 +1,56 @@
+"""Experiments from Python, in a directory of their own, with an embedder that takes no time."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import ldm
+from ldm import records
+from ldm.run.runtime import Runtime
+from tests.embedder import BagOfWords
+from tests.toy import ToyOptions, expert_trajectories
+
+VARIABLES = (
+    *("OPENAI_BASE_URL", "OPENAI_API_KEY", "LDM_LLM", "LDM_PLANNER_LLM", "LDM_REASONER_LLM"),
+    *("ALFWORLD_DATA", "WEBSHOP_DATA", "TEXTCRAFT_DATA", "LDM_DEBUG"),
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory: empty, without settings of the user's or a real embedder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "bag-of-words")
+    )
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a memory of four episodes in a shed with eight shelves, and their file."""
+    directory = tmp_path_factory.mktemp("built")
+    known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    records.write(directory / "data" / "train.jsonl", known)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
+        ldm.build_memory(directory / "data", str(directory / ".ldm" / "memory"))
+    return directory
+
+
+@pytest.fixture
+def remembering(place: Path, built: Path) -> Path:
+    """The working directory with a memory."""
+    shutil.copytree(built, place, dirs_exist_ok=True)
+    return place
+
+
+@pytest.fixture
+def quiet() -> Runtime:
+    """A runtime with one worker: everything happens in this process, in order."""
+    return Runtime(workers=1)

@@ -1,0 +1,153 @@
+"""What tuples are credited with, in cases that can be computed by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ldm.errors import LdmError
+from ldm.run.credit import Credit, PruneOptions, counted, tuple_credits, utilities
+from ldm.types import End, EpisodeResult, Step, Task, Trajectory, Usage
+
+
+def step(followed: str = "", recalled: str = "") -> Step:
+    """A step that recalls tuples named by letters, and follows the first ones."""
+    ids = followed + recalled
+    return Step(
+        "go", "there", recalls=tuple((i, 0.9) for i in ids), followed=tuple(range(len(followed)))
+    )
+
+
+def attempt(score: float, *steps: Step, kind: str = "heat") -> Trajectory:
+    task = Task("t", "room", "train", "heat it", kind)
+    return Trajectory(task, "start", steps, score, score == 1.0, "agent")
+
+
+def by_id(*attempts: Trajectory) -> dict[str, Credit]:
+    return {credit.tuple_id: credit for credit in tuple_credits(attempts)}
+
+
+def test_steps_and_attempts_are_counted() -> None:
+    by_tuple = by_id(
+        attempt(1.0, step("a", "b"), step("a"), step("", "b")),
+        attempt(0.0, step("b"), step("", "a"), step()),
+        attempt(0.0, step("c")),
+    )
+    counts = {
+        i: (c.recalled, c.recalled_in, c.followed, c.followed_in) for i, c in by_tuple.items()
+    }
+    assert counts == {"a": (3, 2, 2, 1), "b": (3, 2, 1, 1), "c": (1, 1, 1, 1)}
+
+
+def test_scores_are_compared_with_attempts_that_did_not_follow_it() -> None:
+    by_tuple = by_id(
+        attempt(0.2, step("a")),
+        attempt(0.4, step("a"), step("a")),
+        attempt(0.6, step("", "a")),  # recalled, but not followed
+        attempt(1.0, step("b")),
+    )
+    a, b = by_tuple["a"], by_tuple["b"]
+    assert (a.score, a.without, a.others, a.harm) == (0.3, 0.8, 2, 1.0)  # 0.6 + 0.4 less than 0.8
+    assert (b.score, b.without, b.others, b.harm) == (1.0, 0.4, 3, -0.6)
+
+
+def test_kinds_are_compared_each_by_itself() -> None:
+    """An easy kind without the tuple is no reproach to a hard one with it."""
+    by_tuple = by_id(
+        attempt(0.5, step("a"), kind="hard"),
+        attempt(0.3, step("a"), kind="hard"),
+        attempt(0.2, kind="hard"),
+        attempt(1.0, step("a"), kind="easy"),
+        attempt(0.8, kind="easy"),
+        attempt(0.0, kind="never followed here"),
+    )
+    a = by_tuple["a"]
+    assert (a.score, a.others) == (0.6, 2)
+    assert a.without == pytest.approx((2 * 0.2 + 0.8) / 3)
+    assert a.harm == pytest.approx(-0.3 - 0.1 - 0.2)
+
+
+def test_what_was_never_followed_or_always_has_no_harm() -> None:
+    by_tuple = by_id(attempt(0.0, step("a", "b")), attempt(0.5, step("a")))
+    a, b = by_tuple["a"], by_tuple["b"]
+    assert (a.score, a.without, a.others, a.harm) == (0.25, None, 0, 0.0)
+    assert (b.score, b.without, b.others, b.harm) == (None, None, 0, 0.0)
+
+
+def test_the_most_harmful_come_first() -> None:
+    order = [
+        credit.tuple_id
+        for credit in tuple_credits(
+            [
+                attempt(1.0, step("g")),
+                attempt(0.0, step("h", "z")),
+                attempt(0.0, step("h"), step("", "zy")),
+                attempt(0.5, step("m")),
+            ]
+        )
+    ]
+    # h lost 2 · 0.75, nobody followed z and y, m had 0.5 against 1/3, g 1 against 1/6.
+    assert order == ["h", "z", "y", "m", "g"]
+
+
+def test_a_step_that_does_not_tell_is_refused() -> None:
+    with pytest.raises(ValueError, match="which recalls were followed"):
+        tuple_credits([attempt(1.0, replace(step("a"), followed=None))])
+    assert tuple_credits([attempt(1.0, replace(step(), followed=None))]) == []
+
+
+def result(trials: int, end: End = "done") -> EpisodeResult:
+    task = Task("t", "room", "train", "heat it", "heat")
+    return EpisodeResult(task, "a", trials, 0, end, 1.0, True, 1, 0, Usage(), 0.1)
+
+
+def test_attempts_of_episodes_that_ended_in_an_error_do_not_count() -> None:
+    attempts = [attempt(score) for score in (0.1, 0.2, 0.3, 0.4)]
+    results = [result(1), result(2, "error"), result(0), result(1, "budget")]
+    assert [one.score for one in counted(results, attempts)] == [0.1, 0.4]
+
+
+HARMFUL = Credit("a", 9, 5, 7, 4, 0.3, 0.8, 6, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "dropped"),
+    [
+        ({}, True),
+        ({"score": 0.5}, True),
+        ({"score": 0.51}, False),
+        ({"followed_in": 3}, True),
+        ({"followed_in": 2}, False),
+        ({"others": 2}, False),  # too few to compare with
+        ({"harm": -0.1, "without": 0.2}, False),  # poor, but better than without it
+        ({"score": None}, False),
+    ],
+)
+def test_what_was_followed_often_with_poor_outcomes_is_dropped(
+    changes: dict[str, Any], dropped: bool
+) -> None:
+    assert PruneOptions().drops(replace(HARMFUL, **changes)) is dropped
+
+
+def test_the_bounds_are_options() -> None:
+    assert not PruneOptions(min_followed=5).drops(HARMFUL)
+    assert not PruneOptions(max_score=0.2).drops(HARMFUL)
+    for wrong in ({"min_followed": 0}, {"max_score": 1.5}, {"max_score": -0.1}):
+        with pytest.raises(LdmError, match="min-followed must be"):
+            PruneOptions(**wrong)
+
+
+def test_a_utility_is_the_gain_over_tasks_of_the_kind_held_back_where_there_is_little() -> None:
+    attempts = [
+        attempt(1.0, step("a"), step("a")),
+        attempt(1.0, step("a", "b")),
+        attempt(0.0, step("c", "a")),
+        attempt(0.0, kind="cool"),
+        attempt(0.5, step("c"), kind="cool"),
+    ]
+    # The means are 2/3 and 1/4. a: (1/3 + 1/3) / (2 + 2); c: (−2/3 + 1/4) / (2 + 2); b: never.
+    assert utilities(attempts) == {"a": 0.166667, "c": -0.104167}
+    assert utilities(attempts[::-1]) == utilities(attempts)
+    assert utilities([]) == {}

@@ -1,0 +1,155 @@
+"""What an evaluation is multiplied by, and under which labels the reports stand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ldm.errors import LdmError
+from ldm.llm.models import ModelOptions
+from ldm.options import settings
+from ldm.run.grid import Grid, label, labelled, say_limits
+from ldm.run.results import Report
+from ldm.run.runtime import Runtime
+from ldm.run.specs import EvaluationSpec
+from ldm.run.statistics import Summary, summarize
+
+SPEC = EvaluationSpec("tests.toy:ToyEnv", "test")
+ADEPT, QUITTER = "tests.integration.agents:Adept", "tests.integration.agents:Quitter"
+MINDFUL = "tests.integration.agents:Mindful"
+
+
+def expansion(grid: Grid, spec: EvaluationSpec = SPEC) -> list[tuple[str, object, str]]:
+    """Return (agent, generation, its options) of each evaluation."""
+    return [
+        (
+            one.agent.rpartition(":")[2],
+            one.generation,
+            " ".join(f"{name}={value}" for name, value in one.agent_options),
+        )
+        for one in grid.specs(spec, Runtime())
+    ]
+
+
+class TestExpansion:
+    @pytest.mark.parametrize(
+        ("grid", "expected"),
+        [
+            (Grid(), [("ldm", None, "")]),
+            (Grid(("random",)), [("random", None, "")]),
+            (Grid(("random", "ldm")), [("random", None, ""), ("ldm", None, "")]),
+            (Grid(generations=(1, 0)), [("ldm", None, ""), ("ldm", 1, ""), ("ldm", 0, "")]),
+            (Grid(control="none"), [("ldm", None, ""), ("ldm", None, "control=none")]),
+            (Grid(sweep="k=1, 2"), [("ldm", None, "k=1"), ("ldm", None, "k=2")]),
+            (
+                Grid(generations=(0,), control="random"),
+                [("ldm", None, ""), ("ldm", 0, ""), ("ldm", None, "control=random")],
+            ),
+            (
+                Grid(control="none", sweep="k=1,2"),
+                [
+                    *(("ldm", None, "k=1"), ("ldm", None, "k=2")),
+                    *(("ldm", None, "control=none k=1"), ("ldm", None, "control=none k=2")),
+                ],
+            ),
+            (  # of several agents, only those with a memory have generations
+                Grid((ADEPT, MINDFUL), generations=(0,)),
+                [("Adept", None, ""), ("Mindful", None, ""), ("Mindful", 0, "")],
+            ),
+            (  # one alone is evaluated with the generations that are asked for
+                Grid((ADEPT,), generations=(0,)),
+                [("Adept", None, ""), ("Adept", 0, "")],
+            ),
+            (  # what has no such option is evaluated once
+                Grid(("random", "ldm"), control="none", sweep="k=1,2"),
+                [
+                    *(("random", None, ""), ("ldm", None, "k=1"), ("ldm", None, "k=2")),
+                    *(("ldm", None, "control=none k=1"), ("ldm", None, "control=none k=2")),
+                ],
+            ),
+        ],
+    )
+    def test_agents_generations_control_and_sweep_multiply(
+        self, grid: Grid, expected: list[tuple[str, object, str]]
+    ) -> None:
+        assert expansion(grid) == expected
+
+    def test_each_agent_gets_those_options_that_it_has_and_the_others_are_named(self) -> None:
+        messages: list[str] = []
+        spec = replace(SPEC, agent_options=settings(k=3, budget=9))
+        one, two = Grid(("random", "ldm")).specs(spec, Runtime(message=messages.append))
+        assert one.agent_options == settings(budget=9)
+        assert two.agent_options == settings(k=3, budget=9)
+        assert messages == ["--set k=3 has no effect on random."]
+
+    def test_other_generations_have_other_digests(self) -> None:
+        spec = replace(SPEC, generation=2, memory_digest="of generation 2")
+        _, older = Grid(generations=(1,)).specs(spec, Runtime())
+        assert (older.generation, older.memory_digest) == (1, "")
+
+    @pytest.mark.parametrize(
+        ("grid", "message"),
+        [
+            (Grid((QUITTER, "ldm"), sweep="nothing=1"), "has no option 'nothing' to sweep"),
+            (Grid(sweep="k"), "--sweep k is not NAME=A,B,C."),
+            (Grid(sweep="=1,2"), "--sweep =1,2 is not NAME=A,B,C."),
+            (Grid(sweep="k= ,"), "--sweep k= , is not NAME=A,B,C."),
+            (Grid(("random",), control="none"), "The agent random recalls no tuples"),
+            (Grid(("random", "react"), control="none"), "These agents recall no tuples"),
+            (Grid(("random", "raect")), "raect"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused(self, grid: Grid, message: str) -> None:
+        with pytest.raises(LdmError, match=message):
+            grid.specs(SPEC, Runtime())
+
+    def test_an_option_that_no_agent_has_is_refused(self) -> None:
+        spec = replace(SPEC, agent_options=settings(speed=1))
+        with pytest.raises(LdmError, match="None of the agents random, ldm has an option 'speed'"):
+            Grid(("random", "ldm")).specs(spec, Runtime())
+
+
+class TestLabels:
+    def report(self, spec: EvaluationSpec) -> Report:
+        summary: Summary = summarize([])
+        return Report(spec.env, spec.split, label(spec), False, Path(), summary, ())
+
+    def labels(self, *specs: EvaluationSpec) -> list[str]:
+        return [one.label for one in labelled(specs, [self.report(spec) for spec in specs])]
+
+    def test_name_agent_and_control(self) -> None:
+        control = replace(SPEC, agent_options=settings(control="random"))
+        assert self.labels(SPEC, control) == ["ldm", "ldm control=random"]
+
+    def test_name_generations_where_they_differ(self) -> None:
+        newest = replace(SPEC, generation=1, memory_digest="x")
+        oldest = replace(SPEC, generation=0, memory_digest="y")
+        assert self.labels(newest, newest) == ["ldm", "ldm"]
+        assert self.labels(newest, oldest, replace(SPEC, agent="random")) == [
+            *("ldm generation 1", "ldm generation 0", "random")
+        ]
+
+    def test_name_the_options_that_differ_between_runs_of_one_agent(self) -> None:
+        few = replace(SPEC, agent_options=settings(k=1, budget=9))
+        many = replace(SPEC, agent_options=settings(k=4, budget=9))
+        usual = replace(SPEC, agent_options=settings(budget=9))
+        assert self.labels(few, many, usual) == ["ldm k=1", "ldm k=4", "ldm k=default"]
+
+
+@pytest.mark.parametrize(
+    ("agents", "expected"),
+    [
+        (("react", "standard"), ["--max-usd, --max-calls: the limit applies to each of 2 runs."]),
+        (("react", "random"), []),
+    ],
+)
+def test_limits_hold_for_each_run_that_calls_a_model(
+    agents: tuple[str, ...], expected: list[str]
+) -> None:
+    messages: list[str] = []
+    models = ModelOptions("m", max_usd=1.0, max_calls=5)
+    specs = [replace(SPEC, agent=agent) for agent in agents]
+    say_limits(specs, models, Runtime(message=messages.append))
+    assert messages == expected

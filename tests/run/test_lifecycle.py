@@ -1,0 +1,306 @@
+"""What is started from Python goes on from the command line, and the other way round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ldm
+from ldm import records
+from ldm.agents.random import RandomAgent
+from ldm.errors import Interrupted, LdmError, LeakageError, RunStopped
+from ldm.llm.models import ModelOptions
+from ldm.llm.service import Connection
+from ldm.run import builders
+from ldm.run.grid import Grid
+from ldm.run.lifecycle import recorded_spec
+from ldm.run.runtime import Runtime
+from ldm.run.specs import EvaluationSpec
+from tests.agents import cook
+from tests.cli.transcript import run_command
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+from tests.run.recorded import (
+    EVALUATION,
+    REFINEMENT,
+    TOY,
+    comparable,
+    files,
+    interrupt_at,
+    manifest,
+    memory,
+    only_run,
+    resume,
+)
+from tests.toy import ToyOptions, expert_trajectories
+
+__all__ = ["serve"]
+
+COMMON = ("--env", TOY, "--set", "env.tasks=10", "--workers", "1")
+REFINE = ("refine", *COMMON, "--set", "env.shelves=8", "--depth", "12")
+EVAL = ("eval", *COMMON, "--set", "env.shelves=5", "--set", "budget=12", "--limit", "4")
+RANDOM = EvaluationSpec(TOY, agent="random", limit=2)
+
+#: Goes on with a run: from the command line and from Python.
+GO_ON: dict[str, Callable[[Path], object]] = {
+    "command": lambda run: run_command(manifest(run)["command"], "--resume", run, "--workers", "1"),
+    "python": resume,
+}
+
+
+def start_and_interrupt(way: str, task: str, *command: str) -> LdmError | None:
+    """Run a command, or its counterpart, interrupted at a task; return the error from Python."""
+    runtime = Runtime(workers=1)
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_at(patch, task)
+        if way == "command":
+            outcome = run_command(*command)
+            assert outcome.code == 130, outcome.err
+            assert "Stopped: " in outcome.err
+            return None
+        experiment: Callable[[], object] = partial(
+            ldm.evaluate_all, EVALUATION, Grid(control="random"), runtime=runtime
+        )
+        if command == REFINE:
+            experiment = partial(ldm.refine, REFINEMENT, runtime=runtime)
+        with pytest.raises(Interrupted) as stopped:
+            experiment()
+    return stopped.value
+
+
+class TestGoingOn:
+    @pytest.mark.parametrize(("first", "then"), [("python", "command"), ("command", "python")])
+    def test_with_evaluations(self, first: str, then: str, remembering: Path) -> None:
+        whole = ldm.evaluate_all(
+            EVALUATION, Grid(control="random"), runtime=Runtime(Path("whole"), workers=1)
+        )
+        task = whole[0].results[2].task.id
+        error = start_and_interrupt(first, task, *EVAL, "--control", "random")
+        run = only_run("ToyEnv-test-ldm-")
+        if error is not None:
+            assert error.message == f"Stopped: 2 of 4 are recorded in {run}."
+            assert error.remedy == f"Resume with `ldm eval --resume {run} --trust`."
+        assert not (run / "episodes.jsonl").exists()
+        GO_ON[then](run)
+        assert files(Path("runs"), remembering) == files(Path("whole"), remembering)
+
+    @pytest.mark.parametrize(("first", "then"), [("python", "command"), ("command", "python")])
+    def test_with_refinements(self, first: str, then: str, remembering: Path) -> None:
+        error = start_and_interrupt(first, "train/fetch-8", *REFINE)
+        run = only_run()
+        if error is not None:
+            assert error.remedy == f"Resume with `ldm refine --resume {run} --trust`."
+        GO_ON[then](run)
+        interrupted = memory(remembering), files(Path("runs"), remembering)
+        assert run_command("memory", "rollback", "0", "--yes").code == 0
+        ldm.refine(REFINEMENT, runtime=Runtime(Path("whole"), workers=1))
+        assert interrupted == (memory(remembering), files(Path("whole"), remembering))
+
+    def test_with_a_dry_run_which_adds_nothing_until_it_is_resumed(
+        self, remembering: Path, quiet: Runtime
+    ) -> None:
+        result = ldm.refine(REFINEMENT, ldm.Goals(4), runtime=quiet, dry_run=True)
+        assert result.generation is None
+        assert len(result.explored) == 4
+        assert "of 4 goals improved; nothing was added yet" in str(result)
+        added = resume(result.run.directory)
+        assert added.generation.number == 1
+        assert f"generation 1 with {added.generation.tuples} tuples" in str(added)
+        assert added.explored == result.explored
+
+    def test_with_what_is_finished_changes_nothing(self, remembering: Path, quiet: Runtime) -> None:
+        report = ldm.evaluate(EVALUATION, runtime=quiet)
+        before = {path: path.read_bytes() for path in report.directory.iterdir()}
+        (again,) = resume(report.directory)
+        assert again == report
+        assert before == {path: path.read_bytes() for path in report.directory.iterdir()}
+
+
+class TestPlans:
+    @pytest.fixture
+    def server(self, serve: Serve) -> FakeServer:
+        def reply(body: dict[str, list[dict[str, str]]]) -> str:
+            contents = [message["content"] for message in body["messages"]]
+            if "Greet me" in contents[-1]:
+                return json.dumps({"greeting": "hello", "language": "English"})
+            return cook.answer(contents)
+
+        return serve(answer=reply)
+
+    @pytest.mark.parametrize(("first", "then"), [("python", "command"), ("command", "python")])
+    def test_an_optimisation_goes_on_where_it_was(
+        self,
+        first: str,
+        then: str,
+        place: Path,
+        server: FakeServer,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        options = ldm.settings(iterations=1, batch=1, pool=2, steps=12)
+        spec = ldm.PlanSpec("alfworld", kind="heat", options=options)
+        runtime = Runtime(workers=1, server=Connection(server.url))
+        if first == "python":
+            with pytest.raises(RunStopped) as stopped:
+                ldm.optimize_plan(spec, models=ModelOptions("cook", max_calls=9), runtime=runtime)
+            assert f"ldm autoplan --resume {only_run('autoplan')}" in stopped.value.remedy
+        else:
+            brief = ("--iterations", "1", "--batch", "1", "--pool", "2", "--steps", "12")
+            kind = ("--env", "alfworld", "--kind", "heat", "--llm", "cook", "--workers", "1")
+            assert run_command("autoplan", *kind, *brief, "--max-calls", "9").code == 1
+        run, calls = only_run("autoplan"), len(server.bodies)
+        if then == "command":
+            more = ("--max-calls", "999", "--workers", "1")
+            assert run_command("autoplan", "--resume", run, *more).code == 0
+        else:
+            resume(run, ModelOptions(max_calls=999), runtime)
+        requests = [json.dumps(body) for body in server.bodies]
+        assert len(requests) > calls
+        assert len(set(requests)) == len(requests)  # nothing is paid twice
+        file = place / "plans" / "alfworld-heat.json"
+        interrupted = comparable(file.read_text(), place)
+        ldm.optimize_plan(
+            spec, models=ModelOptions("cook"), runtime=replace(runtime, runs=place / "whole")
+        )
+        assert interrupted == comparable(file.read_text(), place)
+
+
+class TestRunsThatComeToNothing:
+    def test_are_removed_where_nothing_happened(
+        self, remembering: Path, quiet: Runtime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def failing(*_: object) -> None:
+            raise LdmError("The shelf broke.", "Mend it.")
+
+        monkeypatch.setattr("tests.toy.ToyEnv.reset", failing)
+        monkeypatch.setattr("ldm.run.builders.load_knowledge", failing)
+        with pytest.raises(LdmError, match="The shelf broke"):
+            ldm.evaluate_all(EVALUATION, Grid(control="none"), runtime=quiet)
+        with pytest.raises(LdmError, match="The shelf broke"):
+            ldm.refine(REFINEMENT, runtime=quiet)
+        assert not list(Path("runs").iterdir())
+
+    def test_are_kept_where_something_happened(self, remembering: Path, quiet: Runtime) -> None:
+        build, built = builders.load_knowledge, [0]
+
+        def failing_later(*arguments: object) -> object:
+            built[0] += 1
+            if built[0] > 1:
+                raise LdmError("The shelf broke.", "Mend it.")
+            return build(*arguments)  # type: ignore[arg-type]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ldm.run.builders.load_knowledge", failing_later)
+            with pytest.raises(LdmError, match="The shelf broke"):
+                ldm.evaluate_all(EVALUATION, Grid(control="none"), runtime=quiet)
+        finished = only_run("ToyEnv-test-ldm-")
+        assert (finished / "summary.json").exists()
+        assert len(list(Path("runs").iterdir())) == 2
+        assert len(resume(finished)) == 2
+
+    @pytest.mark.parametrize(
+        ("spec", "message"),
+        [
+            (replace(RANDOM, env="alfwrld"), "alfwrld"),
+            (replace(RANDOM, agent="rnadom"), "rnadom"),
+            (replace(RANDOM, split="tset"), "no split 'tset'"),
+            (replace(RANDOM, kinds=("wahs",)), "wahs"),
+            (replace(RANDOM, env_options=ldm.settings(tasks="x")), "tasks=x does not fit"),
+            (replace(RANDOM, agent_options=ldm.settings(budgt=1)), "no option 'budgt'"),
+            (replace(RANDOM, agent="ldm"), "memory"),
+            (replace(RANDOM, agent="react"), "needs an LLM, and none is configured"),
+        ],
+    )
+    def test_are_not_written_where_something_does_not_fit(
+        self, spec: EvaluationSpec, message: str, place: Path, quiet: Runtime
+    ) -> None:
+        with pytest.raises(LdmError, match=message) as refused:
+            ldm.evaluate(spec, runtime=quiet)
+        assert refused.value.remedy
+        assert not Path("runs").exists()
+
+
+class TestRefusals:
+    def test_a_run_of_another_kind(self, remembering: Path, quiet: Runtime) -> None:
+        report = ldm.evaluate(RANDOM, runtime=quiet)
+        others: tuple[Any, ...] = (ldm.RefinementSpec, ldm.PlanSpec)
+        for other in others:
+            with pytest.raises(LdmError, match=f"is not {other.noun}"):
+                recorded_spec(str(report.directory), other, quiet.runs)
+        refined = ldm.refine(REFINEMENT, ldm.Goals(2), runtime=quiet)
+        with pytest.raises(LdmError, match="is not an evaluation"):
+            ldm.compare([report.directory, refined.run.directory])
+
+    def test_changed_data(self, place: Path, quiet: Runtime) -> None:
+        run = ldm.evaluate(RANDOM, runtime=quiet).directory
+        file = run / "run.json"
+        file.write_text(file.read_text().replace('"shelves": 3', '"shelves": 4'))
+        with pytest.raises(LdmError, match="something has changed: shelves: 4 and 3") as refused:
+            resume(run)
+        assert refused.value.remedy == "Start a new run."
+
+    def test_a_changed_memory(self, remembering: Path, quiet: Runtime) -> None:
+        evaluated = ldm.evaluate(EVALUATION, runtime=quiet).directory
+        explored = ldm.refine(REFINEMENT, ldm.Goals(2), runtime=quiet, dry_run=True).run.directory
+        fewer = expert_trajectories(options=ToyOptions(tasks=3, shelves=8))
+        records.write(remembering / "fewer" / "train.jsonl", fewer)
+        ldm.build_memory("fewer", options=ldm.BuildOptions(rebuild=True))
+        for run in (evaluated, explored):
+            with pytest.raises(LdmError, match="holds other tuples"):
+                resume(run)
+
+    def test_another_method_under_the_agents_name(
+        self, place: Path, quiet: Runtime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = ldm.evaluate(RANDOM, runtime=quiet)
+        assert "revision" not in manifest(first.directory)["arguments"]
+        monkeypatch.setattr(RandomAgent, "formerly", ("drew with a die", "drew cards"), False)
+        with pytest.raises(LdmError, match="When it was recorded, random drew with a die") as no:
+            resume(first.directory)
+        assert no.value.remedy == "Start a new run."
+        second = ldm.evaluate(RANDOM, runtime=quiet)
+        assert manifest(second.directory)["arguments"]["revision"] == 2
+        (again,) = resume(second.directory)
+        assert again.summary == second.summary
+        comparison = ldm.compare([first.directory, second.directory])  # both are still read
+        assert [one.label for one in comparison.reports] == ["random (formerly)", "random"]
+        assert comparison.lines[0].startswith("random (formerly) − random: ")
+        monkeypatch.setattr(RandomAgent, "formerly", ("drew with a die",), False)
+        with pytest.raises(LdmError, match="random did what a later version does"):
+            resume(second.directory)
+
+    def test_another_model(self, place: Path, serve: Serve) -> None:
+        server = serve(answer=lambda body: "Act: go to sink")
+        runtime = Runtime(workers=1, server=Connection(server.url))
+        spec = replace(RANDOM, agent="react", agent_options=ldm.settings(budget=2))
+        run = ldm.evaluate(spec, models=ModelOptions("small"), runtime=runtime).directory
+        with pytest.raises(LdmError, match="was started with --llm small, not large"):
+            resume(run, ModelOptions("large"), runtime)
+        (again,) = resume(run, ModelOptions("small", max_calls=0), runtime)
+        assert again.directory == run
+
+    def test_runs_under_different_protocols(self, place: Path, quiet: Runtime) -> None:
+        first = ldm.evaluate(RANDOM, runtime=quiet)
+        second = ldm.evaluate(replace(RANDOM, limit=1), runtime=quiet)
+        with pytest.raises(LdmError, match="Their protocols differ: tasks: 1"):
+            ldm.compare([first.directory, second.directory])
+        with pytest.raises(LdmError, match="needs two runs"):
+            ldm.compare([first.directory])
+        third = ldm.evaluate(replace(RANDOM, seed=1), runtime=quiet)
+        comparison = ldm.compare([first.directory, third.directory.name])
+        assert [report.directory for report in comparison.reports] == [
+            *(first.directory, third.directory)
+        ]
+        assert "the same 2 tasks" in comparison.lines[0]
+
+    def test_sources_of_the_memory(self, remembering: Path, quiet: Runtime) -> None:
+        shed = replace(EVALUATION, split="train", env_options=REFINEMENT.env_options)
+        with pytest.raises(LeakageError, match="train/"):
+            ldm.evaluate(shed, runtime=quiet)
+        assert not Path("runs").exists()

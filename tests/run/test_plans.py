@@ -1,0 +1,85 @@
+"""Optimising plans from Python: several kinds and repeats, evaluated, and taken up again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ldm
+from ldm.llm.service import Connection
+from ldm.run.plan import OptimisedPlans
+from ldm.run.runtime import Runtime
+from tests.agents.washer import reply
+from tests.llm.conftest import Serve, serve
+from tests.llm.server import FakeServer
+from tests.run.recorded import TOY, only_run
+
+__all__ = ["serve"]
+
+SPEC = ldm.PlanSpec(
+    TOY, kind="wash", options=ldm.settings(iterations=1, batch=1, pool=2, steps=9), out="plans"
+)
+MODELS = ldm.ModelOptions("washer")
+KINDS = ("fetch", "wash")
+
+
+@pytest.fixture
+def server(serve: Serve) -> FakeServer:
+    return serve(answer=reply)
+
+
+@pytest.fixture
+def runtime(server: FakeServer) -> Runtime:
+    return Runtime(workers=1, server=Connection(server.url))
+
+
+def test_plans_of_a_grid_are_evaluated_and_a_resumed_one_returns_the_same(
+    place: Path, server: FakeServer, runtime: Runtime
+) -> None:
+    made = ldm.optimize_plans(
+        SPEC,
+        ldm.PlanGrid(("each",), sweep="card=bare,full"),
+        evaluation=ldm.PlanEvaluation("test", limit=2, curve=True),
+        models=MODELS,
+        runtime=runtime,
+    )
+    kinds = [(one.spec.variant, one.plan.kind) for one in made.plans]
+    assert kinds == [(f"card={card}", kind) for card in ("bare", "full") for kind in KINDS]
+    assert made.scores is not None
+    assert made.scores.variants == ["card=bare", "card=full"]
+    assert made.scores.evaluation.tasks == 2
+    paid = len(server.bodies)
+    again = ldm.resume(made.plans[0].run.directory, runtime=runtime)
+    assert isinstance(again, OptimisedPlans)
+    assert len(server.bodies) == paid
+    assert [one.plan for one in again.plans] == [one.plan for one in made.plans]
+    assert again.scores is not None
+    assert again.scores.as_json() == made.scores.as_json()
+
+
+def test_what_attempts_are_shown_is_shown_in_the_evaluation(
+    place: Path, server: FakeServer, runtime: Runtime
+) -> None:
+    """The rules of the world with card=full alone; the possible actions nowhere."""
+    ldm.optimize_plans(
+        SPEC,
+        ldm.PlanGrid(sweep="card=bare,full"),
+        evaluation=ldm.PlanEvaluation("test", limit=1, curve=True),
+        models=MODELS,
+        runtime=runtime,
+    )
+    requests = {
+        (bool(body.get("temperature")), "Fruit lies on shelves." in str(body["messages"]))
+        for body in server.bodies
+        if len(body["messages"]) > 1
+    }
+    assert requests == {(True, True), (True, False), (False, True), (False, False)}
+
+
+def test_a_single_plan_is_resumed_as_one(place: Path, server: FakeServer, runtime: Runtime) -> None:
+    made = ldm.optimize_plan(SPEC, models=MODELS, runtime=runtime)
+    again = ldm.resume(only_run("autoplan"), runtime=runtime)
+    assert isinstance(again, ldm.OptimisedPlan)
+    assert again.plan == made.plan
+    assert again.path == made.path

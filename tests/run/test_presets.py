@@ -1,0 +1,414 @@
+"""Presets: the files that ship, what a file may hold, and what a preset comes to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.envs import load_env
+from ldm.envs.metadata import card_of
+from ldm.errors import LdmError
+from ldm.run.grid import Grid
+from ldm.run.presets import SHIPPED, Preset, Row, list_presets, preset, read
+from ldm.run.published import Figures
+from ldm.run.reproducing import Planned, evaluate_preset, plan
+from ldm.run.runtime import Runtime
+from tests.conftest import CHECKOUT
+
+PAPERS = CHECKOUT.parent / "shared" / "papers"
+#: arXiv number → the paper's text.
+TEXTS = {
+    "2311.05772": "adapt.txt",
+    "2305.15064": "autoplan.txt",
+    "2312.08402": "ldm2.txt",
+    "2302.01560": "deps.txt",
+}
+#: What the texts, made from LaTeX, have for a row's name.
+SPELT = {
+    "LDM² In": r"LDMIn2\S.*",
+    "LDM² In+Re": r"LDMIn\+Re2\S.*",
+    "BUTLER_g": r"BUTLERg\S.*",
+    "BUTLER": r"BUTLER(?:BUTLER\S.*)?",
+    "ReAct_best": r"ReActbest\S.*",
+    "LATS*": r"LATS Zhou et al\. \(2023\)\*",
+    "ADaPT": r"ADaPT \(Ours\)",
+    "GPT-3.5 alone": r"GPT-3\.5 -",
+    "GPT-3.5 with GPT-3.5": r"GPT-3\.5 GPT-3\.5",
+    "LLaMA-2-70B alone": r"LLaMA-2-70B -",
+    "LLaMA-2-70B with GPT-3.5": r"LLaMA-2-70B GPT-3\.5",
+    **{f"ReAct, {count} products": f"ReAct {count}" for count in (3, 10)},
+    **{f"ADaPT (d_max = 3), {count} products": rf"ADaPT \(dmax\S*\) {count}" for count in (3, 10)},
+    "MineDojo": r"MineDojo Fan et al\. \(2022\) 1\.11\.2 Cai et al\. \(2023a\)",
+    "MineRL": r"MineRL Baker et al\. \(2022\) 1\.16\.5 Lifshitz et al\. \(2023\)",
+    "MC-Textworld": r"MC-Textworld Lin et al\. \(2023a\) 1\.19\.2 -",
+}
+#: Preset → kind → the line with it, where the paper's rows are the columns of ours.
+TURNED = {
+    "deps-table4": {f"MT{number}": f"MT{number}" for number in range(1, 9)},
+    "deps-table8": {
+        "assembling_kits": "Assembling Kits",
+        "towers_of_hanoi": "Towers of Hanoi",
+        "put_block_in_bowl": "Put Block in Bowl",
+        "packing_shapes": "Packing Shapes",
+        "stack_block_pyramid": "Stack Block Pyramid",
+        "all": "Average",
+    },
+    "deps-table6": {
+        "pick": "Pick & Place",
+        "clean": "Clean & Place",
+        "cool": "Cool & Place",
+        "heat": "Heat & Place",
+        "pick2": "Pick Two & Place",
+        "look": "Examine in Light",
+        "all": "Average",
+    },
+}
+#: A standard deviation as the texts have it.
+SPREAD = re.compile(r"±plus-or-minus\\pm ?[\d.]+")
+FIGURES = CHECKOUT / "docs" / "lab" / "published-figures.md"
+TOY = """
+title = "A shed"
+paper = "Sheds, arXiv 0000.00000"
+table = "Table 1"
+model = "m"
+tasks = 12
+
+[evaluation]
+env = "tests.toy:ToyEnv"
+split = "test"
+limit = 4
+env_options = { shelves = 4 }
+agent_options = { budget = 12 }
+
+[[rows]]
+name = "Chance"
+agent = "random"
+published = { all = 8.5, kinds = { fetch = 17, wash = 0 } }
+
+[[rows]]
+name = "Expert"
+agent = "tests.integration.agents:Adept"
+published = { all = 100 }
+
+[[rows]]
+name = "Twice"
+agent = "tests.integration.agents:Adept"
+agent_options = { trials = 2 }
+
+[[rows]]
+name = "Human"
+published = { all = 99.5 }
+note = "of ten people"
+"""
+
+BEFORE_AND_AFTER = """
+[[rows]]
+name = "Before"
+agent = "ldm"
+generation = 0
+
+[[rows]]
+name = "After"
+agent = "ldm"
+generation = "newest"
+"""
+
+
+@pytest.fixture
+def toy(place: Path) -> Path:
+    path = place / "shed.toml"
+    path.write_text(TOY)
+    return path
+
+
+@pytest.fixture
+def trusting() -> Runtime:
+    """Quiet, in this process, and it uses what the file names."""
+    return Runtime(workers=1, trust=True)
+
+
+def planned(path: Path, runtime: Runtime, grid: Grid | None = None, **changes: Any) -> Planned:
+    return plan(read(path), changes, grid or Grid(), runtime)
+
+
+def written(row: Row) -> str:
+    """The figures of a row in the order of the paper's columns."""
+    figures = row.published
+    scores = () if figures.score is None else (figures.score,)
+    rates = () if figures.all is None else (figures.all,)
+    return " ".join(map(str, (*scores, *figures.kinds.values(), *rates)))
+
+
+def short_numbers(line: str) -> str:
+    """A line whose numbers end in no zeros: 62.40 is 62.4."""
+    return re.sub(r"\d+\.\d+", lambda match: f"{float(match[0]):g}", line)
+
+
+def numbers(text: str) -> list[float]:
+    return [float(part.rstrip("%")) for part in text.split()]
+
+
+def column_of(lines: list[str], label: str, column: str) -> float:
+    """The figure in the line that begins with `label`, below the first line's name `column`."""
+    number, head = next(
+        (number, line.replace("\\infty", "∞").split()[1:])
+        for number, line in enumerate(lines)
+        if line.startswith(("Group BUTLER", "Rounds ", "Task CLIPort"))
+    )
+    below = next(line for line in lines[number:] if line.startswith(f"{label} "))
+    return numbers(below.removeprefix(label).replace("+", ""))[head.index(column)]
+
+
+def published_rows() -> Iterator[tuple[Preset, Row]]:
+    for one in list_presets():
+        yield from ((one, row) for row in one.content.rows if row.published != Figures())
+
+
+SHIPPED_PRESETS = pytest.mark.parametrize("name", sorted(p.stem for p in SHIPPED.glob("*.toml")))
+
+
+class TestShippedFiles:
+    @SHIPPED_PRESETS
+    def test_names_agents_options_and_kinds_that_there_are(self, name: str) -> None:
+        one = preset(name)
+        one.check()
+        assert one.agents, "it evaluates nothing"
+        assert re.search(r"arXiv \d{4}\.\d{5}$", one.content.paper)
+        card = card_of(load_env(one.env))
+        assert card is not None
+        kinds = {kind for row in one.content.rows for kind in row.published.kinds}
+        assert kinds | set(one.content.evaluation.kinds) <= set(card.kinds)
+
+    @SHIPPED_PRESETS
+    def test_rows_are_told_apart_by_names_and_settings(self, name: str) -> None:
+        rows = preset(name).content.rows
+        assert len({row.name for row in rows}) == len(rows)
+        evaluated = [replace(row, name="", published=Figures(), note="") for row in rows]
+        evaluated = [row for row in evaluated if row.agent]
+        assert all(evaluated.count(row) == 1 for row in evaluated)
+
+    def test_the_list_of_checked_figures_has_those_of_the_presets_and_no_others(self) -> None:
+        expected = []
+        for one, row in published_rows():
+            figures = row.published
+            cells = [", ".join(f"{kind} {value}" for kind, value in figures.kinds.items())]
+            cells += [f"all {figures.all}"] * (figures.all is not None)
+            cells += [f"score {figures.score}"] * (figures.score is not None)
+            expected.append(f"| {one.name} | {row.name} | {'; '.join(filter(None, cells))} |")
+        _, begun, rest = FIGURES.read_text().partition("<!-- presets:begin -->\n")
+        listed, ended, _ = rest.partition("\n<!-- presets:end -->")
+        assert begun
+        assert ended
+        assert listed.splitlines()[2:] == expected
+
+    @pytest.mark.parametrize(
+        ("one", "row"),
+        [pytest.param(p, row, id=f"{p.name}-{row.name}") for p, row in published_rows()],
+    )
+    def test_each_figure_stands_in_the_papers_table(self, one: Preset, row: Row) -> None:
+        number = one.content.paper.rpartition(" ")[2]
+        if number not in TEXTS:
+            assert one.content.second_hand, "nobody could check it"
+            return
+        if not PAPERS.is_dir():
+            pytest.skip(f"the papers' texts are not at {PAPERS}")
+        text = (PAPERS / TEXTS[number]).read_text().replace("\xa0", " ")
+        table = one.content.table.partition("(")[0]
+        if table.startswith("Figure"):  # its numbers stand in the text alone
+            assert f" {row.published.all}%" in text or f"to {row.published.all}%" in text
+            return
+        before, caption, after = text.partition(f"\n{table}: ")
+        assert caption
+        near = [*before.splitlines()[-30:], *after.splitlines()[:12]]
+        lines = [SPREAD.sub("", line) for line in near]
+        if one.name in TURNED:
+            expected = {**row.published.kinds, "all": row.published.all}
+            for kind, label in TURNED[one.name].items():
+                assert column_of(lines, label, row.name) == expected[kind]
+            return
+        name = SPELT.get(row.name, re.escape(row.name))
+        shortly = "\n".join(map(short_numbers, lines))
+        assert re.search(rf"^{name} {re.escape(short_numbers(written(row)))}$", shortly, re.M)
+
+
+def test_the_preset_that_the_docs_show_is_one(place: Path) -> None:
+    page = (CHECKOUT / "docs" / "usage" / "evaluating.md").read_text()
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", page, re.M | re.S)
+    (place / "shown.toml").write_text(text)
+    own = preset("shown.toml")
+    own.check()
+    assert {row.agent for row in own.content.rows} == {"react", "ldm", ""}
+
+
+class TestFindingOne:
+    def test_a_name_or_the_beginning_of_several(self) -> None:
+        assert [one.name for one in list_presets("adapt-table2")] == ["adapt-table2"]
+        several = [one.name for one in list_presets("autoplan-table3")]
+        assert several == ["autoplan-table3-alfworld", "autoplan-table3-hotpotqa"]
+        assert {one.name for one in list_presets()} == {
+            path.stem for path in SHIPPED.glob("*.toml")
+        }
+
+    def test_python_takes_one_at_a_time(self) -> None:
+        with pytest.raises(LdmError, match=r"several presets.*autoplan-table3-alfworld"):
+            preset("autoplan-table3")
+
+    def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
+        with pytest.raises(LdmError, match=r"no preset 'adapt-tabel2'.*mean 'adapt-table2'"):
+            list_presets("adapt-tabel2")
+
+    def test_a_file_is_named_by_its_path(self, toy: Path) -> None:
+        one = preset(toy)
+        assert (one.name, one.file) == ("shed", toy)
+        assert str(one) == "A shed (Sheds, arXiv 0000.00000, Table 1)"
+        toy.write_text(TOY + "\n")
+        assert preset(toy).digest != one.digest
+
+    def test_a_missing_file_is_said_to_be_missing(self) -> None:
+        with pytest.raises(LdmError, match=r"absent\.toml"):
+            preset("absent.toml")
+
+
+class TestWhatIsWrongInAFile:
+    @pytest.mark.parametrize(
+        ("before", "after", "complaint"),
+        [
+            ("limit = 4", "limt = 4", r"evaluation\.limt: .*no such field.*mean 'limit'"),
+            ('table = "Table 1"', "", r"shed\.toml:table: it is missing"),
+            ("tasks = 12", 'tasks = "12"', r"shed\.toml:tasks: "),
+            ("all = 8.5", "al = 8.5", r"rows\.0\.published\.al: .*Known: all, score, kinds"),
+            ("all = 8.5", "all = 850", r"rows\.0\.published\.all.*less than or equal to 100"),
+            ("tasks = 12", "tasks = ", r"shed\.toml:6: not TOML"),
+            ("tasks = 12", "tasks = 2020-01-01", r"shed\.toml:tasks: "),
+            ('"random"', '"ramdom"', r"rows\.0\.agent: .*no agent 'ramdom'.*mean 'random'"),
+            ("trials = 2", "trails = 2", r"rows\.2\.agent_options: .*mean 'trials'"),
+            ("trials = 2", 'trials = "two"', r"rows\.2\.agent_options: trials=two.*Correct it"),
+            ("budget = 12", "budged = 12", r"evaluation\.agent_options: none of .* 'budged'"),
+            ("shelves = 4", "shelfs = 4", r"evaluation\.env_options: .*mean 'shelves'"),
+            ("ToyEnv", "TyoEnv", r"evaluation\.env: "),
+        ],
+    )
+    def test_names_the_place_and_the_remedy(
+        self, toy: Path, before: str, after: str, complaint: str
+    ) -> None:
+        assert TOY.count(before) == 1
+        toy.write_text(TOY.replace(before, after))
+        with pytest.raises(LdmError) as refused:
+            preset(toy).check(trust=True)
+        assert re.search(complaint, str(refused.value)), refused.value
+        assert refused.value.remedy
+
+    def test_other_bytes_and_deep_nesting_are_refused(self, toy: Path) -> None:
+        for content in (b"\xff\xfe", b"x = " + b"[" * 100_000, b"#" * 2_000_000):
+            toy.write_bytes(content)
+            with pytest.raises(LdmError, match=r"shed\.toml"):
+                preset(toy)
+
+    def test_modules_that_it_names_are_imported_only_where_it_is_trusted(self, toy: Path) -> None:
+        toy.write_text(TOY.replace("tests.toy:ToyEnv", "tests.planted:Env"))
+        with pytest.raises(LdmError, match="not registered: using it would run its code"):
+            preset(toy).check()
+
+
+class TestWhatItComesTo:
+    def test_a_spec_for_every_row_with_an_agent(self, toy: Path, trusting: Runtime) -> None:
+        result = planned(toy, trusting)
+        chance, expert, twice = result.specs
+        assert (chance.agent, chance.limit, chance.split) == ("random", 4, "test")
+        assert chance.env_options == (("shelves", "4"),)
+        assert chance.agent_options == (("budget", "12"),)
+        assert expert.agent_options == ()
+        assert twice.agent_options == (("trials", "2"),)
+        assert result.counterparts == (("Chance",), ("Expert",), ("Twice",))
+        assert result.overridden == ()
+
+    def test_changes_win_and_are_named_with_what_they_replace(
+        self, toy: Path, trusting: Runtime
+    ) -> None:
+        changes = {"split": "train", "limit": 2, "memory": "/elsewhere"}
+        options = {"agent_options": {"trials": 3}, "env_options": {"shelves": 4, "tasks": 6}}
+        result = plan(read(toy), {**changes, **options}, Grid(), trusting)
+        assert len(result.specs) == 2  # the expert's rows have become the same
+        assert result.counterparts[1] == ("Expert", "Twice")
+        assert result.specs[0].agent_options == (("budget", "12"),)
+        assert all(spec.split == "train" for spec in result.specs)
+        assert result.overridden == (
+            "limit 2 (preset: 4)",
+            "split train (preset: test)",
+            "env.tasks 6 (preset: default)",
+            "trials 3 (preset: 2, default)",
+        )
+
+    def test_what_the_preset_has_anyway_overrides_nothing(
+        self, toy: Path, trusting: Runtime
+    ) -> None:
+        result = planned(toy, trusting, split="test", agent_options={"budget": 12})
+        assert result.overridden == ()
+
+    def test_agents_choose_rows_and_others_stand_beside_them(
+        self, toy: Path, trusting: Runtime
+    ) -> None:
+        result = planned(toy, trusting, Grid(("random", "tests.integration.agents:Quitter")))
+        assert [spec.agent.rpartition(":")[2] for spec in result.specs] == ["random", "Quitter"]
+        assert result.counterparts == (("Chance",), ())
+        assert result.specs[1].env_options == (("shelves", "4"),)
+        assert result.overridden == ()
+
+    def test_a_sweep_stands_for_no_row(self, toy: Path, trusting: Runtime) -> None:
+        result = planned(toy, trusting, Grid(sweep="trials=1,5"))
+        assert [names for names in result.counterparts if names] == [("Chance",)]
+        assert "sweep trials=1,5" in result.overridden
+
+    def test_an_option_that_no_agent_has_is_refused(self, toy: Path, trusting: Runtime) -> None:
+        with pytest.raises(LdmError, match=r"None of the agents .* has an option 'shots'"):
+            planned(toy, trusting, agent_options={"shots": 1})
+
+    def test_the_environment_cannot_be_another(self, toy: Path, trusting: Runtime) -> None:
+        with pytest.raises(LdmError, match=r"is of tests\.toy:ToyEnv, not of alfworld"):
+            planned(toy, trusting, env="alfworld")
+
+    def test_the_tasks_of_a_preset_are_those_of_its_split(
+        self, toy: Path, trusting: Runtime
+    ) -> None:
+        toy.write_text(TOY.replace("limit = 4", 'tasks = ["test/wash-1", "test/fetch-2"]'))
+        assert planned(toy, trusting).specs[0].tasks == ("test/wash-1", "test/fetch-2")
+        elsewhere = planned(toy, trusting, split="train")
+        assert elsewhere.specs[0].tasks == ()
+        assert "tasks all (preset: 2 of the split test)" in elsewhere.overridden
+
+    def test_rows_ask_for_generations_of_the_memory(self, toy: Path, trusting: Runtime) -> None:
+        toy.write_text(TOY + BEFORE_AND_AFTER)
+        result = planned(toy, trusting, Grid(("ldm",)))
+        assert [spec.generation for spec in result.specs] == [0, None]
+        assert result.counterparts == (("Before",), ("After",))
+        plan = planned(toy, trusting, Grid(("ldm",)), generation=0)
+        assert plan.counterparts == (("Before",),)
+        assert "generation 0 (preset: 0, newest)" in plan.overridden
+
+
+def test_it_is_evaluated_from_python(toy: Path, trusting: Runtime) -> None:
+    messages: list[str] = []
+    runtime = replace(trusting, message=messages.append)
+    result = evaluate_preset(toy, {"limit": 2}, runtime=runtime)
+    assert [report.summary.overall.episodes for report in result.reports] == [2, 2, 2]
+    lines = str(result).splitlines()
+    assert lines[0].startswith("agent random, figures measured here, success ")
+    assert lines[1] == (
+        "agent Chance, figures published, success 8.5 %, 95 % interval –, fetch 17 %, wash 0 %"
+    )
+    assert (
+        sum(line.startswith("agent Human, figures published, success 99.5 %") for line in lines)
+        == 1
+    )
+    assert any("do not rank them" in line for line in lines)
+    assert any(line.startswith("Overridden") and "limit 2 (preset: 4)" in line for line in lines)
+    assert lines[-1] == "Human: of ten people"
+    assert messages[:2] == [
+        "A shed (Sheds, arXiv 0000.00000, Table 1).",
+        "Overridden settings: limit 2 (preset: 4).",
+    ]

@@ -1,0 +1,73 @@
+"""`import ldm` offers the public API: at once, typed and documented."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+import ldm
+
+HEAVY = ("chromadb", "torch", "sentence_transformers", "openai", "polars", "typer")
+
+
+@pytest.mark.process
+def test_importing_it_loads_nothing_heavy() -> None:
+    program = f"""
+import sys, ldm
+assert ldm.__version__ and "evaluate" in dir(ldm) and "ldm.run" not in sys.modules
+print([name for name in {HEAVY!r} if name in sys.modules])
+ldm.EvaluationSpec("alfworld"), ldm.Runtime(), ldm.ModelOptions("m"), ldm.settings(k=1)
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n[]\n"
+
+
+@pytest.mark.parametrize("name", ldm.__all__)
+def test_every_name_resolves_and_is_documented(name: str) -> None:
+    value = getattr(ldm, name)
+    assert name in dir(ldm)
+    own = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
+    assert own, f"{name} has no docstring"
+    # Generated docstrings of dataclasses are their signature.
+    assert not own.startswith(f"{name}("), f"{name} has no docstring of its own"
+    if inspect.isfunction(value):
+        assert "return" in value.__annotations__
+        assert set(value.__annotations__) > set(inspect.signature(value).parameters)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'ldm' has no attribute 'evalaute'"):
+        ldm.evalaute  # noqa: B018
+
+
+def test_names_are_sorted_and_all_have_a_module() -> None:
+    assert list(ldm.__all__) == sorted(ldm.__all__) == list(ldm._MODULES)
+
+
+def test_type_checkers_and_python_find_each_name_in_the_same_module() -> None:
+    tree = ast.parse(Path(ldm.__file__).read_text("utf-8"))
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    imported = {
+        name.name: node.module
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    assert imported == ldm._MODULES
+    for name, module in ldm._MODULES.items():
+        assert getattr(importlib.import_module(module), name) is getattr(ldm, name)
+
+
+def test_specs_and_options_have_types_that_resolve() -> None:
+    for name in ("EvaluationSpec", "RefinementSpec", "PlanSpec", "ModelOptions", "Grid", "Goals"):
+        assert get_type_hints(getattr(ldm, name))

@@ -1,0 +1,175 @@
+"""The same experiment from the command line and from Python leaves the same bytes.
+
+Only ids of runs, times, the version of the code and the place's name may differ.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ldm
+from ldm import records
+from ldm.llm.service import Connection
+from tests.agents import cook
+from tests.cli.transcript import run_command
+from tests.conftest import CHECKOUT
+from tests.llm.conftest import Serve, serve
+from tests.run.conftest import VARIABLES
+from tests.run.recorded import EVALUATION, REFINEMENT, TOY, comparable, files, memory
+
+__all__ = ["serve"]
+
+COMMON = ("--env", TOY, "--set", "env.tasks=10", "--workers", "1")
+COMPARED = ("--generation", "0,newest", "--control", "random")
+
+
+def both(
+    place: Path, monkeypatch: pytest.MonkeyPatch, *ways: Callable[[], None]
+) -> tuple[Path, Path]:
+    """Go each way in a directory of its own with the same data; return the directories."""
+    first, second = place / "commands", place / "python"
+    for directory, way in zip((first, second), ways, strict=True):
+        directory.mkdir()
+        if (place / "data").exists():
+            shutil.copytree(place / "data", directory / "data")
+        monkeypatch.chdir(directory)
+        way()
+    return first, second
+
+
+def run(*arguments: object) -> None:
+    """Run `ldm ARGUMENTS`, successfully."""
+    outcome = run_command(*arguments)
+    assert outcome.code == 0, outcome.err
+
+
+def assert_same(first: Path, second: Path, *expected: str) -> None:
+    """Compare memories and runs. expected: files that there are, among others."""
+    assert memory(first) == memory(second)
+    runs = files(first / "runs", first)
+    assert {name.rpartition("/")[2] for name, _ in runs} >= {"run.json", *expected}
+    for one, other in zip(runs, files(second / "runs", second), strict=True):
+        assert one == other
+
+
+def test_three_commands_in_the_toy_environment(
+    place: Path, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(built / "data", place / "data")
+
+    def commands() -> None:
+        run("build-memory", "data")
+        run("refine", *COMMON, "--set", "env.shelves=8", "--depth", "12")
+        options = ("--set", "env.shelves=5", "--set", "budget=12", "--limit", "4")
+        run("eval", *COMMON, *options, *COMPARED)
+
+    def functions() -> None:
+        runtime = ldm.Runtime(workers=1)
+        ldm.build_memory("data")
+        assert ldm.refine(REFINEMENT, runtime=runtime).generation is not None
+        grid = ldm.Grid(generations=(0,), control="random")
+        assert len(ldm.evaluate_all(EVALUATION, grid, runtime=runtime)) == 3
+
+    first, second = both(place, monkeypatch, commands, functions)
+    contents = ("trees.jsonl", "episodes.jsonl", "trajectories.jsonl", "summary.json")
+    assert_same(first, second, *contents)
+
+
+def test_several_agents_and_a_sweep(remembering: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = str(remembering / ".ldm" / "memory")
+    options = ("--set", "env.shelves=5", "--set", "budget=12", "--limit", "2")
+
+    def commands() -> None:
+        agents = ("--agent", "ldm,random", "--sweep", "k=1,3", "--memory", location)
+        run("eval", *COMMON, *options, *agents, "--control", "none", "--seed", "3")
+
+    def functions() -> None:
+        spec = replace(EVALUATION, limit=2, memory=location, seed=3)
+        grid = ldm.Grid(("ldm", "random"), control="none", sweep="k=1,3")
+        reports = ldm.evaluate_all(spec, grid, runtime=ldm.Runtime(workers=1))
+        assert [report.label for report in reports] == [
+            *("ldm k=1", "ldm k=3", "ldm control=none k=1", "ldm control=none k=3", "random"),
+        ]
+
+    first, second = both(remembering, monkeypatch, commands, functions)
+    assert files(first / "runs", first) == files(second / "runs", second)
+
+
+def cooks(body: dict[str, Any]) -> str:
+    """Believe in toasters until the plan names another appliance."""
+    contents = [message["content"] for message in body["messages"]]
+    if "Greet me" in contents[-1]:
+        return json.dumps({"greeting": "hello", "language": "English"})
+    return cook.answer(contents)
+
+
+@pytest.mark.slow
+def test_the_optimisation_of_a_plan(
+    place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(answer=cooks)
+
+    def commands() -> None:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        brief = ("--iterations", 2, "--batch", 1, "--pool", 2, "--steps", 50, "--workers", 1)
+        run("autoplan", "--env", "alfworld", "--kind", "heat", *brief, "--llm", "cook")
+        monkeypatch.delenv("OPENAI_BASE_URL")
+
+    def functions() -> None:
+        options = ldm.settings(iterations=2, batch=1, pool=2, steps=50)
+        result = ldm.optimize_plan(
+            ldm.PlanSpec("alfworld", kind="heat", options=options),
+            models=ldm.ModelOptions("cook"),
+            runtime=ldm.Runtime(workers=1, server=Connection(server.url)),
+        )
+        assert "microwave" in result.plan.plan
+
+    first, second = both(place, monkeypatch, commands, functions)
+    plans = [
+        comparable((one / "plans" / "alfworld-heat.json").read_text("utf-8"), one)
+        for one in (first, second)
+    ]
+    assert plans[0] == plans[1]
+    runs = files(first / "runs", first)
+    assert any(name.endswith("llm.jsonl") for name, _ in runs)
+    assert runs == files(second / "runs", second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["alfworld", "webshop"])
+def test_three_commands_with_shipped_data(
+    env: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if env == "webshop":
+        pytest.importorskip("spacy")
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    episodes = ldm.read_trajectories(CHECKOUT / "data" / "trajectories" / env)
+    records.write(tmp_path / "data" / "some.jsonl", episodes[::8])
+
+    def commands() -> None:
+        run("build-memory", "data")
+        brief = ("--tasks", 2, "--depth", 8, "--proposals", 2, "--width", 2)
+        run("refine", "--env", env, *brief, "--workers", 1)
+        run("eval", "--env", env, "--limit", 2, "--workers", 1, *COMPARED)
+
+    def functions() -> None:
+        runtime = ldm.Runtime(workers=1, cache=cache / "ldm")
+        ldm.build_memory("data")
+        options = ldm.settings(depth=8, proposals=2, width=2)
+        ldm.refine(ldm.RefinementSpec(env, options=options), ldm.Goals(2), runtime=runtime)
+        grid = ldm.Grid(generations=(0,), control="random")
+        ldm.evaluate_all(ldm.EvaluationSpec(env, limit=2), grid, runtime=runtime)
+
+    first, second = both(tmp_path, monkeypatch, commands, functions)
+    contents = ("trees.jsonl", "episodes.jsonl", "trajectories.jsonl", "summary.json")
+    assert_same(first, second, *contents)

@@ -1,0 +1,268 @@
+"""Success rates, intervals and differences against values that are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy.stats import binomtest
+
+from ldm.errors import LdmError
+from ldm.run import statistics
+from ldm.run.statistics import (
+    bootstrap,
+    difference,
+    holm,
+    mcnemar,
+    rate_interval,
+    sign_flips,
+    summarize,
+    wilson,
+)
+from ldm.types import EpisodeResult, Task, Usage
+
+
+def result(number: int, success: bool, kind: str = "heat", error: str = "") -> EpisodeResult:
+    return EpisodeResult(
+        task=Task(str(number), "house", "test", "a goal", kind),
+        agent="ldm",
+        trials=2,
+        submitted=1,
+        end="error" if error else "done" if success else "budget",
+        score=float(success),
+        success=success,
+        env_steps=10 + number,
+        invalid=1,
+        usage=Usage(calls=3),
+        seconds=0.5,
+        error=error,
+    )
+
+
+class TestTheBootstrap:
+    def test_is_that_of_scipy(self) -> None:
+        sample = np.random.default_rng(3).random(80)
+        result = scipy.stats.bootstrap(
+            (sample,), np.mean, n_resamples=10_000, method="percentile", rng=4
+        )
+        expected = result.confidence_interval
+        assert bootstrap(sample) == pytest.approx((expected.low, expected.high), abs=0.004)
+
+    @pytest.mark.parametrize("value", [0.0, 1.0])
+    def test_equal_values_have_an_interval_without_width(self, value: float) -> None:
+        assert bootstrap([value] * 20) == (value, value)
+
+    def test_a_single_value_is_its_own_interval(self) -> None:
+        assert bootstrap([0.5]) == (0.5, 0.5)
+
+    def test_half_of_a_hundred_is_within_the_binomial_quantiles(self) -> None:
+        # Resampling 50 of 100 draws from Binomial(100, 0.5): its 2.5 % and 97.5 % are 40 and 60.
+        low, high = bootstrap([0.0, 1.0] * 50)
+        assert low == pytest.approx(0.40, abs=0.011)
+        assert high == pytest.approx(0.60, abs=0.011)
+
+    def test_it_narrows_with_the_root_of_the_number(self) -> None:
+        few, many = bootstrap([0.0, 1.0] * 25), bootstrap([0.0, 1.0] * 100)
+        assert (few[1] - few[0]) / (many[1] - many[0]) == pytest.approx(2.0, rel=0.1)
+
+    def test_the_same_seed_gives_the_same_interval(self) -> None:
+        values = np.random.default_rng(1).random(37)
+        assert bootstrap(values, seed=5) == bootstrap(values, seed=5)
+        assert bootstrap(values, seed=5) != bootstrap(values, seed=6)
+
+    def test_many_tasks_are_drawn_in_blocks_that_fit_into_memory(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        values = np.random.default_rng(1).random(50)
+        at_once = bootstrap(values)
+        monkeypatch.setattr(statistics, "_BLOCK", 50 * 999)
+        assert bootstrap(values) == pytest.approx(at_once, abs=0.01)
+
+
+class TestTheIntervalOfARate:
+    def test_is_the_bootstrap_s_where_tasks_differ(self) -> None:
+        some = [1.0, 0.0, 0.0, 1.0, 0.0]
+        assert rate_interval(some, seed=3) == bootstrap(some, seed=3)
+
+    @pytest.mark.parametrize("count", [1, 2, 6, 24, 1000])
+    def test_is_the_exact_one_where_all_are_equal(self, count: int) -> None:
+        for value in (0.0, 1.0):
+            exact = binomtest(round(value * count), count).proportion_ci(0.95, method="exact")
+            assert rate_interval([value] * count) == pytest.approx((exact.low, exact.high))
+
+
+class TestTheSummary:
+    def test_errors_are_failures(self) -> None:
+        results = [
+            result(0, True),
+            result(1, False),
+            result(2, True, "cool"),
+            replace(result(3, False, "cool"), end="error", error="Traceback …"),
+        ]
+        summary = summarize(results)
+        assert summary.overall.episodes == 4
+        assert summary.overall.errors == 1
+        assert summary.overall.success_rate == 0.5
+        assert summary.overall.finished_rate == pytest.approx(2 / 3)
+        assert summary.overall.mean_steps == pytest.approx(11.0)
+        assert summary.overall.invalid == 3
+        assert summary.overall.trials == 2.0
+        assert summary.overall.calls == 3.0
+        assert summary.overall.seconds == 2.0
+        assert list(summary.by_kind) == ["cool", "heat"]
+        assert summary.by_kind["cool"].success_rate == 0.5
+        assert summary.by_kind["cool"].finished_rate == 1.0
+        assert summary.by_kind["heat"].success_rate == 0.5
+
+    def test_where_all_failed_no_mean_is_of_the_others(self) -> None:
+        overall = summarize([result(0, False, error="Traceback …")]).overall
+        assert (overall.episodes, overall.errors) == (1, 1)
+        assert (overall.success_rate, overall.mean_score) == (0.0, 0.0)
+        assert overall.interval == pytest.approx((0.0, 0.975))
+        assert overall.finished_rate is None
+        assert overall.mean_steps is None
+
+    def test_of_nothing_is_empty(self) -> None:
+        summary = summarize([])
+        assert summary.overall.episodes == 0
+        assert summary.by_kind == {}
+
+    def test_is_the_same_every_time(self) -> None:
+        results = [result(number, number % 3 == 0) for number in range(30)]
+        assert summarize(results, seed=1) == summarize(results, seed=1)
+
+
+class TestDifferences:
+    def test_are_paired_by_task(self) -> None:
+        first = [result(number, True) for number in range(10)]
+        second = [result(number, number < 5) for number in reversed(range(10))]
+        pair = difference(first, second)
+        assert pair.mean == 0.5
+        assert pair.tasks == 10
+        assert pair.interval is not None
+        assert 0.1 <= pair.interval[0] < 0.5 < pair.interval[1] <= 0.9
+
+    def test_count_errors_as_failures(self) -> None:
+        first = [result(0, True), result(1, True, error="Traceback …"), result(2, True)]
+        second = [result(0, False), result(1, True), result(3, True)]
+        pair = difference(first, second)
+        assert (pair.mean, pair.tasks) == (0.0, 2)
+        assert (pair.only_first, pair.only_second) == (1, 1)
+
+    def test_without_spread_have_no_interval(self) -> None:
+        pair = difference([result(0, True)], [result(0, False)])
+        assert (pair.mean, pair.interval) == (1.0, None)
+
+    def test_need_a_common_task(self) -> None:
+        with pytest.raises(LdmError, match="No task"):
+            difference([result(0, True)], [result(1, True)])
+
+
+class TestRepeatedTasks:
+    """A task that was played repeatedly is one observation, whatever its repeats came to."""
+
+    def test_the_same_outcomes_again_narrow_no_interval(self) -> None:
+        once = [result(number, number % 3 == 0) for number in range(30)]
+        again = summarize([*once, *once, *once]).overall
+        assert again.interval == summarize(once).overall.interval
+        assert again.episodes == 90
+        assert again.success_rate == pytest.approx(1 / 3)
+
+    def test_tasks_that_all_succeed_in_half_of_their_repeats_have_an_exact_interval(self) -> None:
+        halves = [result(n, repeat == 0) for repeat in range(2) for n in range(10)]
+        exact = binomtest(5, 10).proportion_ci(0.95, method="exact")
+        assert summarize(halves).overall.interval == pytest.approx((exact.low, exact.high))
+
+    def test_differences_are_of_their_means(self) -> None:
+        first = [result(n, n < 6 or repeat == 0) for repeat in range(2) for n in range(12)]
+        second = [result(n, False) for n in range(12)]
+        pair = difference(first, second)
+        assert (pair.mean, pair.tasks, pair.repeated) == (0.75, 12, True)
+        assert (pair.only_first, pair.only_second) == (12, 0)
+        assert pair.p_value == 2 / 2**12
+
+    @pytest.mark.parametrize(("first", "second"), [(0, 0), (3, 1), (10, 4), (5, 5), (30, 12)])
+    def test_the_permutation_test_is_mcnemars_without_repeats(
+        self, first: int, second: int
+    ) -> None:
+        gains = [1.0] * first + [-1.0] * second + [0.0] * 5
+        assert sign_flips(gains) == pytest.approx(mcnemar(first, second))
+
+    def test_the_permutation_test_is_scipys(self) -> None:
+        generator = np.random.default_rng(5)
+        for _ in range(20):
+            gains = generator.integers(-3, 4, 9) / 3
+            reference = scipy.stats.permutation_test(
+                (gains,),
+                lambda sample, axis: np.abs(sample.sum(axis)),
+                vectorized=True,
+                permutation_type="samples",
+                n_resamples=np.inf,
+                alternative="greater",
+            )
+            assert sign_flips(gains, 3) == pytest.approx(reference.pvalue)
+
+
+@pytest.mark.parametrize(("solved", "count"), [(0, 5), (3, 4), (70, 140), (140, 140)])
+def test_the_interval_while_work_goes_on_is_wilsons(solved: int, count: int) -> None:
+    reference = binomtest(solved, count).proportion_ci(0.95, method="wilson")
+    assert wilson(solved, count) == pytest.approx((reference.low, reference.high))
+
+
+class TestSeveralComparisons:
+    @pytest.mark.parametrize(
+        ("p_values", "corrected"),
+        [
+            ([], []),
+            ([0.03], [0.03]),
+            # Each is multiplied by how many are not smaller, and none falls below one before it.
+            ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
+            ([0.9, 0.2, 0.5], [1.0, 0.6, 1.0]),
+            ([0.01, 0.02, 0.03, 0.04], [0.04, 0.06, 0.06, 0.06]),
+        ],
+    )
+    def test_are_corrected(self, p_values: list[float], corrected: list[float]) -> None:
+        assert holm(p_values) == pytest.approx(corrected)
+
+    @pytest.mark.slow
+    def test_give_few_false_alarms_where_nothing_differs(self) -> None:
+        generator = np.random.default_rng(0)
+        alarms = 0
+        for _ in range(400):
+            outcomes = generator.integers(0, 2, (4, 60))
+            pairs = [(outcomes[i], outcomes[j]) for i, j in combinations(range(4), 2)]
+            values = [mcnemar(int((a > b).sum()), int((a < b).sum())) for a, b in pairs]
+            alarms += min(holm(values)) < 0.05
+        assert alarms <= 400 * 0.05
+
+
+class TestCoverage:
+    """How often 95 % intervals of simulated runs hold the true value."""
+
+    RUNS = 1000
+
+    @pytest.fixture(autouse=True)
+    def _fewer_resamples(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(statistics, "RESAMPLES", 1000)
+
+    @pytest.mark.parametrize(("rate", "tasks"), [(0.5, 140), (0.8, 140), (0.3, 60)])
+    def test_of_rates(self, rate: float, tasks: int) -> None:
+        generator = np.random.default_rng(1)
+        held = 0
+        for _ in range(self.RUNS):
+            low, high = rate_interval((generator.random(tasks) < rate).astype(float))
+            held += low <= rate <= high
+        assert 0.93 <= held / self.RUNS <= 0.97
+
+    def test_of_paired_differences(self) -> None:
+        generator = np.random.default_rng(2)
+        held = 0
+        for _ in range(self.RUNS):
+            difficulty = generator.random(140)
+            first, second = (generator.random(140) < difficulty * share for share in (0.9, 0.6))
+            low, high = bootstrap(first.astype(float) - second.astype(float))
+            held += low <= 0.15 <= high
+        assert 0.93 <= held / self.RUNS <= 0.97

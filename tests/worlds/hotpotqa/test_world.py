@@ -1,0 +1,56 @@
+"""Every step that the official environment took, with what it was served."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ldm.worlds.hotpotqa.world import MAY_REFER, SHOWN, Page, Reading, apply_action
+from tools.hotpotqa.goldens import Served, compare, lines
+
+
+def test_every_official_step_replays(golden: Path) -> None:
+    comparisons = list(compare(golden))
+    different = [one for one in comparisons if one.category == "different"]
+    assert not different, different[0]
+    counts = Counter(one.category for one in comparisons)
+    assert counts.total() == 3_365
+    assert counts["equal"] >= 2_850, counts
+    assert counts["backslash"] <= 110, counts
+
+
+def test_a_step_that_answers_otherwise_is_noticed(
+    golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ldm.worlds.hotpotqa.world.SHOWN", 4)
+    assert any(one.category == "different" for one in compare(golden))
+
+
+def test_every_official_page_is_divided_alike(golden: Path) -> None:
+    counts = Counter[str]()
+    for row in lines(golden / "pages.jsonl"):
+        if "exception" in row or any("\\" in text for text in row["paragraphs"]):
+            counts["backslash"] += 1
+            continue
+        counts["equal"] += 1
+        if any(MAY_REFER in text for text in row["paragraphs"]):
+            assert row["ambiguous"]
+            continue
+        page = Page.of(tuple(row["paragraphs"]))
+        assert list(page.sentences) == row["sentences"], row["title"]
+        assert " ".join(page.sentences[:SHOWN]) == row["observation"]
+    assert counts["equal"] > 100
+    assert counts["backslash"] < 20
+
+
+def test_a_miss_keeps_what_is_open() -> None:
+    page = Page.of(("One two three. Four five six.",))
+    reading = apply_action("lookup[four]", Reading(page), Served([])).reading
+    missed = Served([{"kind": "results", "titles": ["A", "B's", 'C "d"']}])
+    reply = apply_action("search[x]", reading, missed)
+    assert reply.text == "Could not find x. Similar: ['A', \"B's\", 'C \"d\"']."
+    assert reply.reading == reading
+    assert apply_action("lookup[four]", reading, missed).text == "No more results.\n"
+    assert apply_action("lookup[Four]", reading, missed).text == "(Result 1 / 1) Four five six.."

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, ClassVar
+
+import pytest
+
+from ldm.errors import LdmError
+from ldm.testing import EnvironmentContract
+from ldm.types import Task
+from ldm.worlds.tabletop import Tabletop, TabletopOptions, physics
+from ldm.worlds.tabletop.card import LIMIT
+from ldm.worlds.tabletop.environment import Play
+from ldm.worlds.tabletop.kinds import KINDS
+from ldm.worlds.tabletop.tasks import SPLITS
+from tests.worlds.tabletop.conftest import PHYSICS
+
+_EPISODES = """
+import hashlib
+from ldm.worlds.tabletop import Tabletop, TabletopOptions
+env = Tabletop(TabletopOptions(controller="noisy", poses=True))
+seen = hashlib.sha256()
+for task in env.tasks("test")[:5]:
+    now = env.reset(task)
+    for number in range(8):
+        seen.update(repr(now).encode())
+        seen.update(env._play.state.vector.tobytes())
+        if not now.done:
+            now = env.step(now.admissible[number % len(now.admissible)])
+print(seen.hexdigest())
+"""
+
+
+@PHYSICS
+class TestExact(EnvironmentContract):
+    name = "tabletop"
+    split = "test"
+    tasks = 5
+
+
+@PHYSICS
+class TestWithoutAList(EnvironmentContract):
+    name = "tabletop"
+    split = "test"
+    actions = ("look",)
+    options: ClassVar[dict[str, Any]] = {"admissible": False}
+
+
+@PHYSICS
+@pytest.mark.slow
+class TestNoisy(EnvironmentContract):
+    name = "tabletop"
+    split = "train"
+    tasks = 5
+    options: ClassVar[dict[str, Any]] = {"controller": "noisy", "poses": True}
+
+
+def task_of(env: Tabletop, kind: str, split: str = "test") -> Task:
+    return next(task for task in env.tasks(split) if task.kind == kind)
+
+
+def play(env: Tabletop) -> Play:
+    assert env._play is not None
+    return env._play
+
+
+def test_the_splits_have_the_kinds_of_the_paper_and_share_no_scene(env: Tabletop) -> None:
+    numbers = {"train": 40, "test": 5, "test100": 20}
+    listed = {split: env.tasks(split) for split in SPLITS}
+    for split, tasks in listed.items():
+        assert [task.kind for task in tasks] == list(KINDS) * numbers[split]
+    for one, other in combinations(listed.values(), 2):
+        assert not {task.leak_key for task in one} & {task.leak_key for task in other}
+
+
+def test_a_source_is_the_kind_and_the_number_of_the_scene(env: Tabletop) -> None:
+    task = env.tasks("train")[0]
+    assert task.source == "assembling_kits:0"
+    assert task.goal == "Put the objects in the corresponding holes."
+
+
+@PHYSICS
+class TestPlaying:
+    def test_an_opening_says_what_there_is_what_is_where_and_the_task(self, env: Tabletop) -> None:
+        opening = env.reset(task_of(env, "put_block_in_bowl")).observation
+        assert opening == (
+            "There are 3 bowls: red, gray and blue. There are 4 blocks: red, blue, gray and cyan.\n"
+            "The red block is on the table. The blue block is on the table. "
+            "The gray block is on the table. The cyan block is on the table.\n"
+            "Task: Match the blocks and the bowls."
+        )
+
+    def test_coordinates_are_told_on_request(self) -> None:
+        env = Tabletop(TabletopOptions(poses=True))
+        opening = env.reset(task_of(env, "put_block_in_bowl")).observation
+        bowl, block = play(env).game.scene.fixtures[0].pose, env.poses[0]
+        assert f"The red bowl is at ({100 * bowl.x:.1f}, {100 * bowl.y:.1f})." in opening
+        assert f"block is on the table, at ({100 * block.x:.1f}, {100 * block.y:.1f})." in opening
+
+    def test_the_rewards_add_up_to_the_share_of_targets_and_all_of_them_end_the_task(
+        self, env: Tabletop
+    ) -> None:
+        env.reset(task_of(env, "put_block_in_bowl"))
+        first = env.step("put the red blocks in a red bowl")
+        assert first.reward == pytest.approx(1 / 3)
+        assert not first.done
+        undone = env.step("put the red blocks in a blue bowl")
+        assert undone.reward == pytest.approx(-1 / 3)
+        rewards = [
+            env.step(f"put the {colour} blocks in a {colour} bowl")
+            for colour in ("red", "blue", "gray")
+        ]
+        assert sum(now.reward for now in rewards) == pytest.approx(1)
+        assert [now.done for now in rewards] == [False, False, True]
+        assert rewards[-1].admissible == ()
+        assert env.step("look").done
+
+    def test_fifteen_actions_end_the_task_and_impossible_ones_do_not_count(
+        self, env: Tabletop
+    ) -> None:
+        env.reset(task_of(env, "towers_of_hanoi"))
+        assert not any(
+            env.step("move the moon to the middle of the stand").valid for _ in range(20)
+        )
+        assert [env.step("look").done for _ in range(LIMIT)] == [False] * (LIMIT - 1) + [True]
+
+    def test_a_fork_is_independent_and_shares_what_never_changes(self, env: Tabletop) -> None:
+        env.reset(task_of(env, "stack_block_pyramid"))
+        before = env.poses
+        twin = env.fork()
+        twin.step("put the red block on the lightest brown block")
+        assert env.poses is before
+        assert twin.poses != before
+        assert play(twin).world is play(env).world
+
+    def test_a_state_cannot_be_modified(self, env: Tabletop) -> None:
+        env.reset(env.tasks("test")[0])
+        with pytest.raises(ValueError, match="read-only"):
+            play(env).state.vector[0] = 1.0
+
+    def test_the_model_is_the_same_after_playing(self, env: Tabletop) -> None:
+        env.reset(task_of(env, "stack_block_pyramid"))
+        model = play(env).world._model
+        before = copy.copy(model)
+        env.step("put the red block on the lightest brown block")
+        for field in ("geom_pos", "body_mass", "eq_data", "qpos0", "eq_active0"):
+            assert (getattr(model, field) == getattr(before, field)).all()
+
+    def test_noisy_hands_miss_and_err_by_the_number_of_moves_alone(self) -> None:
+        never, always = TabletopOptions("noisy", miss=0.0), TabletopOptions("noisy", miss=1.0)
+        env = Tabletop(always)
+        env.reset(task_of(env, "put_block_in_bowl"))
+        missed = env.step("put the red blocks in a red bowl")
+        assert missed.valid
+        assert missed.observation.startswith("You reach for the red block, but")
+        places = []
+        for looks in (0, 3):
+            env = Tabletop(never)
+            env.reset(task_of(env, "put_block_in_bowl"))
+            for _ in range(looks):
+                env.step("look")
+            env.step("put the red blocks in a red bowl")
+            places.append(env.poses[0])
+        bowl = play(env).game.scene.fixtures[0].pose
+        assert places[0] == places[1]
+        assert 0.0005 < places[0].distance(bowl) < 0.04
+
+    @pytest.mark.slow
+    def test_another_hash_seed_gives_the_same_bytes(self) -> None:
+        def digest(seed: str) -> str:
+            return subprocess.run(
+                [sys.executable, "-c", _EPISODES],
+                env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+
+        assert digest("0") == digest("4242") != ""
+
+    def test_the_protocol_names_the_physics_and_the_controller_but_no_pictures(self) -> None:
+        exact, noisy = Tabletop(), Tabletop(TabletopOptions("noisy"))
+        assert exact.protocol()["mujoco"] == physics.version()
+        assert exact.protocol()["noise"] == 0.0
+        assert noisy.protocol()["noise"] == 0.008
+        drawn = Tabletop(TabletopOptions(noise=0.05, render="pictures"))
+        assert drawn.protocol() == exact.protocol()
+
+
+def test_stepping_before_a_reset_is_a_mistake(env: Tabletop) -> None:
+    with pytest.raises(RuntimeError, match="reset"):
+        env.step("look")
+
+
+@pytest.mark.parametrize("change", [{"source": "juggling:1"}, {"id": "test/x"}, {"source": "a:-1"}])
+def test_an_unknown_task_is_named(env: Tabletop, change: dict[str, str]) -> None:
+    task = replace(env.tasks("test")[0], **change)
+    with pytest.raises(LdmError, match=task.id):
+        env.reset(task)
+
+
+def test_without_the_physics_the_remedy_is_named(
+    env: Tabletop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(physics, "find_spec", lambda name: None)
+    with pytest.raises(LdmError, match="MuJoCo") as caught:
+        env.reset(env.tasks("test")[0])
+    assert "ldm-memory[tabletop]" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "options", [{"controller": "human"}, {"noise": -1.0}, {"miss": 1.5}, {"noise": float("nan")}]
+)
+def test_settings_out_of_range_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"controller|noise|miss"):
+        TabletopOptions(**options)
