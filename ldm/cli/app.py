@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
@@ -82,6 +83,18 @@ def as_command(name: str, place: str) -> Any:
         single.command(name, **kind)(target)
         target = single
     return typer.main.get_command(target)
+
+
+def every_command(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield (words, command) of every command, for documents and tests."""
+    group = typer.main.get_command(app) if group is None else group
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from every_command(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
 
 
 SETTINGS: dict[str, Any] = {
