@@ -6,6 +6,7 @@ import pickle
 import shutil
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +28,21 @@ from tests.toy import expert_trajectories
 
 __all__ = ["place", "run"]
 
+#: Builds a worker.
+SQUARES = partial(SquareWorker, Squarer())
+
 
 def test_without_ray_the_remedy_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     for variable in ("RAY_USAGE_STATS_ENABLED", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
         monkeypatch.setenv(variable, "0")
     with pytest.raises(LdmError, match="not installed") as caught:
-        RayCluster("127.0.0.1:1").map(
-            lambda: SquareWorker(Squarer()), ITEMS, workers=2, on_result=lambda _: None
-        )
+        RayCluster("127.0.0.1:1").map(SQUARES, ITEMS, workers=2, on_result=lambda _: None)
     assert "ldm-memory[ray]" in caught.value.remedy
 
 
 def test_no_item_needs_no_cluster() -> None:
-    RayCluster("127.0.0.1:1").map(
-        lambda: SquareWorker(Squarer()), [], workers=2, on_result=lambda _: None
-    )
+    RayCluster("127.0.0.1:1").map(SQUARES, [], workers=2, on_result=lambda _: None)
 
 
 TOY = ("eval", "--env", "tests.toy:ToyEnv", "--set", "env.tasks=6")

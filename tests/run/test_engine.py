@@ -171,7 +171,7 @@ class TestWorking:
         log = tmp_path / "built"
         for backend in ("processes", "threads"):
             run.discard_parts()
-            result = squared(run, Squarer(str(log)), backend=backend)  # type: ignore[arg-type]
+            result = squared(run, Squarer(str(log)), backend=backend)
             assert {square.made_by for square in result} == {os.getpid()}
         assert log.read_text().split() == [str(os.getpid())] * 2
 
