@@ -1,4 +1,4 @@
-"""Numbers with their nouns, as messages say them."""
+"""Numbers with their nouns and short names, as messages say them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     plural: where it is not the noun with an s, or with "ies" for a final consonant and y.
     """
     return f"{number:,} {noun if number == 1 else plural or _plural(noun)}"
+
+
+def short(name: str) -> str:
+    """Return a name without its module: "ToyEnv" for "tests.toy:ToyEnv"."""
+    return name.rpartition(":")[2]
 
 
 def _plural(noun: str) -> str:

@@ -214,7 +214,7 @@ def _resumed(
     name: str, subject: Subject, repetition: Repetition, models: ModelOptions, runtime: Runtime
 ) -> Optimisation:
     """Go on with a recorded optimisation. Raises LdmError where an option is given beside it."""
-    from ldm.run.lifecycle import recorded_spec
+    from ldm.run.engine import recorded_spec
     from ldm.run.plan import resume
 
     more, env_options = option_settings(subject.assign, subject.data)

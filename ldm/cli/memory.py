@@ -14,7 +14,7 @@ from ldm.cli.confirming import Yes, confirm
 from ldm.cli.environment import runtime
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, RunsFrom, expanded
 from ldm.errors import LdmError
-from ldm.run.refine import only_environment
+from ldm.run.builders import only_environment
 from ldm.run.specs import DEFAULT_MEMORY
 from ldm.words import counted
 

@@ -258,7 +258,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
       ldm runs tree runs/refine-alfworld-train-20261121-101530-ab12 TASK
     """
     from ldm.run import refine as refinement
-    from ldm.run.lifecycle import recorded_spec
+    from ldm.run.engine import recorded_spec
     from ldm.run.preset_memory import RefinementPreset
 
     runtime = execution.runtime(execution.workers, execution.where)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
-runs_app = typer.Typer(help="List recorded runs, look into them, delete and merge them.")
+runs_app = typer.Typer(help="List recorded runs, look into them and delete them.")
 
 
 register(runs_app)

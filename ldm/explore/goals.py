@@ -27,10 +27,9 @@ def evaluated_leak_keys(
     splits: dict[tuple[str, Settings], set[str]] = {}
     for run in list_runs(runs):
         manifest = run.manifest
-        plan = manifest.arguments.get("plan", {})
-        if manifest.command == "eval" and isinstance(plan, dict) and plan.get("env") == name:
+        if manifest.command == "eval" and manifest.spec.get("env") == name:
             options = tuple(
-                (str(field), str(value)) for field, value in plan.get("env_options", ())
+                (str(field), str(value)) for field, value in manifest.spec.get("env_options", ())
             )
             ids = splits.setdefault((str(manifest.protocol.get("split", "")), options), set())
             ids.update(manifest.protocol.get("tasks", ()))

@@ -6,7 +6,6 @@ finished shows what it has.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from ldm.episode import CALLS
 from ldm.errors import LdmError
 from ldm.policy import CONSULTED, VOTES
 from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
-from ldm.runs import MANIFEST, Run, open_run
+from ldm.runs import Run, open_run
 from ldm.types import EpisodeResult, StateActionTuple, Trajectory
 
 if TYPE_CHECKING:
@@ -205,9 +204,7 @@ def read_run(name: str | Path, folder: Path, *, trust: bool = False) -> ReadRun:
             "report.",
             f"Name runs of {', '.join(SPECS)}.",
         )
-    text = json.dumps(run.manifest.arguments.get("plan", {}))
-    spec = records.loads(text, spec_type, file=str(run.directory / MANIFEST))
-    one = ReadRun(run, spec)
+    one = ReadRun(run, run.spec(spec_type))
     if trust and ":" in one.agent:
         load_agent(one.agent)
     return one

@@ -207,8 +207,7 @@ def _recorded_class(path: Path) -> Iterator[tuple[str, str]]:
     file = directory / TRAJECTORIES
     if not (directory / MANIFEST).is_file() or not file.is_file():
         return
-    plan = open_run(str(directory), directory.parent).manifest.arguments.get("plan")
-    recorded = plan.get("env") if isinstance(plan, dict) else None
+    recorded = open_run(str(directory), directory.parent).manifest.spec.get("env")
     if isinstance(recorded, str) and ":" in recorded:
         first = next(records.scan(file, Trajectory), None)
         if isinstance(first, Trajectory):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import LdmError
-from ldm.run.lifecycle import recorded_spec
+from ldm.run.engine import recorded_spec
 from ldm.run.specs import EvaluationSpec
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from ldm.errors import LdmError
 from ldm.options import ENV_PREFIX
+from ldm.run.conditions import conditions_of
 from ldm.run.curves import Curve, Measure, point
-from ldm.run.fairness import conditions_of
+from ldm.run.engine import recorded_spec, together
 from ldm.run.grid import options_of
-from ldm.run.lifecycle import recorded_spec, short
-from ldm.run.plan_runs import evaluated_plans, together
+from ldm.run.plan_runs import evaluated_plans
 from ldm.run.specs import EvaluationSpec, PlanSpec
+from ldm.words import short
 
 if TYPE_CHECKING:
     from ldm.runs import Run

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from ldm.errors import LdmError
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, listed
 from ldm.options import sorted_settings
+from ldm.run import engine
 from ldm.run.builders import (
     PlayerBuilder,
     agent_needs,
@@ -22,37 +22,34 @@ from ldm.run.builders import (
     no_model,
     remembered_class,
 )
+from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.data import evaluation_split, with_data
-from ldm.run.fairness import REMEMBERED, alike, memory_facts
+from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
 from ldm.run.grid import Grid, label, labelled, labels, repeated, say_limits, subject
-from ldm.run.lifecycle import (
-    Checked,
-    Group,
-    Recorded,
-    check_backend,
-    check_method,
-    discard,
-    discarding,
-    method_then,
-    recorded_spec,
+from ldm.run.runner import (
+    ATTEMPTS,
+    EPISODES,
+    Played,
+    Player,
+    finished,
+    merge,
     reopen,
-    reopen_all,
-    revision,
-    shared,
-    short,
-    start_all,
+    results,
+    write_summary,
 )
-from ldm.run.reports import report_of
 from ldm.run.runtime import Playing, Runtime
-from ldm.run.sharding import in_shard
 from ldm.run.specs import EvaluationSpec, full_location, own_models
+from ldm.runs import differences
+from ldm.words import short
 
 if TYPE_CHECKING:
     from ldm.memory import Contents
     from ldm.run.published import PresetRecord
     from ldm.run.results import Report
     from ldm.runs import Run
-    from ldm.types import EpisodeResult, Usage
+    from ldm.types import EpisodeResult, Task
+
+    Recorded = tuple[Run, EvaluationSpec]
 
 
 def evaluate(
@@ -106,8 +103,6 @@ def compare(
     Raises LdmError where there are fewer than two, or where their protocols differ.
     """
     from ldm.run.results import gains
-    from ldm.run.runner import results
-    from ldm.runs import differences
 
     if len(runs) < 2:
         raise LdmError("A comparison needs two runs or more.", "Name the others, too.")
@@ -122,85 +117,140 @@ def compare(
                 f"differ: {'; '.join(differing)}.",
                 "Evaluate both in the same way.",
             )
+    reports = _reports(recorded, outcomes)
+    return Comparison(reports, tuple(gains(reports)))
+
+
+def _reports(
+    recorded: Sequence[Recorded], outcomes: Sequence[Sequence[EpisodeResult]]
+) -> tuple[Report, ...]:
+    """Return the reports of finished runs under labels of their own; repeats share one."""
     groups = repeated([spec for _, spec in recorded])
     reports = [
         report_of([recorded[place] for place in group], [outcomes[place] for place in group])
         for group in groups
     ]
-    firsts = [recorded[group[0]] for group in groups]
-    labels = labelled([spec for _, spec in firsts], reports)
-    named = [
-        replace(report, label=f"{report.label} (formerly)") if of_before else report
-        for report, of_before in zip(
-            labels, (method_then(run, agent_of(spec)) for run, spec in firsts), strict=True
-        )
-    ]
-    return Comparison(tuple(named), tuple(gains(named)))
+    return labelled([recorded[group[0]][1] for group in groups], reports)
 
 
-class Evaluation(Group[EvaluationSpec]):
-    """Recorded evaluations on the same tasks, to be played one after the other."""
+def report_of(
+    runs: Sequence[tuple[Run, EvaluationSpec]], outcomes: Sequence[Sequence[EpisodeResult]]
+) -> Report:
+    """Return the report of finished runs that are repeats of the same evaluation."""
+    from ldm.agents.reporting import reporting_of
+    from ldm.run.results import Report
+    from ldm.run.statistics import summarize
+
+    run, spec = runs[0]
+    reporting = reporting_of(agent_of(spec))
+    results = [result for outcome in outcomes for result in outcome]
+    return Report(
+        env=spec.env,
+        split=spec.split,
+        label=label(spec),
+        sees_reward=agent_of(spec).sees_reward,
+        directory=run.directory,
+        summary=summarize(results, seed=spec.seed, reporting=reporting),
+        results=tuple(results),
+        reporting=reporting,
+        conditions=conditions_of(spec, run),
+        directories=tuple(one.directory for one, _ in runs),
+        seed=spec.seed,
+    )
+
+
+@dataclass(frozen=True)
+class Evaluation(Experiment[EvaluationSpec, "list[EpisodeResult]", "tuple[Report, ...]"]):
+    """Evaluations on the same tasks; repeats of the same become one report."""
+
+    builder = PlayerBuilder
+    worker = Player
+    record = Played
+    file = EPISODES
 
     @property
     def presets(self) -> tuple[PresetRecord, ...]:
-        """What the run of each report remembers of its preset; () where they are from none.
+        """The preset of each report's run, () where they are from none.
 
         Raises RecordError where run.json holds something else.
         """
-        return tuple(
-            preset_record(member.run)
-            for member in (self.members[group[0]] for group in self._groups)
-            if "preset" in member.run.manifest.arguments
-        )
+        firsts = (self.members[group[0]].run for group in self._groups)
+        return tuple(record for run in firsts if (record := preset_record(run)) is not None)
 
     @property
     def _groups(self) -> list[list[int]]:
-        """The places of members that are repeats of the same: a report each."""
+        """The places of members that are repeats of the same."""
         return repeated([member.spec for member in self.members])
 
-    def play(self, *, retry_errors: bool = False) -> tuple[Report, ...]:
-        """Play all tasks that are not recorded yet; the reports, under labels of their own.
+    def turns(
+        self, items: Sequence[Task], done: Mapping[int, Played]
+    ) -> Iterator[Mapping[int, tuple[int, Task, int]]]:
+        """Yield all tasks, and in the end once more those whose episodes ended in an error."""
+        yield {index: (index, task, 1) for index, task in enumerate(items)}
+        yield {
+            index: (index, items[index], ATTEMPTS)
+            for index, played in sorted(done.items())
+            if played.to_repeat
+        }
 
-        Repeats of the same are one report.
+    @contextmanager
+    def showing(
+        self, member: Member[EvaluationSpec], session: Session, total: int
+    ) -> Iterator[Callable[[Played], None]]:
+        spec, run = member.spec, member.run
+        repeat = f", repeat {spec.repeat}" if len(self._groups) < len(self.members) else ""
+        name = f"{short(label(spec))} on {short(spec.env)}{repeat}"
+        before = total if finished(run) else len(run.recorded(Played))
+        playing = Playing(name, total, session.workers, before, session.paid)
+        with self.runtime.play(playing) as on_episode:
+            yield lambda played: on_episode(played.result)
 
-        retry_errors: of finished runs, play what ended in an error again.
-        An error that stops one says how to go on with all of them. Where nothing has happened in
-        any, those that are new are removed.
-        """
-        outcomes = []
-        for member in self.members:
-            with self.carrying_out(member):
-                outcomes.append(self._played(member, retry_errors=retry_errors))
-        reports, specs = [], []
-        for group in self._groups:
-            members = [self.members[place] for place in group]
-            specs.append(members[0].spec)
-            runs = [(member.run, member.spec) for member in members]
-            reports.append(report_of(runs, [outcomes[place] for place in group]))
-        return labelled(specs, reports)
+    def finished(self, run: Run) -> list[Played] | None:
+        if not finished(run):
+            return None
+        return [Played(index, result, ()) for index, result in enumerate(results(run))]
+
+    def keep(
+        self, member: Member[EvaluationSpec], items: Sequence[Task], known: Sequence[Played]
+    ) -> None:
+        merge(member.run, known)
+
+    def reopen(self, run: Run) -> None:
+        reopen(run)
+
+    def finish(
+        self, member: Member[EvaluationSpec], session: Session, known: Sequence[Played]
+    ) -> list[EpisodeResult]:
+        outcome = [played.result for played in known]
+        write_summary(member.run, outcome)
+        return outcome
+
+    def result(self, outcomes: Sequence[Sequence[EpisodeResult]]) -> tuple[Report, ...]:
+        return _reports([(member.run, member.spec) for member in self.members], outcomes)
 
     def estimate(self) -> Iterator[str]:
         """Play a few tasks of each run that calls a model; yield lines on what all will cost.
 
         All runs can go on. Raises LdmError where none calls a model.
         """
-        if not any(member.calls_models for member in self.members):
-            discard(self.members)
+        from ldm.run.selection import even
+
+        if not any(map(self.roles, self.members)):
+            engine.discard(self.members)
             agent = self.members[0].spec.agent
             raise LdmError(f"The agent {agent} calls no model, so it costs nothing.", "")
         groups = self._groups
         firsts = [self.members[group[0]] for group in groups]
         names = labels([member.spec for member in firsts])
         for member, name, group in zip(firsts, names, groups, strict=True):
-            if not member.calls_models:
+            if not self.roles(member):
                 yield f"{name} calls no model, so it costs nothing."
                 continue
-            with discarding(self.members):
-                usages = self._sampled(member)
+            tasks = [(task.id, task.kind) for task in member.tasks]
+            usages = [one.result.usage for one in self.sample(member, even(tasks, SAMPLE))]
             if len(groups) > 1:
                 yield f"{name}:"
-            episodes = len(member.tasks) * len(group)
-            yield from cost_lines(usages, episodes, member.models, "tasks")
+            yield from cost_lines(usages, len(tasks) * len(group), member.models, "tasks")
         yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
     def refined_lines(self) -> list[str]:
@@ -213,51 +263,6 @@ class Evaluation(Group[EvaluationSpec]):
         if not spec.memory_digest or (spec.generation or 0) == oldest:
             return []
         return refined_lines(newest.run, spec.memory, newest.tasks[0].env, spec.generation, oldest)
-
-    def _played(
-        self, member: Recorded[EvaluationSpec], *, retry_errors: bool
-    ) -> list[EpisodeResult]:
-        from ldm.run.runner import evaluate as play
-        from ldm.run.runner import recorded
-
-        spec, runtime = member.spec, self.runtime
-        workers = member.workers(runtime)
-        repeat = f", repeat {spec.repeat}" if len(self._groups) < len(self.members) else ""
-        name = f"{short(label(spec))} on {short(spec.env)}{repeat}"
-        before = 0 if retry_errors else recorded(member.run)
-        with (
-            shared(member, PlayerBuilder, runtime) as builder,
-            runtime.play(
-                Playing(name, len(member.tasks), workers, before, builder.paid)
-            ) as on_result,
-        ):
-            return play(
-                member.run,
-                builder,
-                member.tasks,
-                workers=workers,
-                backend=member.backend(runtime),
-                retry_errors=retry_errors,
-                on_result=on_result,
-            )
-
-    def _sampled(self, member: Recorded[EvaluationSpec]) -> list[Usage]:
-        """Play a few tasks; return what they cost."""
-        from ldm.run.runner import sample
-        from ldm.run.selection import select
-
-        tasks = select(member.tasks, limit=min(SAMPLE, len(member.tasks)))
-        runtime = self.runtime
-        with shared(member, PlayerBuilder, runtime) as build:
-            results = sample(
-                member.run,
-                build,
-                member.tasks,
-                tasks,
-                workers=member.workers(runtime),
-                backend="threads",
-            )
-        return [result.usage for result in results]
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,10 +359,9 @@ def resolve(spec: EvaluationSpec, runtime: Runtime) -> EvaluationSpec:
 
 
 def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runtime) -> Evaluation:
-    """Write the runs of resolved specs: the first agent's, and those that it is compared with.
+    """Write the runs of resolved specs, of which the first can resume all.
 
-    Each names the next one as its companion, so that resuming the first resumes all. Nothing is
-    written where something does not fit. Raises LdmError as `evaluate`.
+    Nothing is written where something does not fit. Raises LdmError as `evaluate`.
     """
     specs = [with_model_options(with_digests(spec), models) for spec in specs]
     for spec in {(spec.agent, spec.models): spec for spec in specs}.values():
@@ -366,60 +370,46 @@ def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runt
     return started(checked, models, runtime)
 
 
-def _distinct(checked: Iterable[Checked[EvaluationSpec]]) -> list[Checked[EvaluationSpec]]:
+def _distinct(checked: Iterable[Member[EvaluationSpec]]) -> list[Member[EvaluationSpec]]:
     """Return each evaluation once: the newest generation may be one that is named, too."""
-    distinct: dict[EvaluationSpec, Checked[EvaluationSpec]] = {}
+    distinct: dict[EvaluationSpec, Member[EvaluationSpec]] = {}
     for one in checked:
         distinct.setdefault(one.spec, one)
     return list(distinct.values())
 
 
 def started(
-    checked: Sequence[Checked[EvaluationSpec]],
+    checked: Sequence[Member[EvaluationSpec]],
     models: ModelOptions,
     runtime: Runtime,
     presets: Sequence[PresetRecord] = (),
 ) -> Evaluation:
-    """Write the runs of what was checked. presets: what each remembers of the preset it is from."""
+    """Write the runs of checked evaluations. presets: the preset that each is from."""
     from ldm import records
 
     say_limits([one.spec for one in checked], models, runtime)
-    more = [
-        {
-            "companion": "",
-            **({"preset": records.plain(presets[place])} if presets else {}),
-            **revision(agent_of(one.spec)),
-        }
-        for place, one in enumerate(checked)
-    ]
-    return Evaluation(start_all(checked, subject, models, runtime, more), runtime)
+    more = [{"preset": records.plain(preset)} for preset in presets]
+    return Evaluation(engine.start(checked, subject, models, runtime, more), runtime)
 
 
 def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> Evaluation:
     """Return a recorded evaluation, and those that it is compared with, to be played on.
 
-    models: changes to the recorded model options. Raises LdmError as `lifecycle.reopen`, and where
-    an agent's name has come to stand for another method since.
+    models: changes to the recorded model options. Raises LdmError as `engine.resumed`.
     """
-
-    def reopened(run: Run, spec: EvaluationSpec) -> Recorded[EvaluationSpec]:
-        check_method(run, agent_of(spec))
-        return reopen(run, spec, lambda spec: check(spec, runtime), models)
-
-    members = reopen_all(run, spec, reopened, runtime)
+    members = engine.resumed(run, spec, lambda one: check(one, runtime), models, runtime)
     for agent in {member.spec.agent: member for member in members}.values():
         check_models(agent.spec, agent.models, runtime)
     return Evaluation(members, runtime)
 
 
-def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
+def check(spec: EvaluationSpec, runtime: Runtime) -> Member[EvaluationSpec]:
     """Return the spec with its generation settled, its tasks and its protocol; writes nothing.
 
     Raises LdmError where something does not fit, LeakageError where a task is also a source of the
     memory or of what the agent's prompts show.
     """
     from ldm.memory import inspect
-    from ldm.run.runner import protocol
     from ldm.run.selection import check_card, check_examples, check_leakage, select
 
     agent_options(spec)
@@ -427,7 +417,6 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
         check_card(agent_of(spec), agent_options(spec), env.card)
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
-        tasks = in_shard(tasks, spec.shard)
         check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
         if "memory" in agent_needs(spec):
             contents = inspect(spec.memory, env.card.name, spec.generation)
@@ -447,7 +436,7 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
                 f"The agent {spec.agent} recalls no tuples, so none can be left out.",
                 "Leave out --without-tuple and --without-trajectory.",
             )
-        return Checked(spec, tasks, protocol(env, spec.split, tasks), facts)
+        return Member(spec, tasks, protocol(env, spec.split, tasks), facts)
 
 
 def _check_hidden(spec: EvaluationSpec, contents: Contents) -> None:
@@ -484,14 +473,14 @@ def with_model_options(spec: EvaluationSpec, models: ModelOptions) -> Evaluation
     return replace(spec, agent_options=sorted_settings(options | defaults(options)))
 
 
-def preset_record(run: Run) -> PresetRecord:
-    """Return what a run remembers of its preset. Raises RecordError where it is something else."""
-    from ldm import records
-    from ldm.run.published import PresetRecord
-    from ldm.runs import MANIFEST
+def preset_record(run: Run) -> PresetRecord | None:
+    """Return the preset that a run is from, or None if it is from none.
 
-    text = json.dumps(run.manifest.arguments["preset"])
-    return records.loads(text, PresetRecord, file=str(run.directory / MANIFEST))
+    Raises RecordError where run.json holds something else.
+    """
+    from ldm.run.published import PresetRecord
+
+    return run.argument("preset", PresetRecord)
 
 
 def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:

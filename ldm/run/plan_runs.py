@@ -16,10 +16,10 @@ from ldm.options import sorted_settings
 from ldm.run import evaluate as evaluations
 from ldm.run.builders import build_environment
 from ldm.run.data import evaluation_split
-from ldm.run.lifecycle import recorded_spec
+from ldm.run.engine import recorded_spec, together
 from ldm.run.plan_figures import PlanEvaluation, PlanScore, PlanScores
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec, PlanSpec, S
+from ldm.run.specs import EvaluationSpec, PlanSpec
 
 if TYPE_CHECKING:
     from ldm.runs import Run
@@ -60,15 +60,8 @@ def episodes(evaluation: PlanEvaluation, specs: Sequence[PlanSpec]) -> int:
 
 
 def recorded_evaluation(run: Run) -> PlanEvaluation | None:
-    """Return how the plans of a recorded optimisation are evaluated; None where they are not."""
-    from ldm import records
-    from ldm.runs import MANIFEST
-
-    recorded = run.manifest.arguments.get("evaluation")
-    if recorded is None:
-        return None
-    text = json.dumps(recorded)
-    return records.loads(text, PlanEvaluation, file=str(run.directory / MANIFEST))
+    """Return how the plans of a recorded optimisation are evaluated, or None if they are not."""
+    return run.argument("evaluation", PlanEvaluation)
 
 
 def evaluate_plans(
@@ -85,12 +78,9 @@ def evaluate_plans(
     """
     planned = _planned(evaluation, specs)
     distinct = list(dict.fromkeys(planned.values()))
-    playing = _begun(run, models, runtime) or _begin(distinct, run, models, runtime)
-    try:
-        reports = dict(zip(distinct, playing.play(), strict=True))
-    except LdmError as error:
-        error.remedy = error.remedy.replace(playing.resume_command, run.resume_command)
-        raise
+    begun = _begun(run, models, runtime) or _begin(distinct, run, models, runtime)
+    playing = replace(begun, resume_with=run.resume_command)
+    reports = dict(zip(distinct, playing.play(), strict=True))
     scores = tuple(PlanScore(*place, reports[spec]) for place, spec in planned.items())
     return PlanScores(evaluation, scores)
 
@@ -151,15 +141,6 @@ def _plan(spec: EvaluationSpec) -> tuple[str, str]:
     """Return which plan an evaluation is of: the folder of its optimisation, and the iteration."""
     options = dict(spec.agent_options)
     return options["plans"], options["iteration"]
-
-
-def together(run: Run, spec: S, folder: Path, *, trust: bool) -> list[tuple[Run, S]]:
-    """Return a recorded experiment and those that were started with it, in their order."""
-    members = [(run, spec)]
-    while companion := members[-1][0].manifest.arguments.get("companion", ""):
-        name = str(members[-1][0].directory.parent / str(companion))
-        members.append(recorded_spec(name, type(spec), folder, trust=trust))
-    return members
 
 
 def _first_run(path: Path) -> str:

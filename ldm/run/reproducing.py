@@ -15,6 +15,7 @@ from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions
 from ldm.options import ENV_PREFIX, sorted_settings
 from ldm.run.builders import agent_needs, agent_of, agent_options, option_names
+from ldm.run.engine import discard
 from ldm.run.evaluate import (
     Evaluation,
     Named,
@@ -26,14 +27,13 @@ from ldm.run.evaluate import (
     with_model_options,
 )
 from ldm.run.grid import Grid, fitting, label, with_options
-from ldm.run.lifecycle import discard
 from ldm.run.presets import Formed, Preset, Row, list_presets, preset, written
 from ldm.run.published import PresetRecord, beside, remarks
 from ldm.run.runtime import Runtime
 from ldm.run.specs import EvaluationSpec
 
 if TYPE_CHECKING:
-    from ldm.run.lifecycle import Checked
+    from ldm.run.engine import Member as Checked
     from ldm.run.results import Report
 
 #: Fields of a spec, and options, that say where something lies: naming one overrides nothing.

@@ -11,9 +11,9 @@ from ldm.llm.models import ModelOptions
 from ldm.run import evaluate as evaluation
 from ldm.run import plan as planning
 from ldm.run import refine as refinement
+from ldm.run.engine import recorded_spec
 from ldm.run.evaluate import Evaluation, Named, with_digests
 from ldm.run.grid import fitting
-from ldm.run.lifecycle import recorded_spec
 from ldm.run.plan import OptimisedPlan, OptimisedPlans
 from ldm.run.refine import Refined
 from ldm.run.reproducing import check_resumed

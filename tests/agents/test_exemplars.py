@@ -156,9 +156,7 @@ class TestTheCommand:
         assert outcome.code == 0, outcome.err
         assert "exemplars=2" in outcome.out
         recorded = sorted(Path("runs").iterdir())
-        plans = [
-            json.loads((one / "run.json").read_text())["arguments"]["plan"] for one in recorded
-        ]
+        plans = [json.loads((one / "run.json").read_text())["spec"] for one in recorded]
         assert sorted(bool(plan["memory_digest"]) for plan in plans) == [False, True]
         results = [records.read(one / EPISODES, EpisodeResult) for one in recorded]
         notes = [[note.kind for one in result for note in one.notes] for result in results]

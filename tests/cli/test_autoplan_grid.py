@@ -102,7 +102,7 @@ class TestIterations:
         plans, evaluations = runs(place, "autoplan-"), runs(place, "ToyEnv-test-autoplan")
         assert (len(plans), len(evaluations)) == (1, 3)
         manifest = json.loads((evaluations[0] / "run.json").read_text())
-        options = dict(manifest["arguments"]["plan"]["agent_options"])
+        options = dict(manifest["spec"]["agent_options"])
         assert options["budget"] == "9"
         assert "temperature" not in options  # greedy
         paid = len(server.bodies)

@@ -75,7 +75,7 @@ class TestLeavingOut:
         ids = sorted(sources())[:2]
         options = [part for i in reversed(ids) for part in ("--without-tuple", i)]
         directory = evaluated(run, *TOY, *options)
-        plan = json.loads((Path(directory) / "run.json").read_text())["arguments"]["plan"]
+        plan = json.loads((Path(directory) / "run.json").read_text())["spec"]
         assert plan["without_tuples"] == ids
         assert run("eval", "--resume", directory, *options).code == 0
         outcome = run("eval", "--resume", directory, "--without-tuple", ids[0])
@@ -94,7 +94,7 @@ class TestLeavingOut:
         path = Path(directory) / "run.json"
         manifest = json.loads(path.read_text())
         for field in ("without_tuples", "without_trajectories"):
-            del manifest["arguments"]["plan"][field]
+            del manifest["spec"][field]
         path.write_text(json.dumps(manifest))
         assert run("eval", "--resume", directory).code == 0
 
@@ -102,10 +102,7 @@ class TestLeavingOut:
         left_out = min(sources())
         agents = ("--agent", "random,ldm", "--without-tuple", left_out)
         assert run("eval", *TOY, *agents).code == 0
-        plans = [
-            json.loads(path.read_text())["arguments"]["plan"]
-            for path in Path().glob("runs/*/run.json")
-        ]
+        plans = [json.loads(path.read_text())["spec"] for path in Path().glob("runs/*/run.json")]
         assert {(p["agent"], *p["without_tuples"]) for p in plans} == {
             ("random",),
             ("ldm", left_out),
@@ -270,7 +267,7 @@ class TestUtilities:
         useful = evaluated(run, *self.RECALL, "--set", "k=2")
         files = [(Path(d) / "trajectories.jsonl").read_text() for d in (plain, useful)]
         assert files[0] != files[1]
-        plan = json.loads((Path(useful) / "run.json").read_text())["arguments"]["plan"]
+        plan = json.loads((Path(useful) / "run.json").read_text())["spec"]
         assert ["recall", "utility"] in plan["agent_options"]
 
     def test_without_any_it_is_an_error_with_a_remedy(self, run: Run, place: Path) -> None:

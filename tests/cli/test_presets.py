@@ -240,8 +240,8 @@ class TestResuming:
     def test_the_run_remembers_options_preset_and_published_rows(self, run: Run) -> None:
         first = json.loads(run(*SHED, "--json").out)
         manifest = json.loads((Path(first["run"]) / "run.json").read_text())
-        assert manifest["arguments"]["plan"]["limit"] == 4
-        assert manifest["arguments"]["plan"]["agent_options"] == [["budget", "12"]]
+        assert manifest["spec"]["limit"] == 4
+        assert manifest["spec"]["agent_options"] == [["budget", "12"]]
         recorded = manifest["arguments"]["preset"]
         assert recorded["name"] == "shed"
         assert recorded["digest"] == preset("shed.toml").digest
@@ -323,7 +323,7 @@ def test_a_memory_is_built_and_refined_as_the_paper_did(run: Run) -> None:
     refined = run("refine", "--preset", "ldm2", "--env", "alfworld", *small_tree)
     assert refined.code == 0, refined.err
     made = json.loads(next(Path("runs").glob("refine-*/run.json")).read_text())
-    plan = made["arguments"]["plan"]
+    plan = made["spec"]
     options = {**dict(plan["options"]), **dict(plan["policy_options"])}
     assert (options["decision"], options["histories"], options["width"]) == (
         "per-batch",

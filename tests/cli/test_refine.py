@@ -56,7 +56,7 @@ def the_run(place: Path) -> Path:
 def the_plans() -> list[dict[str, Any]]:
     """What the refinements in the working directory were asked to do."""
     manifests = sorted(Path("runs").glob("refine-*/run.json"))
-    return [json.loads(path.read_text())["arguments"]["plan"] for path in manifests]
+    return [json.loads(path.read_text())["spec"] for path in manifests]
 
 
 class TestRefining:

@@ -327,7 +327,7 @@ def _presets(manifest: Manifest) -> list[Subject]:
 
 def _stored(folder: Path) -> list[Subject]:
     """What ldm itself writes and reads again, and others may send: runs, plans, recordings."""
-    manifest = Manifest("eval", {"plan": {"env": "toy"}}, {"split": "a"}, id="x", fingerprint="y")
+    manifest = Manifest("eval", {"env": "toy"}, {"split": "a"}, id="x", fingerprint="y")
     plan = plans.PlanFile("toy", "wash", "train", "Wash it.", ("1",), ("1",), {}, {}, 0, "r")
     division = demonstrations.Division("wash it", "a sink", "Step 1: wash it")
     request = Request("m", (Message("user", "hello"),), sampling=Sampling(), max_tokens=5)

@@ -342,7 +342,7 @@ class TestMemories:
     def test_the_generation_that_was_evaluated_is_recorded(self, run: Run, place: Path) -> None:
         assert run("eval", *self.MINDFUL).code == 0
         values = json.loads((only_run(place) / "run.json").read_text())
-        assert values["arguments"]["plan"]["generation"] == 0
+        assert values["spec"]["generation"] == 0
         assert values["models"] == {"embedder": "bag-of-words"}
 
     def test_a_source_of_the_memory_cannot_be_evaluated(self, run: Run, place: Path) -> None:

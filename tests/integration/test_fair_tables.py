@@ -24,7 +24,7 @@ def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServ
     assert "All agents are shown the possible actions, because random is: this adds" in outcome.err
     assert "actions listed" in outcome.out.partition("The same for all of them:")[2]
     assert "take" in server.bodies[-1]["messages"][1]["content"].partition("possible")[2]
-    had = [json.loads((one / "run.json").read_text())["arguments"]["plan"] for one in runs()]
+    had = [json.loads((one / "run.json").read_text())["spec"] for one in runs()]
     assert ["admissible", "true"] in next(p for p in had if p["agent"] == "react")["agent_options"]
 
 
@@ -85,7 +85,7 @@ class TestRepeats:
         self, run: Run, server: FakeServer
     ) -> None:
         first = json.loads(run("eval", *RANDOM, "--repeat", "2", "--seed", "5", "--json").out)
-        plans = [json.loads((one / "run.json").read_text())["arguments"]["plan"] for one in runs()]
+        plans = [json.loads((one / "run.json").read_text())["spec"] for one in runs()]
         assert sorted((plan["repeat"], plan["seed"]) for plan in plans) == [(1, 5), (2, 6)]
         (Path(first["repeats"]["runs"][1]) / "episodes.jsonl").unlink()
         again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)

@@ -232,7 +232,7 @@ class TestEvaluating:
             (("--workers", "1"), []),
         ]:
             manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
-            recorded = manifest["arguments"]["plan"]["agent_options"]
+            recorded = manifest["spec"]["agent_options"]
             assert [one for one in recorded if one[0] != "budget"] == options
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
@@ -272,7 +272,7 @@ class TestRefining:
             runs = f"runs{number}"
             assert run(*self.REFINE, "--dry-run", *more, "--runs", runs).code == 0
             (first,) = (place / runs).glob("refine-*")
-            plan = json.loads((first / "run.json").read_text())["arguments"]["plan"]
+            plan = json.loads((first / "run.json").read_text())["spec"]
             assert dict(plan["policy_options"])["consult"] == consult
             assert dict(plan["options"])["explorer"] == explorer
 

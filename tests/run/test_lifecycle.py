@@ -13,13 +13,12 @@ import pytest
 
 import ldm
 from ldm import records
-from ldm.agents.random import RandomAgent
 from ldm.errors import Interrupted, LdmError, LeakageError, RunStopped
 from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
-from ldm.run import builders
+from ldm.run.builders import PlayerBuilder
+from ldm.run.engine import recorded_spec
 from ldm.run.grid import Grid
-from ldm.run.lifecycle import recorded_spec
 from ldm.run.runtime import Runtime
 from ldm.run.specs import EvaluationSpec
 from tests.agents import cook
@@ -187,16 +186,16 @@ class TestRunsThatComeToNothing:
         assert not list(Path("runs").iterdir())
 
     def test_are_kept_where_something_happened(self, remembering: Path, quiet: Runtime) -> None:
-        build, built = builders.load_knowledge, [0]
+        build, built = PlayerBuilder.equipped, [0]
 
-        def failing_later(*arguments: object) -> object:
+        def failing_later(*arguments: Any) -> Any:
             built[0] += 1
             if built[0] > 1:
                 raise LdmError("The shelf broke.", "Mend it.")
-            return build(*arguments)  # type: ignore[arg-type]
+            return build(*arguments)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ldm.run.builders.load_knowledge", failing_later)
+            patch.setattr(PlayerBuilder, "equipped", failing_later)
             with pytest.raises(LdmError, match="The shelf broke"):
                 ldm.evaluate_all(EVALUATION, Grid(control="none"), runtime=quiet)
         finished = only_run("ToyEnv-test-ldm-")
@@ -254,26 +253,6 @@ class TestRefusals:
         for run in (evaluated, explored):
             with pytest.raises(LdmError, match="holds other tuples"):
                 resume(run)
-
-    def test_another_method_under_the_agents_name(
-        self, place: Path, quiet: Runtime, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        first = ldm.evaluate(RANDOM, runtime=quiet)
-        assert "revision" not in manifest(first.directory)["arguments"]
-        monkeypatch.setattr(RandomAgent, "formerly", ("drew with a die", "drew cards"), False)
-        with pytest.raises(LdmError, match="When it was recorded, random drew with a die") as no:
-            resume(first.directory)
-        assert no.value.remedy == "Start a new run."
-        second = ldm.evaluate(RANDOM, runtime=quiet)
-        assert manifest(second.directory)["arguments"]["revision"] == 2
-        (again,) = resume(second.directory)
-        assert again.summary == second.summary
-        comparison = ldm.compare([first.directory, second.directory])  # both are still read
-        assert [one.label for one in comparison.reports] == ["random (formerly)", "random"]
-        assert comparison.lines[0].startswith("random (formerly) − random: ")
-        monkeypatch.setattr(RandomAgent, "formerly", ("drew with a die",), False)
-        with pytest.raises(LdmError, match="random did what a later version does"):
-            resume(second.directory)
 
     def test_another_model(self, place: Path, serve: Serve) -> None:
         server = serve(answer=lambda body: "Act: go to sink")

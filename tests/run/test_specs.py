@@ -19,7 +19,7 @@ from ldm.llm.service import Connection
 from ldm.options import override, settings
 from ldm.policy import PolicyOptions
 from ldm.records import plain
-from ldm.run.lifecycle import Checked, recorded_spec, start
+from ldm.run.engine import Member, recorded_spec, start
 from ldm.run.runtime import Runtime
 from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
 
@@ -86,7 +86,7 @@ def test_model_options_come_back_from_run_json(options: ModelOptions) -> None:
 )
 def test_a_run_holds_the_spec_that_it_was_started_with(spec: Any, tmp_path: Path) -> None:
     runtime = Runtime(runs=tmp_path, server=Connection("http://127.0.0.1:9/v1"))
-    recorded = start(Checked(spec, (), {}), ("subject",), ModelOptions("m"), runtime)
+    (recorded,) = start([Member(spec, ())], lambda _: ("subject",), ModelOptions("m"), runtime)
     run, reread = recorded_spec(recorded.run.manifest.id, type(spec), tmp_path)
     assert reread == spec
     assert run.manifest == recorded.run.manifest
@@ -98,7 +98,8 @@ def test_a_run_holds_the_spec_that_it_was_started_with(spec: Any, tmp_path: Path
 
 def test_a_field_that_no_spec_has_is_named(tmp_path: Path) -> None:
     spec = EvaluationSpec("toy", "test", "random")
-    recorded = start(Checked(spec, (), {}), ("subject",), ModelOptions(), Runtime(runs=tmp_path))
+    runtime = Runtime(runs=tmp_path)
+    (recorded,) = start([Member(spec, ())], lambda _: ("subject",), ModelOptions(), runtime)
     path = recorded.run.directory / "run.json"
     path.write_text(path.read_text().replace('"limit": null', '"limits": null'))
     with pytest.raises(RecordError, match="limits"):
