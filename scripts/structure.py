@@ -20,7 +20,6 @@ import sys
 import tempfile
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
