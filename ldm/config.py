@@ -16,7 +16,17 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from ldm.errors import LdmError
 
@@ -136,6 +146,17 @@ class Section:
         return typed(options, self.options, owner)
 
 
+if TYPE_CHECKING:
+
+    class SectionField:
+        """A field that holds a section and also takes a name or a mapping."""
+
+        def __init__(self, name: str = "") -> None: ...
+        def __get__(self, instance: object, owner: Any = None) -> Section: ...
+        def __set__(self, instance: object, value: Section | str | Mapping[str, Any]) -> None: ...
+else:
+    SectionField = Section
+
 AGENT_SECTION = Of(registry="agents")
 ENV_SECTION = Of(registry="envs")
 POLICY_SECTION = Of("ldm.policy:PolicyOptions")
@@ -190,18 +211,18 @@ class Evaluate(Spec):
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: Annotated[
-        Section,
+        SectionField,
         ENV_SECTION,
         Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
-    ] = Section()
+    ] = SectionField()
     split: Annotated[
         str, Option("Split; each environment has a default.", TASKS, complete="splits")
     ] = ""
     agent: Annotated[
-        Section,
+        SectionField,
         AGENT_SECTION,
         Option("Agent, or several: A,B.", AGENT, complete="agents"),
-    ] = Section(DEFAULT_AGENT)
+    ] = SectionField(DEFAULT_AGENT)
     kinds: Annotated[
         tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
     ] = ()
@@ -227,7 +248,7 @@ class Evaluate(Spec):
         Option("Never recall tuples of these trajectories: ID,ID.", MEMORY, rare=True),
     ] = ()
     repeat: int = 1
-    models: Annotated[Section, MODELS_SECTION] = Section()
+    models: Annotated[SectionField, MODELS_SECTION] = SectionField()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +263,10 @@ class Refine(Spec):
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: Annotated[
-        Section,
+        SectionField,
         ENV_SECTION,
         Option("Environment; default: the memory's only one.", TASKS, complete="environments"),
-    ] = Section()
+    ] = SectionField()
     split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
     kinds: Annotated[
         tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
@@ -278,13 +299,13 @@ class Refine(Spec):
         str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
     ] = None
     memory_digest: str = ""
-    policy: Annotated[Section, POLICY_SECTION] = Section()
-    search: Annotated[Section, SEARCH_SECTION] = Section()
-    gate: Annotated[Section, GATE_SECTION] = Section()
+    policy: Annotated[SectionField, POLICY_SECTION] = SectionField()
+    search: Annotated[SectionField, SEARCH_SECTION] = SectionField()
+    gate: Annotated[SectionField, GATE_SECTION] = SectionField()
     rounds: Annotated[int, Option("Rounds, each with the memory of the one before.", SEARCH)] = 1
     round: int = 1
     seed: Annotated[int, Option("Random seed.", TASKS)] = 0
-    models: Annotated[Section, MODELS_SECTION] = Section()
+    models: Annotated[SectionField, MODELS_SECTION] = SectionField()
 
     def __post_init__(self) -> None:
         Spec.__post_init__(self)
@@ -315,10 +336,10 @@ class OptimisePlan(Spec):
     memory_digest: ClassVar[str] = ""
 
     env: Annotated[
-        Section,
+        SectionField,
         ENV_SECTION,
         Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
-    ] = Section()
+    ] = SectionField()
     split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
     kind: Annotated[
         str,
@@ -326,11 +347,11 @@ class OptimisePlan(Spec):
     ] = ""
     out: Annotated[str, Option("Folder for the plan files.", PLAN)] = "plans"
     pool: tuple[str, ...] = field(default=(), repr=False)
-    plan: Annotated[Section, PLAN_SECTION] = Section()
+    plan: Annotated[SectionField, PLAN_SECTION] = SectionField()
     seed: Annotated[int, Option("Random seed.", TASKS)] = 0
     variant: str = ""
     repeat: int = 1
-    models: Annotated[Section, MODELS_SECTION] = Section()
+    models: Annotated[SectionField, MODELS_SECTION] = SectionField()
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +391,7 @@ class Build(Spec):
         Literal["trajectory", "paper"],
         Option("Model calls for histories: one for 8 steps, or two a step.", MODEL),
     ] = "trajectory"
-    models: Annotated[Section, MODELS_SECTION] = Section()
+    models: Annotated[SectionField, MODELS_SECTION] = SectionField()
 
     def __post_init__(self) -> None:
         Spec.__post_init__(self)

@@ -306,7 +306,7 @@ class TestModels:
         serve(finds_with_a_plan)
         transcript.ldm("eval", *ASKING, "--agent", "plan_hint")
         transcript.ldm("eval", *ASKING, "--agent", "react,plan_hint,random", "--json")
-        transcript.ldm("eval", *ASKING, "--agent", "react", "--max-calls", "12")
+        transcript.ldm("eval", *ASKING, "--agent", "react", "--models.max-calls", "12")
         transcript.add_runs()
         transcript.check()
 

@@ -93,7 +93,7 @@ planner_llm = "a second model"
 env = "tests.toy:ToyEnv"
 split = "test"
 limit = 2
-agent_options = { budget = 6 }
+agent = { budget = 6 }
 
 [[rows]]
 name = "wise alone"
@@ -103,7 +103,7 @@ models = { llm = "planner_llm" }
 [[rows]]
 name = "small, in a large shed"
 agent = "react"
-env_options = { shelves = 5 }
+env = { name = "tests.toy:ToyEnv", shelves = 5 }
 """
 
 
