@@ -79,8 +79,8 @@ def as_command(name: str, place: str) -> Any:
     target = getattr(importlib.import_module(module), attribute)
     if not isinstance(target, typer.Typer):
         single = typer.Typer(add_completion=False, **SETTINGS)
-        kind = {"cls": SpecCommand} if hasattr(target, "owners") else {}
-        single.command(name, **kind)(target)
+        kind = SpecCommand if hasattr(target, "owners") else None
+        single.command(name, cls=kind)(target)
         target = single
     return typer.main.get_command(target)
 

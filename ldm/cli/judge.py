@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
 from ldm.cli.options import Given, Models, Recording, offers
-from ldm.config import LIMITS, MODELS_SECTION, Option, SectionField, Spec
+from ldm.config import LIMITS, MODELS_SECTION, NO_OPTIONS, Option, SectionField, Spec
 
 if TYPE_CHECKING:
     from ldm.run.judged import JudgedRun
@@ -21,7 +21,7 @@ class Judging(Spec):
         str,
         Option("Directory or id of a finished evaluation.", argument="RUN", complete="runs_below"),
     ] = ""
-    models: Annotated[SectionField, MODELS_SECTION] = SectionField()
+    models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
     estimate: Annotated[bool, Option("Print the maximum cost, and stop.", LIMITS)] = False
 
 
