@@ -64,7 +64,7 @@ class Row:
     env: dict[str, Any] = field(default_factory=dict)
     models: dict[ModelRole, ModelRole] = field(default_factory=dict)
     generation: int | Literal["newest"] | None = None
-    published: Figures = Figures()
+    published: Figures = Figures()  # noqa: RUF009 - frozen
     note: str = ""
 
     @property
