@@ -17,7 +17,6 @@ from ldm.cli.options import (
     EstimateFirst,
     LlmName,
     PlannerName,
-    PlannerUrl,
     Recorded,
     Seed,
     as_given,
@@ -148,7 +147,6 @@ class Execution(Recorded):
     workers: Annotated[int | None, typer.Option(min=1, help="Attempts in parallel.")] = None
     llm: LlmName = None
     planner_llm: PlannerName = None
-    planner_base_url: PlannerUrl = None
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
 
@@ -176,7 +174,6 @@ def autoplan(subject: Subject, repetition: Repetition, execution: Execution) -> 
     models = execution.calls.options(
         llm=execution.llm,
         planner_llm=execution.planner_llm,
-        planner_base_url=execution.planner_base_url,
     )
     if execution.resume is not None:
         optimisation = _resumed(execution.resume, subject, repetition, models, runtime)

@@ -122,10 +122,6 @@ class FormingModels:
 
     llm: LlmName = None
     reasoner_llm: ReasonerName = None
-    record: Annotated[
-        Path | None,
-        typer.Option(help="Folder for recorded model calls; default: calls/ in the memory."),
-    ] = None
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
     quiet: Quiet = False
@@ -187,7 +183,6 @@ def _options(forming: Forming, models: FormingModels) -> BuildOptions:
     published = {"env": env} if preset is None else build_settings(preset, env)
     return BuildOptions(
         **{**published, **own},
-        record=models.record,
         format=forming.format_name,
         strict=forming.strict,
     )

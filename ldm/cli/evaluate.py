@@ -23,9 +23,7 @@ from ldm.cli.options import (
     Machines,
     MemoryDefault,
     PlannerName,
-    PlannerUrl,
     ReasonerName,
-    ReasonerUrl,
     Recorded,
     RunsFrom,
     Seed,
@@ -172,8 +170,6 @@ class Execution(Recorded):
     llm: LlmName = None
     planner_llm: PlannerName = None
     reasoner_llm: ReasonerName = None
-    planner_base_url: PlannerUrl = None
-    reasoner_base_url: ReasonerUrl = None
     calls: Calls = field(default_factory=Calls)
     estimate: EstimateFirst = False
     output: TableFile = None
@@ -185,8 +181,6 @@ class Execution(Recorded):
             llm=self.llm,
             planner_llm=self.planner_llm,
             reasoner_llm=self.reasoner_llm,
-            planner_base_url=self.planner_base_url,
-            reasoner_base_url=self.reasoner_base_url,
         )
 
 

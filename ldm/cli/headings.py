@@ -14,7 +14,6 @@ from typer.core import TyperCommand
 from typer.models import ParameterInfo
 
 TRAJECTORIES = "Trajectories"
-QUESTION = "Question"
 TASKS = "Tasks"
 AGENT = "Agent"
 PLAN = "Plan"
@@ -31,7 +30,6 @@ GENERAL = "General"
 #: In every help: what is used most first, what every command has last.
 ORDER = (
     TRAJECTORIES,
-    QUESTION,
     TASKS,
     AGENT,
     PLAN,

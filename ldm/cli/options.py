@@ -135,24 +135,6 @@ PlannerName = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
-PlannerUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--planner-base-url",
-        metavar="URL",
-        help="The planner's server, if different; its key is in LDM_PLANNER_API_KEY.",
-        rich_help_panel=MODEL,
-    ),
-]
-ReasonerUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--reasoner-base-url",
-        metavar="URL",
-        help="The reasoner's server, if different; its key is in LDM_REASONER_API_KEY.",
-        rich_help_panel=MODEL,
-    ),
-]
 ReasonerName = Annotated[
     str | None,
     typer.Option(

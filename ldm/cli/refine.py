@@ -21,7 +21,6 @@ from ldm.cli.options import (
     MemoryDefault,
     PresetName,
     ReasonerName,
-    ReasonerUrl,
     Recorded,
     Seed,
     expanded,
@@ -226,7 +225,6 @@ class Execution(Recorded):
     ] = False
     llm: LlmName = None
     reasoner_llm: ReasonerName = None
-    reasoner_base_url: ReasonerUrl = None
     calls: Calls = field(default_factory=Calls)
     where: Machines = field(default_factory=Machines)
 
@@ -235,7 +233,6 @@ class Execution(Recorded):
         return self.calls.options(
             llm=self.llm,
             reasoner_llm=self.reasoner_llm,
-            reasoner_base_url=self.reasoner_base_url,
         )
 
 

@@ -34,8 +34,7 @@ class BuildOptions:
     for the environment's published size.
     seed: of what is drawn, and of the shuffle before cutting. embedder: None for the bundled one.
     rebuild: drop what the memory holds first. formation: with a model, a call every 8 steps
-    ("trajectory"), or two a step as in the paper. record: the folder of the calls, None for the
-    memory's own.
+    ("trajectory"), or two a step as in the paper.
     per_kind: only so many trajectories of each task kind, drawn by `seed`; 0 for all.
     min_reward, failures: which trajectories are remembered, see `ldm.memory.FormationOptions`.
     format: of the files, "" where their lines tell. strict: stop at the first bad record.
@@ -50,7 +49,6 @@ class BuildOptions:
     embedder: str | None = None
     rebuild: bool = False
     formation: Formation = "trajectory"
-    record: Path | None = None
     format: str = ""
     strict: bool = False
 
@@ -122,7 +120,7 @@ def build_each(
     embedder = open_embedder(options.embedder, runtime.embeddings)
     record = None
     if models.configured:
-        record = options.record or calls_folder(memory, runtime)
+        record = calls_folder(memory, runtime)
     with _reasoners(models, record, options, runtime) as reasoner_for:
         for env in sorted({t.task.env for t in chosen}):
             with runtime.stages() as on_progress, _resumable(memory, env):
@@ -326,6 +324,6 @@ def calls_folder(memory: str, runtime: Runtime) -> Path | None:
     from ldm.memory.directory import CALLS
 
     if is_server(memory):
-        runtime.message("The calls of a memory on a server are recorded with --record FOLDER only.")
+        runtime.message("The calls of a memory on a server are recorded only with --cache FOLDER.")
         return None
     return Path(memory) / CALLS

@@ -514,5 +514,4 @@ def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -
     check_backend(runtime)
     if not models.replay:
         names = listed(models.of(called))
-        places = "".join(f"; the {role} is at {url}" for role, url in models.elsewhere().items())
-        runtime.message(f"Models at {runtime.connection().display_url}: {names}{places}.")
+        runtime.message(f"Models at {runtime.connection().display_url}: {names}.")

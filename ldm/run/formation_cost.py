@@ -57,7 +57,7 @@ def estimate(
     kinds = [(one.id, f"{one.task.env} {one.task.kind}") for one in new]
     sample = [new[i] for i in even(kinds, min(SAMPLE, len(new)))]
     embedder = open_embedder(options.embedder, runtime.embeddings)
-    record = options.record or calls_folder(memory, runtime)
+    record = calls_folder(memory, runtime)
     prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
     usages = []
     with (

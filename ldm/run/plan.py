@@ -214,9 +214,8 @@ def prepare(
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
     if not models.replay:
-        places = "".join(f"; the {role} is at {url}" for role, url in models.elsewhere().items())
         server = runtime.connection().display_url
-        runtime.message(f"Models at {server}: {listed(called)}{places}.")
+        runtime.message(f"Models at {server}: {listed(called)}.")
     say_limits(specs, models, runtime)
     more = [revision(load_agent(AutoPlanAgent.name)) for _ in checked]
     if evaluation is not None:

@@ -34,12 +34,10 @@ from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.interchange.foreign import Assumed
 from ldm.llm import Message, Sampling
-from ldm.llm.batch_endpoint import objects_in
-from ldm.llm.batches import PendingCall, Submission, answered_call, read_submission
 from ldm.llm.calls import Call, Request
-from ldm.llm.capabilities import Capabilities, CapabilityStore
+from ldm.llm.capabilities import CapabilityStore
 from ldm.llm.prices import load_prices
-from ldm.llm.recording import scan_calls
+from ldm.llm.recording import read_calls
 from ldm.llm.structured import form_of
 from ldm.run.evaluate import preset_record
 from ldm.run.presets import SHIPPED, preset
@@ -72,7 +70,6 @@ def subjects(folder: Path) -> list[Subject]:
         *_data(folder),
         *_questions(),
         *_stored(folder),
-        *_batches(),
         *memories(folder),
         *caches(folder),
         *_replies(),
@@ -337,8 +334,6 @@ def _stored(folder: Path) -> list[Subject]:
     (folder / "sound").mkdir()
     rounds = {"1": [{"plan": ["Step 1: wash it"], "done": 1, "description": "It is done."}]}
     forest = small_forest(folder / "sound" / "h.npz")
-    (folder / "sound" / "llm.jsonl").write_bytes(_written(call))
-    priced = f"llm usage {folder / 'sound'} --prices FILE"
 
     def unpacked(path: Path) -> Iterable[object]:
         target = path.parent / "unpacked"
@@ -378,37 +373,13 @@ def _stored(folder: Path) -> list[Subject]:
             "calls",
             "llm.jsonl",
             _written(call) + _written(call),
-            scan_calls,
+            read_calls,
             True,
             torn_tail=True,
-            commands=("llm usage FILE",),
         ),
         Subject("capabilities", "c.json", _text(known), lambda p: [CapabilityStore(p).get("m")]),
-        Subject("prices", "p.json", _text(prices), lambda p: [load_prices(p)], commands=(priced,)),
+        Subject("prices", "p.json", _text(prices), lambda p: [load_prices(p)]),
         Subject("zip", "a.zip", archive.getvalue(), unpacked),
-    ]
-
-
-def _batches() -> list[Subject]:
-    """What is written down of calls in a batch, and the file of replies to them."""
-    request = Request("m", (Message("user", "hello"),), max_tokens=5)
-    waiting = PendingCall(request.key, "llm", request, 5)
-    batch = Submission("t", "http://host", 1, Capabilities(), 1.0, "file", "batch")
-    choice = {"message": {"content": "word"}, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 2, "completion_tokens": 3}
-    response = {"status_code": 200, "body": {"choices": [choice], "usage": usage}}
-    line = {"custom_id": request.key, "response": response, "error": None}
-
-    def answered(path: Path) -> Iterable[object]:
-        calls = [answered_call(waiting, one, batch) for one in objects_in(path.read_bytes())]
-        return [call or Problem("reply", 1, "", "none") for call in calls]
-
-    return [
-        Subject("open batch", "b.json", _written(batch), lambda p: [read_submission(p)]),
-        Subject(
-            "calls of a batch", "b.jsonl", _written(waiting), lambda p: records.read(p, PendingCall)
-        ),
-        Subject("replies of a batch", "r.jsonl", _text(line), answered),
     ]
 
 

@@ -26,6 +26,7 @@ __all__ = ["run"]
 
 #: Seconds that any command may take.
 PATIENCE = 30
+ASKING = "eval --env tests.toy:ToyEnv --agent tests.integration.agents:Asking --llm m"
 #: Every command that takes a file, with the name under which it gets it.
 COMMANDS = {
     "import FILE --out out.jsonl": ("a.jsonl", "a.jsonl.gz", "a.json", "a.parquet"),
@@ -37,10 +38,9 @@ COMMANDS = {
     "memory merge FILE FILE --memory new": ("a.ldmpack",),
     "memory diff FILE FILE": ("a.ldmpack",),
     "memory forget --source FILE": ("a.jsonl",),
-    "llm usage FILE": ("llm.jsonl",),
-    "llm usage FOLDER": ("llm.jsonl",),
-    "llm usage sound.jsonl --prices FILE": ("prices.json",),
-    "llm ask hello --llm m --replay FILE": ("llm.jsonl",),
+    f"{ASKING} --replay FILE": ("llm.jsonl",),
+    f"{ASKING} --cache FOLDER": ("a.jsonl",),
+    f"{ASKING} --prices FILE": ("prices.json",),
     "eval --env tests.toy:ToyEnv --agent random --tasks FILE": ("ids.txt",),
     "eval --env textcraft --agent autoplan --llm m --plans FOLDER": ("a.json", "textcraft.json"),
     "eval --resume FOLDER": ("run.json",),
@@ -93,7 +93,6 @@ def test_no_command_waits_for_it(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     small_memory(tmp_path / ".ldm")
-    Path("sound.jsonl").write_text("")
     wrong = []
     for number, (command, name) in enumerate(CASES):
         file = tmp_path / str(number) / name

@@ -72,16 +72,12 @@ def test_arguments_that_are_none_are_an_error_of_that_run(
 
 
 @pytest.mark.parametrize("bad", [b"{", b"\xff", b"[" * 3000, b'{"key": 1}', b'{"key": "\\ud800"}'])
-def test_a_bad_line_of_a_recording_is_named_and_the_other_calls_are_counted(
-    run: Run, tmp_path: Path, bad: bytes
-) -> None:
+def test_a_bad_line_of_a_recording_is_named(run: Run, tmp_path: Path, bad: bytes) -> None:
     request = Request("m", (Message("user", "hello"),), sampling=Sampling(), max_tokens=5)
     call = Call(request.key, "llm", request, "word", "stop", Usage(1, 2, 0, 3))
-    line = records.dumps(call).encode() + b"\n"
     file = tmp_path / "llm.jsonl"
-    file.write_bytes(line + bad + b"\n" + line + line[:50])
-    outcome = run("llm", "usage", file, "--json")
-    (account,) = json.loads(outcome.out)["accounts"]
-    assert (outcome.code, account["usage"]["calls"]) == (0, 2)
+    file.write_bytes(records.dumps(call).encode() + b"\n" + bad + b"\n")
+    toy = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Asking")
+    outcome = run("eval", *toy, "--replay", file, "--runs", tmp_path / "runs")
+    assert outcome.code == 1
     assert f"{file}:2:" in outcome.err
-    assert "invalid line" in outcome.err

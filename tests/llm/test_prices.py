@@ -95,10 +95,10 @@ def test_a_users_price_holds_for_dated_versions_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "has no field models"),
-        ('{"models": {"m": [1, 2]}}', "models.m is not three prices"),
-        ('{"models": {"m": [1, 2, -3]}}', "models.m is not three prices"),
-        ('{"models": {"m": [1, 2, "3"]}}', "models.m is not three prices"),
+        ("[]", 'has no field "models"'),
+        ('{"models": {"m": [1, 2]}}', "price of m must be a list of three numbers"),
+        ('{"models": {"m": [1, 2, -3]}}', "price of m must be a list of three numbers"),
+        ('{"models": {"m": [1, 2, "3"]}}', "price of m must be a list of three numbers"),
         ("{", "prices.json:1"),
     ],
 )
