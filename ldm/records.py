@@ -231,7 +231,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _stream(path: Path) -> str | int | None:
-    """Return what to open to write to the device or pipe at `path`, or None for a file.
+    """Return the device or pipe to open for writing to `path`, or None for a file.
 
     Raises LdmError if something else is there: a folder, a disk, a socket.
     """

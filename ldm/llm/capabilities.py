@@ -58,7 +58,7 @@ class Capabilities:
     context: int | None = field(default=None, repr=False)
 
     def weaker(self, other: Capabilities) -> Capabilities:
-        """Return what both accept, for simultaneous calls with different findings."""
+        """Return the common capabilities, for simultaneous calls with different findings."""
         return Capabilities(
             structured=max(self.structured, other.structured, key=MODES.index),
             constraints=self.constraints and other.constraints,
@@ -71,7 +71,7 @@ class Capabilities:
         )
 
     def without(self, complaint: str) -> Capabilities | None:
-        """Return what remains after a refusal with this message, or None if nothing can help.
+        """Return the capabilities left after a refusal with this message, or None if hopeless.
 
         Servers name the parameter that they refuse, in sentences of all kinds.
         """

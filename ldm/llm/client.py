@@ -113,7 +113,7 @@ class Client:
         return Model(self, name, role)
 
     def accounts(self) -> list[Account]:
-        """Return what was paid in this run, earlier attempts included, by role and model."""
+        """Return the cost of this run, earlier attempts included, by role and model."""
         return self._setup.meter.accounts()
 
     @property
@@ -163,7 +163,7 @@ class Client:
         return call
 
     def capabilities(self, model: str) -> Capabilities:
-        """Return what the server accepts for `model`; probe it at the first call.
+        """Return the server's capabilities for `model`; probe it at the first call.
 
         Raises ReplayMiss without a service, and the errors of a call.
         """
@@ -213,7 +213,7 @@ class Client:
     def _send_with_retries(
         self, role: str, request: Request, capabilities: Capabilities
     ) -> tuple[Call, Capabilities]:
-        """Return the answered and recorded call, and what the server turned out to accept."""
+        """Return the answered and recorded call, and the capabilities found."""
         retry, responses = self._setup.retry, self._responses
         progress = _Progress(started=time.monotonic())
         while True:

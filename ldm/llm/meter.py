@@ -120,7 +120,7 @@ class Meter:
             self._changed.notify_all()
 
     def accounts(self) -> list[Account]:
-        """Return what was paid, by role and model."""
+        """Return the cost by role and model."""
         with self._changed:
             return [account for _, account in sorted(self._accounts.items())]
 
@@ -145,7 +145,7 @@ class Meter:
         return Reservation(usage.prompt_tokens + usage.completion_tokens, usd)
 
     def _excess(self, reservation: Reservation) -> str:
-        """Return which limit the call could exceed, in words, or "" if none."""
+        """Return a message on the limit that the call could exceed, or ""."""
         limits, reserved = self.limits, [*self._reservations, reservation]
         calls = self._paid.calls
         tokens = self._paid.prompt_tokens + self._paid.completion_tokens

@@ -164,7 +164,7 @@ class Models:
             return self._client
 
     def accounts(self) -> list[Account]:
-        """Return what was paid in this run so far; [] if no model was used."""
+        """Return the cost of this run so far; [] if no model was used."""
         return [] if self._client is None else self._client.accounts()
 
     def paid(self) -> float | None:
@@ -264,7 +264,7 @@ def listed(roles: Mapping[str, str]) -> str:
 
 
 def accounts_in(directory: Path) -> list[Account]:
-    """Return what the calls recorded in a run's directory cost at known prices; [] without any.
+    """Return the cost of the calls recorded in a run's directory, at known prices.
 
     Raises LdmError if a line is invalid.
     """
