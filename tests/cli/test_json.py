@@ -50,7 +50,7 @@ CALLS: dict[str, tuple[str, ...]] = {
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {
     *("autoplan", "curve", "judge", "horizon", "runs merge", "memory prune"),
-    *("llm ask", "llm probe", "llm usage"),
+    "llm ask",
 }
 
 
