@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 Origin = Literal["human", "expert", "agent", "explored"]
 End = Literal["done", "budget", "gave_up", "error"]
 Handover = Literal["action", "inventory", "page"]
-ORIGINS: tuple[str, ...] = get_args(Origin)
 
 # Read by pydantic (in records.py) where a dataclass is parsed: a misspelt field is an error.
 _RECORD = {"extra": "forbid"}
@@ -238,7 +237,7 @@ class Outcome:
         return self.value < 0
 
 
-#: What most recorded trajectories earned: everything, without any exploration.
+#: The outcome of most recorded trajectories: full score, without exploration.
 FULL_OUTCOME = Outcome(1.0, 1.0)
 
 
@@ -248,7 +247,7 @@ class StateActionTuple:
 
     step: index of the action among the trajectory's environment actions, from 0.
     generation: the memory generation that this tuple came with; 0 is the formed memory.
-    outcome: what came of it; None in memories made before version 0.3, which did not record it.
+    outcome: None if it was not recorded.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD

@@ -24,18 +24,16 @@ from ldm.cli.demo import demo
 from ldm.cli.doctor import doctor
 from ldm.cli.episodes import export, show
 from ldm.cli.evaluate import compare, evaluate
-from ldm.cli.fold import fold
 from ldm.cli.headings import GroupedCommand
 from ldm.cli.horizon import horizon
 from ldm.cli.judge import judge
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
-from ldm.cli.merging import diff, merge
 from ldm.cli.presets import presets_app
 from ldm.cli.refine import refine
 from ldm.cli.report import report, view
 from ldm.cli.runs import runs_app
-from ldm.cli.upkeep import compact, forget, migrate, verify
+from ldm.cli.upkeep import fold, forget, verify
 from ldm.cli.validate import schema, validate
 from ldm.diagnosis import module_clash
 from ldm.errors import Interrupted, LdmError
@@ -89,7 +87,7 @@ app.command("build-memory", cls=GroupedCommand, short_help="Form a memory from t
     build_memory
 )
 app.command("import", short_help="Convert trajectories from and to other formats.")(import_files)
-for command in (diff, merge, fold, forget, verify, compact, migrate):
+for command in (fold, forget, verify):
     memory_app.command(command.__name__)(command)
 app.add_typer(memory_app, name="memory")
 app.command(

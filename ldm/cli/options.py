@@ -201,19 +201,6 @@ class Decisions:
         Literal["full", "summary", "actions", "none"] | None,
         typer.Option(help="Part of the history used in a decision. Default: full."),
     ] = None
-    rank_history: Annotated[
-        bool | None,
-        typer.Option(
-            "--rank-history/--no-rank-history",
-            help="Also rank tuples by the similarity of histories.",
-        ),
-    ] = None
-    recall: Annotated[
-        Literal["similarity", "utility"] | None,
-        typer.Option(
-            help="Rank by similarity alone, or also by learnt utility. Default: similarity."
-        ),
-    ] = None
     candidates: Annotated[
         Literal["none", "vote"] | None,
         typer.Option(help="Show the model the actions that recalls vote for. Default: none."),

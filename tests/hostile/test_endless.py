@@ -34,8 +34,6 @@ COMMANDS = {
     "validate FILE --type trajectory": ("a.jsonl", "a"),
     "build-memory FILE --memory new": ("a.jsonl", "a.json", "a.parquet"),
     "memory import FILE --memory new": ("a.jsonl", "a.ldmpack", "a"),
-    "memory merge FILE FILE --memory new": ("a.ldmpack",),
-    "memory diff FILE FILE": ("a.ldmpack",),
     "memory forget --source FILE": ("a.jsonl",),
     "llm usage FILE": ("llm.jsonl",),
     "llm usage FOLDER": ("llm.jsonl",),

@@ -84,7 +84,7 @@ def test_no_command_imports_what_lies_in_the_working_directory(place: Path, mark
     for command in (
         f"build-memory {episodes} --per-kind 2",
         "memory show",
-        "memory compact",
+        "memory verify",
         f"{evaluation} random",
         f"{evaluation} ldm",
     ):

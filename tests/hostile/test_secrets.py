@@ -199,14 +199,12 @@ def found_nowhere(screens: str, place: Path) -> None:
 #: How memories on servers are named: eval without one does not even ask it.
 MEMORY_COMMANDS = (
     "memory show --memory URL",
-    "memory log --memory URL --env toy",
+    "memory show --memory URL --env toy",
     "memory verify --memory URL",
     "memory search goal observation --memory URL --env toy",
     "memory export out.jsonl --memory URL --env toy",
     "memory export out.ldmpack --memory URL --env toy",
     "memory rollback 0 --yes --memory URL --env toy",
-    "memory diff sound URL --env toy",
-    "memory merge sound URL --env toy --memory new",
     "memory import sound.jsonl --memory URL",
     "build-memory sound.trajectories.jsonl --memory URL",
     "eval --env tests.toy:ToyEnv --agent ldm --memory URL --limit 1",

@@ -83,8 +83,8 @@ def test_what_trajectories_and_memories_hold_is_printed_harmlessly(run: Run, pla
         "import a.jsonl --out b.jsonl --json",
         "build-memory b.jsonl",
         "memory show",
-        "memory types",
-        "memory types --json",
+        "memory show --env toy",
+        "memory show --env toy --json",
         "memory export c.jsonl",
         "memory verify",
     ):
