@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,15 +11,20 @@ from ldm.cli import output
 from ldm.cli.completing import environments, runs_below
 from ldm.cli.confirming import Yes, confirm
 from ldm.cli.environment import runtime
-from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, RunsFrom, expanded
-from ldm.run.refine import only_environment
-from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, RunsAt, Trust
+from ldm.config import DEFAULT_MEMORY
+from ldm.run.builders import only_environment
+from ldm.run.runtime import DEFAULT_RUNS
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.memory import Generation
+    from ldm.run.crediting import Pruned
     from ldm.types import StateActionTuple
+
+#: Maximum number of credited tuples in a table.
+SHOWN = 20
 
 memory_app = typer.Typer(help="Inspect, search, change, export and import a memory.")
 
@@ -45,36 +49,26 @@ Number = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Held:
-    """A memory and one of its environments."""
+def chosen(memory: str, env: str) -> str:
+    """Return the named environment, or the memory's only one if `env` is empty."""
+    if not env:
+        return only_environment(memory)
+    from ldm.memory import environments
+    from ldm.memory.directory import unknown_environment
 
-    memory: MemoryAt = DEFAULT_MEMORY
-    env: Env = ""
-
-    @property
-    def name(self) -> str:
-        """The named environment, or the memory's only one."""
-        if not self.env:
-            return only_environment(self.memory)
-        from ldm.memory import environments
-        from ldm.memory.directory import unknown_environment
-
-        known = environments(self.memory)
-        if self.env not in known:
-            raise unknown_environment(self.memory, self.env, known)
-        return self.env
-
-    def embedder(self, env: str) -> Embedder:
-        """Return the embedder that the memory of `env` was built with."""
-        from ldm.embed import load_embedder
-        from ldm.memory import generations
-
-        newest = generations(self.memory, env)[-1:]
-        return load_embedder(newest[0].embedder if newest else None)
+    known = environments(memory)
+    if env not in known:
+        raise unknown_environment(memory, env, known)
+    return env
 
 
-HELD = Held()
+def embedder_of(memory: str, env: str) -> Embedder:
+    """Return the embedder that a memory was built with."""
+    from ldm.embed import load_embedder
+    from ldm.memory import generations
+
+    newest = generations(memory, env)[-1:]
+    return load_embedder(newest[0].embedder if newest else None)
 
 
 @memory_app.command("show")
@@ -104,7 +98,7 @@ def show(
     from ldm.memory import environments, generations, inspect, outcome_counts
     from ldm.records import plain
 
-    name = Held(memory, env).name if env or generation is not None else ""
+    name = chosen(memory, env) if env or generation is not None else ""
     listed = []
     for one in [name] if name else environments(memory):
         rows_of = inspect(memory, one).rows
@@ -165,33 +159,23 @@ def _types(memory: str, env: str, generation: int | None) -> list[dict[str, Any]
     ]
 
 
-@dataclass(frozen=True)
-class Pruning:
-    """Whether and which tuples are dropped."""
-
+@memory_app.command("credit")
+def credit(  # noqa: PLR0913, PLR0917 - one parameter an option
+    names: RunNames,
     prune: Annotated[
         bool, typer.Option("--prune", help="Drop tuples with poor outcomes, as a new generation.")
-    ] = False
+    ] = False,
     min_followed: Annotated[
         int, typer.Option("--min-followed", help="Minimum number of attempts that followed it.")
-    ] = 3
+    ] = 3,
     max_score: Annotated[
         float, typer.Option("--max-score", help="Maximum mean score of these attempts.")
-    ] = 0.5
+    ] = 0.5,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what --prune would drop.")
-    ] = False
-
-
-@memory_app.command("credit")
-@expanded
-def credit(
-    names: RunNames,
-    limit: Annotated[
-        int, typer.Option("--limit", min=0, help="Maximum number of tuples to show.")
-    ] = 20,
-    pruning: Pruning = Pruning(),
-    where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
+    ] = False,
+    runs: RunsAt = DEFAULT_RUNS,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Show how often each tuple was recalled and followed in finished runs, and the outcomes.
@@ -207,35 +191,33 @@ def credit(
     \b
     Examples:
       ldm memory credit runs/RUN
-      ldm memory credit runs/RUN runs/OTHER --limit 5 --json
+      ldm memory credit runs/RUN runs/OTHER --json
       ldm memory credit runs/RUN --prune --dry-run
       ldm memory credit runs/RUN runs/OTHER --prune --min-followed 5 --max-score 0.3
     """
-    from ldm.run.credit import COLUMNS
-    from ldm.run.crediting import credit_tuples
+    from ldm.run.credit import COLUMNS, PruneOptions
+    from ldm.run.crediting import credit_tuples, prune_memory
 
-    if pruning.prune or pruning.dry_run:
-        _prune(names, pruning, where, as_json=as_json)
+    if prune or dry_run:
+        options = PruneOptions(min_followed, max_score)
+        pruned = prune_memory(names, options, folder=runs, trust=trust, dry_run=dry_run)
+        _show_pruned(pruned, as_json=as_json)
         return
-    credited = credit_tuples(names, folder=where.runs, trust=where.trust)
-    listed = credited.tuples[:limit]
+    credited = credit_tuples(names, folder=runs, trust=trust)
     if as_json:
-        entries = [one.as_data() for one in listed]
+        entries = [one.as_data() for one in credited.tuples]
         output.print_json({"attempts": credited.attempts, "tuples": entries})
         return
+    listed = credited.tuples[:SHOWN]
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
     output.print_table(title, COLUMNS, [one.as_row() for one in listed])
     if len(listed) < len(credited.tuples):
-        output.say(f"… and {len(credited.tuples) - len(listed)} more (--limit).", error=False)
+        output.say(f"… and {len(credited.tuples) - len(listed)} more (--json).", error=False)
 
 
-def _prune(names: list[str], pruning: Pruning, where: RunsFrom, *, as_json: bool) -> None:
-    from ldm.run.credit import COLUMNS, PruneOptions
-    from ldm.run.crediting import prune_memory
+def _show_pruned(pruned: Pruned, *, as_json: bool) -> None:
+    from ldm.run.credit import COLUMNS
 
-    options = PruneOptions(pruning.min_followed, pruning.max_score)
-    places: dict[str, Any] = {"folder": where.runs, "trust": where.trust}
-    pruned = prune_memory(names, options, **places, dry_run=pruning.dry_run)
     added = pruned.generation
     if as_json:
         entries = [one.as_data() for one in pruned.dropped]
@@ -245,20 +227,18 @@ def _prune(names: list[str], pruning: Pruning, where: RunsFrom, *, as_json: bool
         output.print_table("Dropped", COLUMNS, [one.as_row() for one in pruned.dropped])
     number = counted(len(pruned.dropped), "tuple")
     if added is None:
-        output.say(f"{number} would be dropped; nothing was changed.", error=False)
-        return
-    output.say(
-        f"{number} dropped: generation {added.number} recalls {added.recallable}. Go back "
-        f"with `ldm memory rollback {added.number - 1}`.",
-        error=False,
-    )
+        line = f"{number} would be dropped; nothing was changed."
+    else:
+        line = f"{number} dropped: generation {added.number} recalls {added.recallable}. "
+        line += f"Go back with `ldm memory rollback {added.number - 1}`."
+    output.say(line, error=False)
 
 
 @memory_app.command("rollback")
-@expanded
 def rollback(
     generation: Annotated[int, typer.Argument(metavar="G", help="The generation to go back to.")],
-    held: Held = HELD,
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
     yes: Yes = False,
 ) -> None:
     """Go back to an earlier generation; later ones disappear.
@@ -273,12 +253,12 @@ def rollback(
     from ldm.memory import generations
     from ldm.memory import rollback as go_back
 
-    name = held.name
-    newest = generations(held.memory, name)[-1]
+    name = chosen(memory, env)
+    newest = generations(memory, name)[-1]
     if generation < newest.number:
         tuples = counted(newest.recallable, "tuple")
         confirm(f"Go back from generation {newest.number} ({tuples}) of {name}?", yes=yes)
-    go_back(held.memory, name, generation)
+    go_back(memory, name, generation)
     if generation == newest.number:
         line = f"Generation {generation} of {name} is already the newest."
     elif generation > newest.number:
@@ -290,11 +270,11 @@ def rollback(
 
 
 @memory_app.command("search")
-@expanded
-def search(
+def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     goal: Annotated[str, typer.Argument(help="The goal.")],
     observation: Annotated[str, typer.Argument(help="The current observation.")],
-    held: Held = HELD,
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
     k: Annotated[int, typer.Option("--k", min=1, help="Number of tuples.")] = 5,
     generation: Number = None,
     as_json: AsJson = False,
@@ -315,14 +295,14 @@ def search(
     from ldm.memory import Memory
     from ldm.records import plain
 
-    env = held.name
-    model = held.embedder(env)
-    opened = Memory.open(held.memory, env, embedder=model, generation=generation)
+    name = chosen(memory, env)
+    model = embedder_of(memory, name)
+    opened = Memory.open(memory, name, embedder=model, generation=generation)
     recalls = sorted(opened.retrieve(goal, observation, k), key=lambda recall: -recall.similarity)
     kind = opened.kind_of(goal)
     if as_json:
         entries = [plain(recall) for recall in recalls]
-        output.print_json({"memory": held.memory, "kind": kind, "recalls": entries})
+        output.print_json({"memory": memory, "kind": kind, "recalls": entries})
         return
     columns = ["similarity", "scope", "batch", "goal type", "goal", "observation", "action"]
     rows = [
@@ -351,12 +331,12 @@ def search(
 
 
 @memory_app.command("export")
-@expanded
 def export(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="FILE.ldmpack, or JSONL (.gz compresses it).")
     ],
-    held: Held = HELD,
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
     generation: Number = None,
 ) -> None:
     """Write a memory to one file; equal memories give equal bytes.
@@ -374,7 +354,7 @@ def export(
     from ldm.records import is_stream
 
     write_to = export_pack if file.suffix == SUFFIX else write
-    count = write_to(held.memory, held.name, file, generation)
+    count = write_to(memory, chosen(memory, env), file, generation)
     output.say(f"{count} tuples → {file}", error=is_stream(file))
 
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ldm.cli import output
 from ldm.cli.environment import EMBEDDINGS, cache_folder
-from ldm.cli.memory import HELD, Held
-from ldm.cli.options import AsJson, MemoryAt, Quiet, expanded
+from ldm.cli.memory import Env, chosen, embedder_of, memory_app
+from ldm.cli.options import AsJson, MemoryAt, listed_ids, listed_names
+from ldm.config import DEFAULT_MEMORY
 from ldm.errors import LdmError
-from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
-
-if TYPE_CHECKING:
-    from ldm.memory import Selection
-    from ldm.memory.columns import Columns
+from ldm.text import counted
 
 
-@expanded
+@memory_app.command("verify")
 def verify(
-    held: Held = HELD,
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
     seed: Annotated[
         int, typer.Option("--seed", help="Random seed for choosing the texts to re-embed.")
     ] = 0,
@@ -43,8 +39,8 @@ def verify(
     from ldm.memory.verifying import verify as problems_of
 
     problems = {}
-    for name in [held.env] if held.env else environments(held.memory):
-        problems[name] = problems_of(held.memory, name, held.embedder(name), seed=seed)
+    for name in [env] if env else environments(memory):
+        problems[name] = problems_of(memory, name, embedder_of(memory, name), seed=seed)
     failed = any(problems.values())
     if as_json:
         output.print_json({"ok": not failed, "problems": problems})
@@ -59,42 +55,20 @@ def verify(
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True)
-class Forgotten:
-    """The tuples to forget, which match all given options."""
-
-    trajectory: Annotated[list[str] | None, typer.Option(help="Trajectory id; repeatable.")] = None
-    task: Annotated[list[str] | None, typer.Option(help="Task id; repeatable.")] = None
-    source: Annotated[
-        list[str] | None,
-        typer.Option(help="A file of trajectories, or a source (game, product)."),
-    ] = None
-    origin: Annotated[str, typer.Option(help="Origin: human, expert, agent or explored.")] = ""
-    before: Annotated[int | None, typer.Option(help="Tuples added before this generation.")] = None
-
-    def selection(self, columns: Columns) -> Selection:
-        """Return the selected tuples of a memory; raise LdmError if no option is given."""
-        from ldm.memory import Selection
-
-        if self == Forgotten():
-            raise LdmError(
-                "No tuples are selected to be forgotten.",
-                "Give --trajectory, --task, --source, --origin or --before.",
-            )
-        known = columns.distinct("trajectory_id").values()
-        from_files, named = _sources(self.source or (), known)
-        trajectories = (*(self.trajectory or ()), *from_files)
-        return Selection(trajectories, tuple(self.task or ()), named, self.origin, self.before)
-
-
-@expanded
-def forget(
-    forgotten: Forgotten,
+@memory_app.command("forget")
+def forget(  # noqa: PLR0913, PLR0917 - one parameter an option
+    trajectories: Annotated[str, typer.Option(metavar="A,B", help="Ids of trajectories.")] = "",
+    tasks: Annotated[str, typer.Option(metavar="A,B", help="Ids of tasks.")] = "",
+    sources: Annotated[
+        str,
+        typer.Option(metavar="A,B", help="Files of trajectories, or sources (games, products)."),
+    ] = "",
+    origin: Annotated[str, typer.Option(help="Origin: human, expert, agent or explored.")] = "",
     purge: Annotated[
         bool, typer.Option("--purge", help="Erase them from the disk and all generations.")
     ] = False,
-    held: Held = HELD,
-    quiet: Quiet = False,
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
     as_json: AsJson = False,
 ) -> None:
     """Forget the tuples that match all given options: they are not recalled.
@@ -105,24 +79,32 @@ def forget(
 
     \b
     Examples:
-      ldm memory forget --trajectory 0f3a9c5e77d1b204
-      ldm memory forget --source sessions.jsonl --purge
-      ldm memory forget --origin agent --before 2
+      ldm memory forget --trajectories 0f3a9c5e77d1b204
+      ldm memory forget --sources sessions.jsonl --purge
+      ldm memory forget --origin agent --env alfworld
     """
     from ldm.embed.disk import remove as remove_vectors
-    from ldm.memory import generations, hide, inspect
+    from ldm.memory import Selection, generations, hide, inspect
     from ldm.memory.purging import purge as remove
 
-    memory, name = held.memory, held.name
+    if not (trajectories or tasks or sources or origin):
+        raise LdmError(
+            "No tuples are selected to be forgotten.",
+            "Give --trajectories, --tasks, --sources or --origin.",
+        )
+    name = chosen(memory, env)
     contents = inspect(memory, name)
     columns, recalled = contents.rows.columns, contents.recallable()
-    selection = forgotten.selection(columns)
+    known = columns.distinct("trajectory_id").values()
+    from_files, named = _sources(listed_names(sources), known)
+    ids_given = (*listed_names(trajectories), *from_files)
+    selection = Selection(ids_given, listed_ids(tasks), named, origin)
     ids = list(selection.of(columns))
     if purge:
         # The cache first: an interrupted command can be repeated while the tuples are there.
         if remove_vectors(cache_folder() / EMBEDDINGS) and not as_json:
             output.say("The cache of vectors was removed; vectors are recomputed when needed.")
-        with output.stages(quiet=quiet) as on_progress:
+        with output.stages(quiet=as_json) as on_progress:
             remove(memory, name, ids, on_progress)
         newest = generations(memory, name)[-1]
         done = f"{counted(len(ids), 'tuple')} erased: generation {newest.number} recalls "
@@ -159,6 +141,7 @@ def _sources(
     return held, tuple(name for name in names if name not in files)
 
 
+@memory_app.command("fold")
 def fold(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     """Form pending additions (in Python: `add`, `record`) into the next generation.
 

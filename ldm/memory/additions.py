@@ -23,12 +23,13 @@ from typing import IO, TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory.chroma import store_errors
 from ldm.memory.directory import ADDED, additions_of
 from ldm.memory.formation import texts_of
+from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Reward, Trajectory, stable_hash
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Log(Generic[R]):
             return [], (0, 0)
         with store_errors(str(self.path)):
             try:
-                untrusted.check_file(self.path)
+                check_file(self.path)
             except LdmError as error:
                 raise MemoryStoreError(error.message, error.remedy) from error
             with self.path.open("rb") as file:
@@ -183,7 +184,7 @@ class Log(Generic[R]):
             problem = "its checksum is wrong"
         else:
             parsed = records.parse(text, self._type, str(self.path), number)
-            if not isinstance(parsed, untrusted.Problem):
+            if not isinstance(parsed, Problem):
                 return parsed
             problem = f"{parsed.field}: {parsed.message}"
         raise MemoryStoreError(
@@ -199,7 +200,7 @@ def _opened_itself(path: str, flags: int) -> int:
 
 
 #: Maximum bytes of a line.
-_MOST = untrusted.MAX_LENGTH + 1
+_MOST = MAX_LENGTH + 1
 
 
 def _line(record: object) -> bytes:

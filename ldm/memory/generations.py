@@ -203,14 +203,13 @@ class Selection:
     """A selection of tuples, which match all given criteria.
 
     trajectories, tasks: ids. sources: values of `Task.leak_key`, such as a game or a product.
-    origin: of the tuples ("human", "agent", …). before: only tuples of earlier generations.
+    origin: of the tuples ("human", "agent", …).
     """
 
     trajectories: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     origin: str = ""
-    before: int | None = None
 
     def of(self, columns: Columns) -> tuple[str, ...]:
         """Return the ids of the tuples; raise MemoryStoreError for an unknown name."""
@@ -231,8 +230,6 @@ class Selection:
                     "`ldm memory search --json` shows them with each tuple.",
                 )
             chosen &= np.isin(columns[column], [numbers[name] for name in names])
-        if self.before is not None:
-            chosen &= columns["generation"] < self.before
         return tuple(sorted(columns.take(chosen).ids))
 
     def described(self) -> dict[str, str]:
@@ -242,6 +239,5 @@ class Selection:
             "tasks": " ".join(self.tasks),
             "sources": " ".join(self.sources),
             "origin": self.origin,
-            "before": "" if self.before is None else str(self.before),
         }
         return {name: text for name, text in given.items() if text}

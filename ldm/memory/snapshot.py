@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.errors import LdmError
 from ldm.memory.addresses import is_server
 from ldm.memory.columns import NUMBERS, TEXTS, Columns, Vectors
@@ -38,6 +38,7 @@ from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
 from ldm.memory.rows import Rows
+from ldm.text import check_file, read_array
 from ldm.types import stable_hash
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _read(place: Path, generation: Generation) -> Contents | None:
 
     try:
         for name in (MANIFEST, *TABLES, VECTORS, KINDS):
-            untrusted.check_file(place / name)
+            check_file(place / name)
         text, _, checksum = (place / MANIFEST).read_bytes().rpartition(b"\n")
         if int(checksum) != zlib.crc32(text):
             return None
@@ -133,7 +134,7 @@ def _read(place: Path, generation: Generation) -> Contents | None:
         nodes = np.stack([pasts[name].to_numpy() for name in pasts.columns], axis=1)
         columns = Columns(generation.env, MappedTexts(texts["text"]), values, nodes)
         kinds = records.loads((place / KINDS).read_bytes(), KindWeights)
-        distinct = untrusted.array(place / VECTORS, mapped=True).view(np.ndarray)  # indexed faster
+        distinct = read_array(place / VECTORS, mapped=True).view(np.ndarray)  # indexed faster
     # A PanicException of its Rust code is no Exception.
     except (*DAMAGE, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
@@ -179,7 +180,7 @@ def stamp(database: Path) -> tuple[int, ...]:
 def catalog(location: str) -> Catalog | None:
     """Return the published catalog, or None if it is missing or damaged."""
     try:
-        untrusted.check_file(folder_of(location) / CATALOG)
+        check_file(folder_of(location) / CATALOG)
         text, _, checksum = (folder_of(location) / CATALOG).read_bytes().rpartition(b"\n")
         if int(checksum) != zlib.crc32(text):
             return None

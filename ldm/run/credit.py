@@ -1,7 +1,7 @@
 """Credit: how often each tuple was recalled and followed, and with what outcome.
 
 Attempts are counted: each trial of an episode is one, with its score. Credit is not causal: a tuple
-that is followed in hard tasks looks harmful. `ldm eval --without-tuple ID` measures the effect.
+that is followed in hard tasks looks harmful. `ldm eval --without-tuples ID` measures the effect.
 """
 
 from __future__ import annotations

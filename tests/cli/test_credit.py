@@ -16,10 +16,10 @@ from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
 
-TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--set", "budget=12")
+TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent.budget", "12")
 #: Ten tasks of the training split, of which the memory knows the first four.
 TRAINING = (
-    *(*TOY, "--set", "env.tasks=10", "--split", "train", "--tasks"),
+    *(*TOY, "--env.tasks", "10", "--split", "train", "--tasks"),
     ",".join(f"train/{kind}-{n}" for n in range(4, 10) for kind in [("fetch", "wash")[n % 2]]),
 )
 
@@ -63,7 +63,7 @@ class TestLeavingOut:
         everything = recalled(evaluated(run, *TOY))
         left_out = sorted(everything)[0]
         trajectory = next(t for i, t in sorted(of.items()) if t != of[left_out])
-        options = ("--without-tuple", left_out, "--without-trajectory", trajectory)
+        options = ("--without-tuples", left_out, "--without-trajectories", trajectory)
         rest = recalled(evaluated(run, *TOY, *options))
         assert left_out in everything
         assert trajectory in {of[i] for i in everything}
@@ -73,30 +73,27 @@ class TestLeavingOut:
 
     def test_the_run_tells_it_and_resumes_with_it(self, run: Run) -> None:
         ids = sorted(sources())[:2]
-        options = [part for i in reversed(ids) for part in ("--without-tuple", i)]
+        options = [part for i in reversed(ids) for part in ("--without-tuples", i)]
         directory = evaluated(run, *TOY, *options)
-        plan = json.loads((Path(directory) / "run.json").read_text())["arguments"]["plan"]
+        plan = json.loads((Path(directory) / "run.json").read_text())["spec"]
         assert plan["without_tuples"] == ids
         assert run("eval", "--resume", directory, *options).code == 0
-        outcome = run("eval", "--resume", directory, "--without-tuple", ids[0])
+        outcome = run("eval", "--resume", directory, "--without-tuples", ids[0])
         assert outcome.code == 1
         assert "was started with without tuples" in outcome.err
 
     def test_comparisons_say_what_was_left_out(self, run: Run) -> None:
         left_out = min(sources())
-        runs = evaluated(run, *TOY), evaluated(run, *TOY, "--without-tuple", left_out)
+        runs = evaluated(run, *TOY), evaluated(run, *TOY, "--without-tuples", left_out)
         outcome = run("compare", *runs, "--json")
         labels = [report["agent"] for report in json.loads(outcome.out)["runs"]]
         assert labels == ["ldm", f"ldm without tuple {left_out}"]
 
     def test_of_several_agents_only_those_that_recall_are_concerned(self, run: Run) -> None:
         left_out = min(sources())
-        agents = ("--agent", "random,ldm", "--without-tuple", left_out)
+        agents = ("--agent", "random,ldm", "--without-tuples", left_out)
         assert run("eval", *TOY, *agents).code == 0
-        plans = [
-            json.loads(path.read_text())["arguments"]["plan"]
-            for path in Path().glob("runs/*/run.json")
-        ]
+        plans = [json.loads(path.read_text())["spec"] for path in Path().glob("runs/*/run.json")]
         assert {(p["agent"], *p["without_tuples"]) for p in plans} == {
             ("random",),
             ("ldm", left_out),
@@ -105,9 +102,9 @@ class TestLeavingOut:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (("--without-tuple", "nonsense"), "holds no tuple 'nonsense'"),
-            (("--without-trajectory", "nonsense"), "holds no trajectory 'nonsense'"),
-            (("--agent", "random", "--without-tuple", "x"), "random recalls no tuples"),
+            (("--without-tuples", "nonsense"), "holds no tuple 'nonsense'"),
+            (("--without-trajectories", "nonsense"), "holds no trajectory 'nonsense'"),
+            (("--agent", "random", "--without-tuples", "x"), "random recalls no tuples"),
         ],
     )
     def test_what_does_not_fit_is_refused_and_leaves_nothing(
@@ -122,7 +119,7 @@ class TestLeavingOut:
 class TestCredit:
     def test_counts_are_those_of_the_record(self, run: Run) -> None:
         directory = evaluated(run, *TRAINING)
-        credit = json.loads(run("memory", "credit", directory, "--json", "--limit", "1000").out)
+        credit = json.loads(run("memory", "credit", directory, "--json").out)
         trajectories = records.read(Path(directory) / "trajectories.jsonl", Trajectory)
         steps = [step for t in trajectories for step in t.steps]
         used, followed = Counter[str](), Counter[str]()
@@ -137,16 +134,16 @@ class TestCredit:
         )
         assert all(c["outcome"]["score"] == 1.0 for c in credit["tuples"])
 
-    def test_runs_are_taken_together_and_the_table_is_cut(self, run: Run) -> None:
+    def test_runs_are_taken_together_and_the_table_is_cut(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         runs = [evaluated(run, *TRAINING, "--seed", seed) for seed in ("0", "1")]
-        outcome = run("memory", "credit", *runs, "--limit", "2")
+        monkeypatch.setattr("ldm.cli.memory.SHOWN", 2)
+        outcome = run("memory", "credit", *runs)
         assert outcome.code == 0, outcome.err
         assert "12 attempts" in outcome.out
-        assert "more (--limit)" in outcome.out
-        assert (
-            len(json.loads(run("memory", "credit", *runs, "--json", "--limit", "2").out)["tuples"])
-            == 2
-        )
+        assert "more (--json)" in outcome.out
+        assert len(json.loads(run("memory", "credit", *runs, "--json").out)["tuples"]) > 2
 
     def test_runs_with_different_memories_are_refused(self, run: Run) -> None:
         first = evaluated(run, *TRAINING)
@@ -158,7 +155,7 @@ class TestCredit:
 
     def test_runs_that_tell_nothing_are_refused(self, run: Run, place: Path) -> None:
         finished = evaluated(run, *TRAINING)
-        none = evaluated(run, *TRAINING, "--set", "control=none")
+        none = evaluated(run, *TRAINING, "--agent.control", "none")
         random = evaluated(run, *TRAINING, "--agent", "random")
         for directory, message in [
             (random, "used no memory"),
@@ -197,7 +194,7 @@ class TestPruning:
     @pytest.fixture
     def directory(self, run: Run) -> str:
         """A run in which some attempts of a kind fail, as any tuples are recalled."""
-        return evaluated(run, *TRAINING, "--set", "control=random")
+        return evaluated(run, *TRAINING, "--agent.control", "random")
 
     def prune(self, directory: str) -> tuple[str, ...]:
         bounds = ("--min-followed", "1", "--max-score", "0.9")

@@ -51,22 +51,23 @@ class TestForget:
         one = rows[0].tuple.trajectory_id
         gone = {row.tuple.id for row in rows if row.tuple.trajectory_id == one}
         before = recalled(place)
-        reply = run("memory", "forget", "--memory", place, "--trajectory", one, "--json")
+        reply = run("memory", "forget", "--memory", place, "--trajectories", one, "--json")
         assert {*json.loads(reply.out)["forgotten"]} == gone
         assert recalled(place) == before - gone
         newest = generations(place, "toy")[-1]
         assert (newest.origin, newest.settings) == ("forgotten", {"trajectories": one})
-        again = run("memory", "forget", "--memory", place, "--trajectory", one)
+        again = run("memory", "forget", "--memory", place, "--trajectories", one)
         assert "nothing was changed" in again.out
         rollback(place, "toy", 0)
         assert recalled(place) == before
 
     def test_all_that_is_given_has_to_fit(self, run: Run, place: str) -> None:
         one = inspect(place, "toy").rows[0].tuple
-        command = ("memory", "forget", "--memory", place, "--task", one.task_id)
-        reply = run(*command, "--before", "0", "--json")
+        command = ("memory", "forget", "--memory", place, "--tasks", one.task_id)
+        other = next(r.tuple for r in inspect(place, "toy").rows if r.tuple.source != one.source)
+        reply = run(*command, "--sources", other.source, "--json")
         assert json.loads(reply.out)["forgotten"] == []
-        reply = run(*command, "--origin", one.origin, "--source", one.source, "--json")
+        reply = run(*command, "--origin", one.origin, "--sources", one.source, "--json")
         assert len(json.loads(reply.out)["forgotten"]) > 0
 
     @pytest.mark.slow
@@ -90,7 +91,7 @@ class TestForget:
             assert any(one in content_of(where) for one in kind)
         reply = run(
             *("memory", "forget", "--memory", place, "--purge", "--json"),
-            *("--source", str(tmp_path / "session.jsonl")),
+            *("--sources", str(tmp_path / "session.jsonl")),
         )
         assert reply.code == 0
         remaining = inspect(place, "toy").rows.columns.distinct("trajectory_id").values()
@@ -99,18 +100,18 @@ class TestForget:
         assert not [one for one in (*gone, *gone_vectors) if one in left_over]
         records.write(tmp_path / "other.jsonl", chosen)
         reply = run(
-            "memory", "forget", "--memory", place, "--source", str(tmp_path / "other.jsonl")
+            "memory", "forget", "--memory", place, "--sources", str(tmp_path / "other.jsonl")
         )
         assert reply.code == 1
         assert "none of the 3 trajectories" in reply.err
 
     def test_unknown_names_and_nothing_at_all_are_refused(self, run: Run, place: str) -> None:
-        reply = run("memory", "forget", "--memory", place, "--trajectory", "xyz")
+        reply = run("memory", "forget", "--memory", place, "--trajectories", "xyz")
         assert reply.code == 1
         assert "holds no tuple of the trajectory 'xyz'" in reply.err
         reply = run("memory", "forget", "--memory", place)
         assert reply.code == 1
-        assert "--trajectory" in reply.err
+        assert "--trajectories" in reply.err
 
 
 class TestVerify:
@@ -151,7 +152,7 @@ class TestVerify:
         reply = run("memory", "verify", "--memory", place)
         assert "left over: .purging" in reply.out
         one = inspect(place, "toy").rows[0].tuple.trajectory_id
-        assert run("memory", "forget", "--memory", place, "--trajectory", one, "--purge").code == 0
+        assert run("memory", "forget", "--memory", place, "--trajectories", one, "--purge").code == 0
         assert run("memory", "verify", "--memory", place).code == 0
 
 

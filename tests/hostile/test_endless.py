@@ -16,7 +16,7 @@ from ldm import records
 from ldm.errors import LdmError
 from ldm.memory import snapshot
 from ldm.memory.opening import known_generations
-from ldm.untrusted import check_file
+from ldm.text import check_file
 from tests.cli.conftest import Run, run
 from tests.conftest import CHECKOUT
 from tests.hostile.flips import small_memory
@@ -34,7 +34,7 @@ COMMANDS = {
     "validate FILE --type trajectory": ("a.jsonl", "a"),
     "build-memory FILE --memory new": ("a.jsonl", "a.json", "a.parquet"),
     "memory import FILE --memory new": ("a.jsonl", "a.ldmpack", "a"),
-    "memory forget --source FILE": ("a.jsonl",),
+    "memory forget --sources FILE": ("a.jsonl",),
     "llm usage FILE": ("llm.jsonl",),
     "llm usage FOLDER": ("llm.jsonl",),
     "llm usage sound.jsonl --prices FILE": ("prices.json",),

@@ -49,8 +49,8 @@ def test_a_killed_import_of_trajectories_leaves_a_whole_file_or_none(tmp_path: P
 
 #: Changes of a memory: the command line, with PLACE for the memory's directory.
 CHANGES: dict[str, tuple[str, ...]] = {
-    "forget": ("memory", "forget", "--memory", "PLACE", "--origin", "expert", "--task", "TASK"),
-    "purge": ("memory", "forget", "--memory", "PLACE", "--task", "TASK", "--purge"),
+    "forget": ("memory", "forget", "--memory", "PLACE", "--origin", "expert", "--tasks", "TASK"),
+    "purge": ("memory", "forget", "--memory", "PLACE", "--tasks", "TASK", "--purge"),
     "rollback": ("memory", "rollback", "--memory", "PLACE", "0", "--yes"),
     "import": ("memory", "import", "FILE", "--memory", "PLACE"),
 }
@@ -145,10 +145,10 @@ def killed_prune(folder: Path, kills: int) -> int:
     records.write(folder / "data.jsonl", expert_trajectories(options=ToyOptions(tasks=4)))
     memory, runs = str(place / "memory"), str(place / "runs")
     building = ("build-memory", str(folder / "data.jsonl"), "--memory", memory)
-    toy = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=10")
+    toy = ("--env", "tests.toy:ToyEnv", "--env.tasks", "10")
     tasks = [f"train/{('fetch', 'wash')[number % 2]}-{number}" for number in range(4, 10)]
     playing = (
-        *("eval", *toy, "--split", "train", "--tasks", ",".join(tasks), "--set", "budget=12"),
+        *("eval", *toy, "--split", "train", "--tasks", ",".join(tasks), "--agent.budget", "12"),
         *(
             "--set",
             "control=random",
