@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import Any, Literal
 
-from ldm.errors import LdmError
 from ldm.memory import Memory
 from ldm.reason import Answer, Notes, Reasoner, State, shortened
 from ldm.reason.budget import LEAST_TOKENS
@@ -48,11 +47,9 @@ class PolicyOptions:
     batches: batch memories of the goal's kind that may be searched, 0 for all (Fig. 3). control:
     "random" recalls tuples at random, "none" recalls nothing; both measure the value of memory
     (ours). index: what classifies a state (Eq. 3), the nearest centroid ("embedding", ours) or the
-    reasoner ("llm"). rank_history: rank recalls by the similarity of their histories, too (ours).
-    candidates: "vote" recalls as many tuples as a vote needs and shows a model what they vote for,
-    with k of them (ours); without a model k has no effect then. recall: what ranks tuples, their
-    similarity alone or also the utility that the memory has learnt of them (ours).
-    outcomes: whether the outcomes of recalled tuples count, in a vote and in prompts (ours).
+    reasoner ("llm"). candidates: "vote" recalls as many tuples as a vote needs and shows a model
+    what they vote for, with k of them (ours); without a model k has no effect then. outcomes:
+    whether the outcomes of recalled tuples count, in a vote and in prompts (ours).
     share: tuples that a refinement added give way to others once they were recalled in more than
     this share of the steps that a process has taken; 1 for no bound (ours).
     prompt_tokens: maximum tokens of a model's prompt, 0 for what its context has room for; what a
@@ -71,9 +68,7 @@ class PolicyOptions:
     batches: int = 0
     control: Control = ""
     index: Literal["embedding", "llm"] = "embedding"
-    rank_history: bool = False
     candidates: Candidates = "none"
-    recall: Literal["similarity", "utility"] = "similarity"
     outcomes: bool = True
     share: float = 0.5
     prompt_tokens: int = 0
@@ -106,15 +101,6 @@ class PolicyOptions:
         """
         paper = given.get("histories") == "paper"
         return {} if "consult" in given or paper else {"consult": "unsure"}
-
-    def check(self, memory: Memory) -> None:
-        """Raise LdmError where the memory lacks what these options need."""
-        if self.recall == "utility" and not memory.record.utilities:
-            raise LdmError(
-                f"Generation {memory.generation} of the memory of {memory.env} knows no utilities, "
-                "so tuples cannot be recalled by them.",
-                "Learn them from runs on training tasks: ldm memory credit RUN --utilities.",
-            )
 
     def prompted(self, concurrency: int = 1) -> PromptedOptions:
         """Return how a model is prompted for such decisions."""
@@ -196,7 +182,6 @@ class Policy:
     def __init__(
         self, memory: Memory, reasoner: Reasoner, options: PolicyOptions, seed: int = 0
     ) -> None:
-        options.check(memory)
         self._memory = memory
         self._reasoner = reasoner
         self._options = options
@@ -305,20 +290,15 @@ class Policy:
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self._state(now, noted=self._reads_notes)
-        return state, self.recall(now, batches, state.history.text)
+        return state, self.recall(now, batches)
 
     @property
     def _reads_notes(self) -> bool:
         """Whether a decision depends on notes."""
-        return self._options.rank_history or getattr(self._reasoner, "reads_notes", True)
+        return bool(getattr(self._reasoner, "reads_notes", True))
 
-    def recall(
-        self, now: Observed, batches: Sequence[str], history: str = ""
-    ) -> tuple[Recall, ...]:
-        """Return the most similar tuples, or the control's, in the words of the present task.
-
-        history: the present one, for options that rank by it.
-        """
+    def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
+        """Return the most similar tuples, or the control's, in the words of the present task."""
         options = self._options
         voting = options.candidates == "vote" or options.consult != "always"
         k = self._reasoner.recalls if voting else options.k
@@ -329,9 +309,8 @@ class Policy:
             seed = stable_seed(self._seed, now.key, len(now.past))
             return self._localised(self._memory.sample(k, seed)).local(now.localize)
         spent = self._spent(now)
-        history = history if options.rank_history else ""
         key = now.goal, now.observation, k, spent, *batches
-        fixed = not history and self.classifier is None  # a model is asked, and paid, each time
+        fixed = self.classifier is None  # a model is asked, and paid, each time
         recalled = self._recalls.get(key) if fixed else None
         if recalled is None:
             recalls = self._memory.retrieve(
@@ -340,8 +319,6 @@ class Policy:
                 k + len(spent),
                 batches=batches,
                 classifier=self.classifier,
-                history=history,
-                utility=options.recall == "utility",
             )
             recalled = self._localised(_giving_way(recalls, spent, k))
             if len(self._recalls) >= RECALLED:
