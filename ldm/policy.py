@@ -17,7 +17,6 @@ from ldm.reason.budget import LEAST_TOKENS
 from ldm.reason.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
 from ldm.reason.prompted import (
     PROMPT_RECALLS,
-    Candidates,
     Histories,
     PromptedOptions,
     Thought,
@@ -49,8 +48,7 @@ class PolicyOptions:
     "random" recalls tuples at random, "none" recalls nothing; both measure the value of memory
     (ours). index: what classifies a state (Eq. 3), the nearest centroid ("embedding", ours) or the
     reasoner ("llm"). rank_history: rank recalls by the similarity of their histories, too (ours).
-    candidates: "vote" recalls as many tuples as a vote needs and shows a model what they vote for,
-    with k of them (ours); without a model k has no effect then. recall: what ranks tuples, their
+    recall: what ranks tuples, their
     similarity alone or also the utility that the memory has learnt of them (ours).
     outcomes: whether the outcomes of recalled tuples count, in a vote and in prompts (ours).
     share: tuples that a refinement added give way to others once they were recalled in more than
@@ -72,7 +70,6 @@ class PolicyOptions:
     control: Control = ""
     index: Literal["embedding", "llm"] = "embedding"
     rank_history: bool = False
-    candidates: Candidates = "none"
     recall: Literal["similarity", "utility"] = "similarity"
     outcomes: bool = True
     share: float = 0.5
@@ -119,7 +116,6 @@ class PolicyOptions:
     def prompted(self, concurrency: int = 1) -> PromptedOptions:
         """Return how a model is prompted for such decisions."""
         return PromptedOptions(
-            candidates=self.candidates,
             notes=self.history in {"full", "summary"},
             recalls=self.k or PROMPT_RECALLS,
             concurrency=concurrency,
@@ -250,17 +246,15 @@ class Policy:
         batches: Sequence[str],
         z: int,
         concentration: float,
-        *,
-        counted: bool = False,
     ) -> Decision:
         """Propose the actions that a tree explorer tries (§3.3).
 
         Where at least two recalls agree, with a share of `concentration` or more, propose only
         their action, with confidence 1; otherwise what `propose` returns. A concentration above 1
-        is never reached. counted: whether each recall counts as one, not by its weight.
+        is never reached.
         """
         state, recalls = self._recalled(now, batches)
-        agreed = self._reasoner.agree(state, recalls, counted=counted)
+        agreed = self._reasoner.agree(state, recalls)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
             return _decision(self._reasoner.follow(state, recalls, agreed), recalls, now)
         return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
@@ -320,8 +314,7 @@ class Policy:
         history: the present one, for options that rank by it.
         """
         options = self._options
-        voting = options.candidates == "vote" or options.consult != "always"
-        k = self._reasoner.recalls if voting else options.k
+        k = options.k if options.consult == "always" else 0
         k = k or self._reasoner.recalls
         if options.control == "none":
             return ()

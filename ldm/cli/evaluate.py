@@ -290,7 +290,7 @@ def evaluate(
       ldm eval --env alfworld --split valid_seen --agent ldm
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
       ldm eval --env alfworld --agent ldm --k 7 --set env.dialect=put
-      ldm eval --env alfworld --llm gpt-4o-mini --candidates vote --history summary
+      ldm eval --env alfworld --llm gpt-4o-mini --history summary
       ldm eval --env alfworld --generation 0,newest
       ldm eval --env alfworld --without-tuple ID --without-tuple OTHER
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6

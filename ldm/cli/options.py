@@ -193,9 +193,7 @@ class Decisions:
 
     k: Annotated[
         int | None,
-        typer.Option(
-            "--k", min=1, help="Tuples to recall (with a vote: to show); default 5, offline 60."
-        ),
+        typer.Option("--k", min=1, help="Tuples to recall; default 5, offline 60."),
     ] = None
     history: Annotated[
         Literal["full", "summary", "actions", "none"] | None,
@@ -213,10 +211,6 @@ class Decisions:
         typer.Option(
             help="Rank by similarity alone, or also by learnt utility. Default: similarity."
         ),
-    ] = None
-    candidates: Annotated[
-        Literal["none", "vote"] | None,
-        typer.Option(help="Show the model the actions that recalls vote for. Default: none."),
     ] = None
     index: Annotated[
         Literal["embedding", "llm"] | None,

@@ -52,14 +52,14 @@ class Search:
         typer.Option(help="One tree per goal, or one per batch memory. Default: pooled."),
     ] = None
     explorer: Annotated[
-        Literal["tree", "rollouts", "best-first"] | None,
+        Literal["tree", "best-first"] | None,
         typer.Option(
             help="Search. Default: best-first; tree (paper) with --gate off or --consult always."
         ),
     ] = None
     budget: Annotated[
         int | None,
-        typer.Option(help="Steps per goal, for rollouts and best-first. Default: 3000."),
+        typer.Option(help="Steps per goal of a best-first search. Default: 3000."),
     ] = None
     width: Annotated[int | None, typer.Option(help="Paths kept per level (n). Default: 4.")] = None
     concentration: Annotated[
@@ -72,25 +72,6 @@ class Search:
         int | None, typer.Option(help="Actions proposed per state (z). Default: 5.")
     ] = None
     depth: Annotated[int | None, typer.Option(help="Maximum steps per path. Default: 50.")] = None
-    agreement: Annotated[
-        Literal["weighted", "counted"] | None,
-        typer.Option(help="Agreement of recalls: weighted, or one vote each. Default: weighted."),
-    ] = None
-    merge: Annotated[
-        bool | None,
-        typer.Option("--merge/--no-merge", help="Merge equal states in the tree."),
-    ] = None
-    shorter: Annotated[
-        bool | None,
-        typer.Option("--shorter/--no-shorter", help="Also look for shorter solutions."),
-    ] = None
-    add: Annotated[
-        Literal["key", "whole", "random"] | None,
-        typer.Option(
-            help="What to add: from the key step on, all, or a random path. Default: key.",
-            rich_help_panel=ADDITIONS,
-        ),
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -106,30 +87,11 @@ class Gate:
             "practice (paper); open: everything. Default: on."
         ),
     ] = None
-    practice: Annotated[
-        bool | None,
-        typer.Option("--practice/--no-practice", help="Also add solved episodes as a whole."),
-    ] = None
     solved: Annotated[
         bool | None,
-        typer.Option("--solved/--no-solved", help="Include those solved at the first try."),
-    ] = None
-    hindsight: Annotated[
-        bool | None,
         typer.Option(
-            "--hindsight/--no-hindsight",
-            help="Correct their needless steps.",
+            "--solved/--no-solved", help="Also add whole episodes solved at the first try."
         ),
-    ] = None
-    reach: Annotated[
-        float | None,
-        typer.Option(
-            help="Minimum cosine of goals that recall an improvement; 0: any. Default: by the gate."
-        ),
-    ] = None
-    siblings: Annotated[
-        int | None,
-        typer.Option(help="Alternatives that a key step has to beat; 0: none. Default: 3."),
     ] = None
 
 
@@ -245,7 +207,7 @@ def refine(exploration: Exploration, base: Base, execution: Execution) -> None:
 
     Each goal is first played greedily. Where that falls short of the full score, other decision
     processes are explored, and the steps of a better one are added from its key step on (LDM²
-    §3.3). Solved episodes are added as a whole (--practice). Before anything is added, the goals
+    §3.3). Solved episodes are added as a whole. Before anything is added, the goals
     are played with and without it, each without its own episodes: only what does not lower scores
     is added (--gate).
 

@@ -1,8 +1,8 @@
 """Refinement: tree exploration that adds high-reward tuples to the memory (LDM² §3.3).
 
-`refine` explores goals, with the paper's `tree`, with `rollouts` or a `best_first` search;
-`positions` restores states, `goals` selects what may be explored, `gate` says what is worth adding,
-`report` and `picture` show the results.
+`refine` explores goals, with the paper's `tree` or a `best_first` search; `positions` restores
+states, `goals` selects what may be explored, `gate` decides what is worth adding, `report` and
+`picture` show the results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from ldm.explore.refine import (
     read_explored_goals,
     refine,
 )
-from ldm.explore.rollouts import draw
 from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 
 __all__ = [
@@ -43,7 +42,6 @@ __all__ = [
     "TreeOptions",
     "Verdict",
     "best_leaf",
-    "draw",
     "evaluated_leak_keys",
     "grow",
     "judge",

@@ -24,24 +24,25 @@ SIBLINGS = 3
 class Check:
     """A key step to be tried on a goal, its own or another.
 
-    task: the goal. key: the tuple of the key step. siblings: how many are tried on its own goal.
-    ground: the greedy attempt at another goal; None for its own.
+    key: the tuple of the key step. ground: the greedy attempt at another goal; None for its own.
     """
 
     index: int
     task: Task
     key: StateActionTuple
-    siblings: int = SIBLINGS
     ground: Trajectory | None = None
+
+    def failed(self, error: str) -> Checked:
+        return Checked(self.index, self.task.id, self.key.trajectory_id, error=error)
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of a check.
+    """The result of a key-step check.
 
-    trajectory: of the key step. action: what was done, "" where there was nothing to compare: no
-    sibling, or the other goal's attempt did the same. score: with it. others: what was done
-    instead, and with what score. error: the traceback of a check that failed; it says nothing.
+    trajectory: of the key step. action: the action tried, "" if there was nothing to compare: no
+    sibling, or the other goal's attempt did the same. score: with it. others: the alternatives
+    with their scores. error: the traceback of a check that failed; it decides nothing.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -70,11 +71,11 @@ class Confirmation:
     gain: float
 
     @classmethod
-    def of(cls, checks: Iterable[Check], checked: Iterable[Checked]) -> Confirmation:
+    def of(cls, checked: Iterable[tuple[Check, Checked]]) -> Confirmation:
         """Sum up the checks of one key step."""
         won = lost = siblings = outdone = 0
         gains: list[float] = []
-        for check, one in zip(checks, checked, strict=True):
+        for check, one in checked:
             differences = [round(one.score - score, 9) for _, score in one.others]
             won += sum(difference > 0 for difference in differences)
             lost += sum(difference < 0 for difference in differences)

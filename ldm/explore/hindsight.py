@@ -42,6 +42,9 @@ class Solved:
     def task(self) -> Task:
         return self.way.task
 
+    def failed(self, error: str) -> Revision:
+        return Revision(self.index, self.task.id, self.way.id, error=error)
+
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:

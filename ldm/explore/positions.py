@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ldm.episode import NO_ACTION, Environment, checked
@@ -21,6 +22,11 @@ class Position:
     past: Past
     score: float
     env: Environment | None = field(default=None, repr=False)
+
+    @property
+    def earned(self) -> float:
+        """The score, from 0 to 1."""
+        return min(1.0, max(0.0, self.score))
 
     @property
     def state(self) -> str:
@@ -78,6 +84,14 @@ class Positions:
         if reached.env is None:
             self._current = reached
         return reached
+
+    def walk(self, actions: Iterable[str]) -> Position:
+        """Return the position that `actions` lead to from the opening."""
+        position = self.start()
+        for action in actions:
+            before, position = position, self.after(position, action)
+            self.drop(before)
+        return position
 
     def drop(self, position: Position) -> None:
         """Close what `position` holds; it cannot be used any more."""

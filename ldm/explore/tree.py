@@ -30,8 +30,6 @@ class TreeOptions:
     actions from which on their majority is the only one to try; above 1 it is never reached.
     proposals: z, actions proposed in a state. depth: the maximum steps of a path.
     budget: environment steps to new states after which a search ends; the paper's tree has none.
-    merge: whether paths end where they come to a state that the tree has, with the same observed
-    before; a best-first search always does so.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -41,7 +39,6 @@ class TreeOptions:
     proposals: int = 5
     depth: int = 50
     budget: int = 3_000
-    merge: bool = False
 
     def __post_init__(self) -> None:
         counts = (self.width, self.proposals, self.depth, self.budget)
@@ -98,13 +95,11 @@ class _TreeBuilder:
         self._decide = decide
         self._depth = options.depth
         self._places = options.width
-        self._states: set[str] | None = set() if options.merge else None
         self._nodes: list[TreeNode] = []
         self._at: dict[int, Position] = {}
 
     def build(self) -> tuple[TreeNode, ...]:
         self._at[0] = start = self._positions.start()
-        self._is_known(start)
         self._nodes.append(reached(opening(start), start))
         open_paths = [0]
         for _ in range(self._depth):
@@ -117,21 +112,9 @@ class _TreeBuilder:
                 self._leave(open_paths, "over")
                 open_paths = []
             if not open_paths:
-                return self._ended()
+                return tuple(self._nodes)
         self._leave(open_paths, "depth")
-        return self._ended()
-
-    def _ended(self) -> tuple[TreeNode, ...]:
-        """Return all nodes; a path whose next states are all in the tree already ends there."""
-        return tuple(self._nodes) if self._states is None else ended(self._nodes)
-
-    def _is_known(self, position: Position) -> bool:
-        """Return whether the tree has the state of a new position, where this matters."""
-        if self._states is None:
-            return False
-        known = position.situation in self._states
-        self._states.add(position.situation)
-        return known
+        return tuple(self._nodes)
 
     def _level(self, parents: Sequence[int]) -> list[int]:
         """Propose actions in the states of all open paths, then try the most confident ones.
@@ -151,9 +134,9 @@ class _TreeBuilder:
             if len(valid) + len(dead_ends) >= self._places:
                 break
             fate = self._try(node)
-            if fate not in ("invalid", "merged"):
+            if fate != "invalid":
                 valid.append(node.number)
-            elif fate == "invalid":
+            else:
                 untried[node.parent] -= 1
                 if not untried[node.parent]:
                     dead_ends.add(node.parent)
@@ -179,11 +162,9 @@ class _TreeBuilder:
         position = self._positions.after(self._at[node.parent], node.action)
         now = position.now
         fate: Fate = "done" if now.done else "grown" if now.valid else "invalid"
-        if fate == "grown" and self._is_known(position):
-            fate = "merged"
         self._nodes[node.number] = reached(replace(node, fate=fate), position)
         self._at[node.number] = position
-        if fate in ("invalid", "merged"):
+        if fate == "invalid":
             self._leave([node.number])
         return fate
 
@@ -244,7 +225,7 @@ def reached(node: TreeNode, position: Position) -> TreeNode:
         node,
         observation=position.now.observation,
         state=position.state,
-        score=min(1.0, max(0.0, position.score)),
+        score=position.earned,
     )
 
 

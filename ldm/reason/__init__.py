@@ -6,9 +6,9 @@ There are two: `ldm.reason.offline.OfflineReasoner`, which needs no model, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -221,11 +221,8 @@ class Reasoner(Protocol):
         """Return up to `z` distinct actions, best first, with confidences that sum to 1 (Eq. 9)."""
         ...
 
-    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
-        """Return how concentrated the recalled actions are, carried over to the present (§3.3).
-
-        counted: whether each recall counts as one, not by the weight that it has in a vote.
-        """
+    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
+        """Return how concentrated the recalled actions are, carried over to the present (§3.3)."""
         ...
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
@@ -238,21 +235,6 @@ class Reasoner(Protocol):
 
     def choose(self, processes: Sequence[Process]) -> int:
         """Return the index of the best of several decision processes (Eq. 5)."""
-        ...
-
-
-@runtime_checkable
-class AsksAhead(Protocol):
-    """A reasoner that can ask all questions of formation before their answers are needed."""
-
-    def ask_ahead(
-        self, form: Callable[[Reasoner], object], on_progress: Callable[[str, int, int], None]
-    ) -> None:
-        """Ask what `form` asks its reasoner, so that afterwards all answers are at hand.
-
-        form: is called several times, and goes as far as the answers so far allow (`Postponed`).
-        on_progress: called with (stage, done, total).
-        """
         ...
 
 

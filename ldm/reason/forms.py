@@ -170,14 +170,11 @@ def possible_action_form(actions: Sequence[str], extras: Extras) -> type[Any]:
 
 
 @cache
-def choice_form(candidates: int, extras: Extras, length: int = 0) -> type[Any]:
-    """Return a form with the number of a candidate, as `choice`.
-
-    length: 0, or of an `action` that may be named instead, with 0 for the choice.
-    """
-    number = Annotated[int, Field(ge=0 if length else 1, le=candidates)]
-    other = [("action", _line(length))] if length else []
-    return _form(f"ChoiceOf{candidates}", [("choice", number), *other], extras)
+def choice_form(candidates: int, extras: Extras, length: int = ACTION) -> type[Any]:
+    """Return a form with the number of a candidate as `choice`, or 0 and another `action`."""
+    number = Annotated[int, Field(ge=0, le=candidates)]
+    fields = [("choice", number), ("action", _line(length))]
+    return _form(f"ChoiceOf{candidates}", fields, extras)
 
 
 def _form(name: str, fields: list[tuple[str, Any]], extras: Extras) -> type[Any]:

@@ -185,9 +185,9 @@ class OfflineReasoner:
         proposals = tuple(Proposal(action, share / total) for action, share in votes)
         return Answer(proposals, state.notes)
 
-    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
-        """Return the action that most recalls come to, by the weights of their votes or counted."""
-        return self._poll(state, recalls).agreement(counted=counted)
+    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
+        """Return the action that most recalls come to, by the weights of their votes."""
+        return self._poll(state, recalls).agreement()
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
         """See `Reasoner.follow`."""

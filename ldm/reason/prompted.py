@@ -65,7 +65,6 @@ from ldm.reason.voting import voters
 from ldm.types import Card, Past, Proposal, Recall
 
 Formation = Literal["trajectory", "paper"]
-Candidates = Literal["none", "vote"]
 Thought = Literal["none", "short"]
 Histories = Literal["combined", "paper"]
 
@@ -95,7 +94,6 @@ class PromptedOptions:
 
     formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
         steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
-    candidates: "vote" shows the decision what the offline reasoner would do, best first.
     notes: whether decisions assess and summarise as they go. A model that is only asked where
         memory is unsure never does: it sees too few steps to keep notes, and sub-goals would cost
         as much as a decision.
@@ -112,7 +110,6 @@ class PromptedOptions:
     """
 
     formation: Formation = "trajectory"
-    candidates: Candidates = "none"
     notes: bool = True
     recalls: int = PROMPT_RECALLS
     concurrency: int = 1
@@ -146,12 +143,9 @@ class PromptedReasoner:
         #: Whether the model decides every step, not only where memory is unsure.
         self._always = self._options.consulting.when == "always"
         self._noting = self._options.notes and self._always
-        #: Whether suggestions are shown that the model may leave aside.
-        self._suggesting = not self._always and self._options.candidates != "vote"
-        voting = self._options.candidates == "vote" or not self._always
         recalls = self._options.recalls
         pool = recalls if self._options.histories == "paper" else POOL * recalls
-        self.recalls = fallback.recalls if voting else pool
+        self.recalls = pool if self._always else fallback.recalls
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
         self._writer = HistoryWriter(self._prompter, card, fallback, self._budget)
@@ -327,9 +321,9 @@ class PromptedReasoner:
         )
         return Answer(proposals, self._notes(form, state))
 
-    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
+    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
-        return self._fallback.agree(state, recalls, counted=counted)
+        return self._fallback.agree(state, recalls)
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
         """See `Reasoner.follow`; where nothing is listed, the model writes the action down.
@@ -374,7 +368,7 @@ class PromptedReasoner:
                 thinking=extras.thought,
                 z=z,
                 candidates=candidates,
-                suggesting=self._suggests(state),
+                suggesting=True,
                 imitating=paper,
                 own_words=own_words(card, view["admissible"]),
                 repeated=repeated,
@@ -386,17 +380,14 @@ class PromptedReasoner:
     def _examples(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
         """Return the recalls that the prompt shows, first of all those that met the same need.
 
-        With suggestions from the vote they are the nearest: the vote has weighed the needs. A mere
-        habit of people is no hint, unless nothing else was recalled.
+        A mere habit of people is no hint, unless nothing else was recalled.
         """
         options, habits = self._options, self._card.habits
         voting = [recalls[i] for i in voters(state.observation, recalls)]
         if options.histories == "paper":
             return voting[: options.recalls]
         voting = [one for one in voting if not one.tuple.action.startswith(habits)] or voting
-        if options.candidates != "vote":
-            voting = self._fallback.by_need(state, voting)
-        return distinct(voting, options.recalls)
+        return distinct(self._fallback.by_need(state, voting), options.recalls)
 
     def _repeats(self, action: str, state: State) -> bool:
         """Return whether an action was done a moment ago and is not known to be of use again."""
@@ -414,7 +405,6 @@ class PromptedReasoner:
         if z > 1:
             return proposals_form(extras, length), length
         if candidates:
-            length = length if self._suggests(state) else 0
             return choice_form(candidates, extras, length), length
         free = any(verb in self._card.free for verb in map(_verb, listed))
         if repeated and listed and not free:
@@ -442,20 +432,11 @@ class PromptedReasoner:
             self._prompter.counts.add("unproven")
         return notes
 
-    def _suggests(self, state: State) -> bool:
-        """Return whether the model may also name an action that is none of the candidates.
-
-        So it may where nothing is listed: what recalls come to by analogy need not be an action.
-        """
-        return self._suggesting or state.admissible is None
-
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
-        """Return the actions that the fallback would take, with their votes and supporters."""
-        if self._options.candidates != "vote" and not self._suggesting:
+        """Return the actions that the vote is between, for a model that is asked where unsure."""
+        if self._always:
             return ()
         candidates = self._fallback.weigh(state, recalls, CANDIDATES_SHOWN)
-        if not self._suggesting:
-            return candidates
         return tuple(one for one in candidates if one.share >= FAINT * candidates[0].share)
 
     def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement], state: State) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -150,32 +149,26 @@ class Poll:
             and mine in ballot.likeness.nearest
         )
 
-    def agreement(self, *, counted: bool = False) -> Agreement:
+    def agreement(self) -> Agreement:
         """Return the action that most recalls come to, each by the candidate most like its own.
 
         As in `alternatives`, a group counts as one action. A recall that fits several groups
         equally well is divided among them, and one that fits none supports none. A vote against
         lessens the share of the action that it fits, and supports none.
-
-        counted: whether each ballot counts as one, not by its weight.
         """
-        weights = [
-            math.copysign(1.0, ballot.weight) if counted else ballot.weight
-            for ballot in self.ballots
-        ]
         firsts = self._firsts()
         shares, supporters = [0.0] * len(firsts), [0] * len(firsts)
-        for ballot, weight in zip(self.ballots, weights, strict=True):
+        for ballot in self.ballots:
             nearest = ballot.likeness.nearest
             for group in nearest:
-                shares[group] += weight / len(nearest)
+                shares[group] += ballot.weight / len(nearest)
                 supporters[group] += ballot.weight > 0
         if not any(supporters):
             return Agreement("", 0.0, 0)
         most = max(range(len(shares)), key=lambda group: (round(shares[group], 9), -group))
         if shares[most] <= 0:
             return Agreement("", 0.0, 0)
-        total = sum(weight for weight in weights if weight > 0)
+        total = sum(ballot.weight for ballot in self.ballots if ballot.weight > 0)
         return Agreement(firsts[most], shares[most] / total, supporters[most])
 
     def _votes(self) -> list[float]:

@@ -234,9 +234,7 @@ class ExplorerBuilder(Builder[RefinementSpec, "ExplorationSetup"]):
             prompted = options.prompted(models.options.in_flight)
             reasoner = loaded.ask(models.get("reasoner"), env.card, prompted)
         policy = Policy(loaded.memory, reasoner, options, spec.seed)
-        return ExplorationSetup(
-            env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed
-        )
+        return ExplorationSetup(env, loaded.memory, reasoner, policy, spec.refine_options())
 
 
 class OptimiserBuilder(Builder[PlanSpec, "AttemptSetup"]):

@@ -296,7 +296,6 @@ def _reasoners(
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.reason.batched import BatchedReasoner
     from ldm.reason.prompted import PromptedOptions, PromptedReasoner
     from ldm.run.results import describe_replies
 
@@ -306,17 +305,11 @@ def _reasoners(
     reasoners: list[PromptedReasoner] = []
     prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
     with serving(models, runtime.connection, record, runtime.message) as served:
-        batches = served.batches("reasoner") if options.batch_api else None
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:
                 offline, llm = OfflineReasoner(embedder), served.get("reasoner")
-                parts = llm, card_of(env), offline, embedder, prompted
-                reasoners.append(
-                    PromptedReasoner(*parts)
-                    if batches is None
-                    else BatchedReasoner(*parts, batches)
-                )
+                reasoners.append(PromptedReasoner(llm, card_of(env), offline, embedder, prompted))
                 return reasoners[-1]
 
             return make

@@ -224,8 +224,6 @@ def resume(
 
     Raises LdmError as `lifecycle.reopen`.
     """
-    if "explorer" not in dict(spec.options):  # begun before there was a gate, and ends without
-        spec = replace(spec, gate_options=(("gate", "off"),))
     return reopen(run, spec, lambda spec: _check(spec, runtime), models)
 
 
@@ -315,20 +313,15 @@ def _hardest(
 ) -> Sequence[Task]:
     """Return those of the chosen goals that are explored: all, or the hardest for the memory."""
     from ldm.explore.goals import hardest
-    from ldm.explore.trials import greedy_attempts
+    from ldm.explore.trials import Trials
 
     spec = recorded.spec
     if spec.goals_by == "even":
         return recorded.tasks
     with runtime.stages() as on_progress:
-        attempts = greedy_attempts(
-            recorded.run,
-            builder,
-            recorded.tasks,
-            workers=recorded.workers(runtime),
-            backend=recorded.backend(runtime),
-            on_progress=on_progress,
-        )
+        workers, backend = recorded.workers(runtime), recorded.backend(runtime)
+        trials = Trials(recorded.run, builder, workers, backend, on_progress)
+        attempts = trials.attempts(recorded.tasks)
     scores = [(one.score, one.steps) for one in attempts]
     return hardest(recorded.tasks, scores, spec.goals_by, spec.goals)
 

@@ -41,7 +41,7 @@ class TestRefining:
         spec = published.spec(RefinementSpec())
         assert (spec.env, spec.split, published.settings.tasks) == ("alfworld", "train", 60)
         assert spec.refine_options() == RefineOptions(
-            decision="per-batch", explorer="tree", width=4, agreement="counted"
+            decision="per-batch", explorer="tree", width=4
         )
         assert dict(spec.env_options)["admissible"] == "False"
         assert spec.gate().gate == "off"
