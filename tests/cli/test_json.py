@@ -38,7 +38,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "runs list": (),
     "runs show": ("{run}",),
     "memory fold": (),
-    "refine": (*TOY, "--tasks", "1", "--reuse-goals", "--no-practice", "--dry-run"),
+    "refine": (*TOY, "--tasks", "1", "--reuse-goals", "--dry-run"),
     "agents": ("random",),
     "envs": ("textcraft",),
     "validate": ("data/train.jsonl",),

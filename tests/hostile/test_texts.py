@@ -6,7 +6,6 @@ import ast
 import io
 import json
 import re
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from rich.console import Console
 import ldm
 from ldm import prompts, records
 from ldm.cli import output
-from ldm.explore.picture import svg
 from ldm.explore.refine import TREES, ExploredGoal, Tree
 from ldm.explore.tree import TreeNode
 from ldm.memory import Memory
@@ -117,16 +115,6 @@ def test_a_reply_of_a_model_is_printed_harmlessly(
     assert reply.code == 0
     assert r"\x1b[2J" in reply.out
     clean(run("llm", "ask", "hello", "--llm", "m", "--json"))
-
-
-def test_a_picture_of_a_tree_is_well_formed() -> None:
-    nodes = (
-        TreeNode(0, -1, 0, "", 1.0, 1.0, "grown", HOSTILE + "\ud800"),
-        TreeNode(1, 0, 1, HOSTILE + "<&>\uffff", 0.5, 0.5, "done", HOSTILE),
-    )
-    tree = Tree(("a",), expert_trajectories()[0], nodes, best=1)
-    root = ET.fromstring(svg(tree, HOSTILE))
-    assert "".join(root.itertext()).count(r"\x1b[2J") == 3
 
 
 TAGS = st.lists(
@@ -247,37 +235,12 @@ def test_trees_of_runs_are_printed_harmlessly(run: Run, place: Path) -> None:
     records.write(made.directory / TREES, [goal])
     for words in (
         (),
-        (ground.task.id[:5], "--svg", "a.svg"),
         (ground.task.id[:5],),
         (ground.task.id[:5], "--observations"),
     ):
         outcome = clean(run("runs", "tree", made.directory, *words))
         assert outcome.code == 0
     assert r"\x1b]52;c;aGk=\x07" in outcome.out
-    assert ET.parse("a.svg")
-
-
-def test_a_picture_replaces_a_file_only_when_it_is_whole(
-    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ground = expert_trajectories()[0]
-    node = TreeNode(0, -1, 0, "", 1.0, 1.0, "done", "a")
-    made = create(place, ["refine"], Manifest("refine", {"plan": {"env": "toy"}}, {}))
-    goal = ExploredGoal(0, ground.task, (Tree(("b",), ground, (node,), best=0),))
-    records.write(made.directory / TREES, [goal])
-    command = ("runs", "tree", made.directory, ground.task.id, "--svg")
-    Path("a.svg").write_text("before")
-    Path("link.svg").symlink_to("a.svg")
-    monkeypatch.setattr("ldm.explore.picture.svg", lambda *_: 1 / 0)
-    run(*command, "link.svg")
-    assert Path("a.svg").read_text() == "before"
-    assert not [*place.glob(".*.tmp")]
-    monkeypatch.undo()
-    monkeypatch.chdir(place)
-    assert run(*command, "link.svg").code == 0
-    assert Path("link.svg").is_symlink()
-    assert Path("a.svg").read_text().startswith("<svg")
-    assert "folder" in run(*command, place).err
 
 
 def test_what_is_wrong_with_data_is_printed_harmlessly(run: Run, place: Path) -> None:
