@@ -1,10 +1,10 @@
-"""Credit for a key step: is it that step that earned more, or was it luck?
+"""Credit for key steps: did that step earn more, or was it luck?
 
 An improvement is the part of a better way from its key step on (LDM² §3.3). Two questions are asked
 before it may join the memory. On its own goal: does the key action earn more than its siblings, the
-other actions that the memory proposes in that state, where each is followed by greedy decisions? On
-goals like it: does the same action, at the step of their own greedy attempt that looks most alike,
-earn more than that attempt did?
+other actions that the memory proposes in that state, each followed by greedy decisions? On goals
+like it: does the same action, at the most similar step of their own greedy attempt, earn more than
+that attempt?
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from ldm.types import StateActionTuple, Task, Trajectory
 
-#: Sibling actions that a key step is compared with.
+#: The number of sibling actions with which a key step is compared.
 SIBLINGS = 3
 
 
@@ -58,10 +58,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What all checks of a key step say.
+    """The results of all checks of a key step.
 
-    won, lost: attempts that earned less and more than it. siblings: how many of all were siblings;
-    outdone: how many of these earned less. gain: the mean difference on other goals, 0 without any.
+    won, lost: attempts that earned less and more than it. siblings: how many of them were siblings;
+    outdone: how many siblings earned less. gain: the mean difference on other goals, 0 without any.
     """
 
     won: int
@@ -88,7 +88,7 @@ class Confirmation:
 
     @property
     def refused(self) -> str:
-        """Why only luck explains the key step; "" where more does."""
+        """Why the key step counts as luck; "" if it does not."""
         if self.siblings and not self.outdone:
             return f"its key step earns no more than {self.siblings} other actions in its place"
         if self.gain < 0:
@@ -103,6 +103,6 @@ def likeness(text: str, other: str) -> float:
 
 
 def corresponding_step(ground: Trajectory, observation: str) -> int:
-    """Return the index of the action of an attempt before which it saw what is most alike."""
+    """Return the index of the action of an attempt before which the observation is most similar."""
     similarities = [likeness(before, observation) for _, before, _ in ground.states()]
     return max(range(len(similarities)), key=lambda step: (round(similarities[step], 9), -step))

@@ -9,7 +9,7 @@ from ldm.explore.tree import TreeNode, path_to
 
 #: Fates that no decision process passes through.
 NO_PROCESS = ("pruned", "invalid", "merged")
-#: How fates are shown; an inner node needs no word.
+#: How fates are shown; inner nodes need no word.
 FATES = {
     "grown": "",
     "pruned": "pruned",
@@ -20,15 +20,15 @@ FATES = {
     "invalid": "refused",
     "merged": "seen before",
 }
-#: Pruned siblings that are named; the others are counted.
+#: The number of pruned siblings named; the others are counted.
 NAMED_SIBLINGS = 3
 
 
 def text(tree: Tree, *, observations: bool = False) -> Iterator[str]:
     """Yield the tree in lines: a path goes straight down, and each further branch is indented.
 
-    `*` marks P*. A line shows the action, its confidence where that is below 1, that of the path,
-    and the node's fate.
+    `*` marks P*. A line shows the action, its confidence if that is below 1, that of the path, and
+    the node's fate.
     """
     if not tree.nodes:
         yield f"The first try has the full score ({tree.ground.score:.2f}): no tree was grown."

@@ -1,8 +1,8 @@
 """Refinement (LDM² §3.3): explore training goals, and add better decisions to the memory.
 
-For each goal: the ground process P_g, greedy with the present memory; a tree of decision processes.
-Where its best, P*, earns more than P_g, its steps from the key step on become tuples. All goals
-read the same generation; the tuples of all of them form the next one.
+Each goal is played by the ground process P_g, greedy with the present memory, and explored as a
+tree of decision processes. If its best, P*, earns more than P_g, its steps from the key step on
+become tuples. All goals read the same generation; the tuples of all of them form the next one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ldm.runs import Run, run_items, writing
 from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory
 
 TREES = "trees.jsonl"
-#: Actions whose votes a best-first search looks at in a state; the others count as without votes.
+#: Actions in a state whose votes a best-first search reads; the others count as without votes.
 ALTERNATIVES = 50
 NO_MEMO = Memo()
 
@@ -51,14 +51,11 @@ class RefineOptions(TreeOptions):
 class Tree:
     """The exploration of one goal with some batch memories.
 
-    batches: the memories that were searched. ground: P_g. nodes: the tree, by number; empty where
-    P_g has the full score already, which nothing can exceed.
-    best: the node at the end of P*, -1 without a tree. key: the index of the key step among the
-    actions of P*, -1 where P* is no better than P_g. into, added: the batch and its new tuples.
-    steps, replayed: environment steps to new states, P_g's included, and back to known ones.
-
-    The nodes that reports count (`tried`) are the actions that were tried: the opening and pruned
-    proposals are none.
+    batches: the memories that were searched. ground: P_g. nodes: the tree, by number; empty if P_g
+    has the full score. best: the node at the end of P*, -1 without a tree. key: the index of the
+    key step among the actions of P*, -1 if P* is no better than P_g. into, added: the batch and its
+    new tuples. steps, replayed: environment steps to new states, P_g's included, and back to known
+    ones.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -87,12 +84,12 @@ class Tree:
 
     @property
     def tried(self) -> int:
-        """How many actions were tried: all nodes but the opening and pruned proposals."""
+        """The number of actions tried: all nodes but the opening and pruned proposals."""
         return sum(node.fate != "pruned" for node in self.nodes[1:])
 
     @property
     def best_score(self) -> float:
-        """The score of P*, or of P_g where there is no tree."""
+        """The score of P*, or of P_g without a tree."""
         return self.nodes[self.best].score if self.nodes else self.ground.score
 
 
@@ -119,7 +116,7 @@ class ExploredGoal:
 
 @dataclass(frozen=True, slots=True)
 class ExplorationSetup:
-    """What goals are explored with."""
+    """The environment, memory, reasoner and policy with which goals are explored."""
 
     env: Environment
     memory: Memory
@@ -219,7 +216,7 @@ class Explorer:
     def _explored(
         self, task: Task, positions: Positions, batches: tuple[str, ...]
     ) -> tuple[TreeNode, ...]:
-        """Return the decision processes that the explorer tried."""
+        """Return the decision processes that the search tried."""
         policy, options = self._setup.policy, self._setup.options
         memos: dict[Past, Memo] = {}
 
@@ -283,8 +280,8 @@ def refine(
     Nothing is added to the memory here; `ldm.memory.extend` does that.
     backend: threads of this process for reasoners that share its model client.
     on_result: called with every result, recorded ones first.
-    Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
-    whatever LdmError the factory raises.
+    Raises LdmError if another process works on the run, Interrupted, WorkerDied, RunStopped, and
+    any LdmError of the factory.
     """
     with run.lock():
         path = run.directory / TREES

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from ldm.reason import (
     shortened,
 )
 from ldm.reason.clusters import cluster, nearest
-from ldm.reason.entities import FUNCTION_WORDS, Situation, name_of, read_situation
+from ldm.reason.entities import Situation, read_situation
 from ldm.reason.entity_votes import Comparisons, Panel, Precedent, Weights
 from ldm.reason.page_votes import PagePrecedent, PageWeights
 from ldm.reason.pages import Page, has_lines_of_labels, labels_of, read_call
@@ -36,8 +35,6 @@ from ldm.reason.running import RunningNotes
 from ldm.reason.voting import NEARBY, Poll, voice_of, voters
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
-#: Merged actions that a summary keeps, the latest ones.
-SUMMARY_LENGTH = 12
 #: Recalled situations cached; a memory of 20,000 tuples fits.
 CACHE_SIZE = 30_000
 #: Recalls whose precedents stay together.
@@ -56,18 +53,9 @@ class OfflineReasoner:
     concurrency = 1
     reads_notes = False
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        weights: Weights | None = None,
-        page_weights: PageWeights | None = None,
-        quote_weights: QuoteWeights | None = None,
-    ) -> None:
-        """Take the weights of votes; None for the ones chosen on training episodes."""
+    def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._weights = weights or Weights()
-        self._page_weights = page_weights or PageWeights()
-        self._quote_weights = quote_weights or QuoteWeights()
+        self._weights = Weights()
         self._precedents: dict[int, tuple[StateActionTuple, Precedent]] = {}
         self._comparisons = Comparisons(self._weights)
         self._panels: dict[int, tuple[Sequence[Recall], Panel]] = {}
@@ -85,45 +73,24 @@ class OfflineReasoner:
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """See `Reasoner.annotate`."""
-        return tuple(RunningNotes(goal, SUMMARY_LENGTH).over(steps))
+        running = RunningNotes(goal)
+        notes = []
+        for (observation, _), step in zip(steps, shortened(steps), strict=True):
+            notes.append(running.notes(observation))
+            running.take(*step)
+        return tuple(notes)
 
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
         """Return assessment and summary of the whole past; `previous` has no influence."""
-        past = shortened(past)
-        assessment = self.assess(goal, past, observation)
-        return Notes(assessment, self.summarize(goal, past, observation))
+        return _running(goal, shortened(past)).notes(observation)
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
-        """Say what was done with each thing that the goal names: an extractive assessment."""
-        situation = read_situation(goal, past, observation)
-        verbs: dict[str, dict[str, None]] = {}
-        for command in situation.past:
-            for entity in command.entities:
-                verbs.setdefault(name_of(entity)[-1], {})[command.verb] = None
-        sentences = []
-        for word in dict.fromkeys(w for w in situation.goal if w not in FUNCTION_WORDS):
-            if word in verbs:
-                sentences.append(f"{word}: {', '.join(verbs[word])}")
-            elif any(command.verb == word for command in situation.past):
-                sentences.append(f"{word}: done")
-            else:
-                sentences.append(f"{word}: not yet")
-        return "; ".join(sentences)
+        """Return the verbs used on each thing that the goal names: an extractive assessment."""
+        return _running(goal, past).assessment()
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """List the past actions, runs of one form merged, the latest SUMMARY_LENGTH of them."""
-        situation = read_situation(goal, past, observation)
-        merged = []
-        for frame, run in groupby(situation.past, key=lambda command: command.frame):
-            commands = list(run)
-            if frame.count("_") == 1 and frame.endswith("_"):
-                things = dict.fromkeys(situation.surface(c.entities[0]) for c in commands)
-                merged.append(f"{frame[:-2]} {', '.join(things)}")
-            else:
-                merged.extend(command.text for command in commands)
-        dropped = len(merged) - SUMMARY_LENGTH
-        latest = merged[-SUMMARY_LENGTH:]
-        return "; ".join(([f"({dropped} earlier)"] if dropped > 0 else []) + latest)
+        """Return the past actions, runs of one form merged, the latest SUMMARY_LENGTH of them."""
+        return _running(goal, past).summary(observation)
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
         """See `Reasoner.cluster_goals`; by the goals' embeddings."""
@@ -227,11 +194,11 @@ class OfflineReasoner:
         if _on_pages(recalls) and _quotes(state, recalls):
             reading = quote_votes.read(state.goal, state.history.past, state.observation)
             quotes = [self._quote(recall) for recall in recalls]
-            return quote_votes.poll(reading, quotes, self._quote_weights)
+            return quote_votes.poll(reading, quotes, QuoteWeights())
         if _on_pages(recalls):
             page = Page(state.goal, state.history.past, state.observation)
             pages = [self._page(recall) for recall in recalls]
-            return page_votes.poll(page, state.admissible, pages, self._page_weights)
+            return page_votes.poll(page, state.admissible, pages, PageWeights())
         present = read_situation(state.goal, state.history.past, state.observation)
         return entity_votes.poll(present, state.admissible, self._panel(recalls), self._comparisons)
 
@@ -308,6 +275,14 @@ class OfflineReasoner:
                 self._quotes.clear()
             self._quotes[id(source)] = cached
         return replace(cached[1], similarity=recall.similarity)
+
+
+def _running(goal: str, past: Past) -> RunningNotes:
+    """Return the notes on a past."""
+    running = RunningNotes(goal)
+    for step in past:
+        running.take(*step)
+    return running
 
 
 def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:

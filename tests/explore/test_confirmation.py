@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm.explore import ExplorationSetup, ExploredGoal, Explorer, RefineOptions
+from ldm.explore import ExplorationSetup, ExploredGoal, RefineOptions
 from ldm.explore.candidates import improvements
 from ldm.explore.confirmation import (
     SIBLINGS,
@@ -17,6 +17,7 @@ from ldm.explore.confirmation import (
     corresponding_step,
     likeness,
 )
+from ldm.explore.refine import Explorer
 from ldm.explore.trials import Trials
 from ldm.memory import Memory, build, tuples_of
 from ldm.policy import Policy, PolicyOptions

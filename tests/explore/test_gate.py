@@ -19,7 +19,6 @@ from ldm.errors import ForkUnsupported
 from ldm.explore import (
     ExplorationSetup,
     ExploredGoal,
-    Explorer,
     GateOptions,
     RefineOptions,
     Tree,
@@ -30,6 +29,7 @@ from ldm.explore.candidates import Candidates, collect
 from ldm.explore.confirmation import Confirmation
 from ldm.explore.gate import ALONE, PRACTICE
 from ldm.explore.judgements import Comparison
+from ldm.explore.refine import Explorer
 from ldm.explore.trials import Played, Trials
 from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.policy import Policy, PolicyOptions

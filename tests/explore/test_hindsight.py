@@ -13,10 +13,11 @@ import pytest
 
 from ldm import records
 from ldm.errors import ForkUnsupported
-from ldm.explore import GateOptions, Positions, judge
+from ldm.explore import GateOptions, judge
 from ldm.explore.candidates import collect
 from ldm.explore.gate import HINDSIGHT
 from ldm.explore.hindsight import Revision, Shortcut, Solved, revise, revised
+from ldm.explore.positions import Positions
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.trials import Trials
 from ldm.memory import IndexedTuple, Memory, extend, generations, inspect

@@ -14,7 +14,9 @@ from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.episode import run_episode
 from ldm.errors import BudgetSpent, MemoryStoreError
-from ldm.explore import ExplorationSetup, ExploredGoal, Explorer, RefineOptions, Tree, path_to
+from ldm.explore import ExplorationSetup, ExploredGoal, RefineOptions, Tree
+from ldm.explore.refine import Explorer
+from ldm.explore.tree import path_to
 from ldm.memory import FormationOptions, IndexedTuple, Memory, build, extend, generations, rollback
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import Agreement, Process, TypeView

@@ -8,7 +8,8 @@ from typing import Any
 
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
-from ldm.explore import ExplorationSetup, Explorer, RefineOptions, Tree
+from ldm.explore import ExplorationSetup, RefineOptions, Tree
+from ldm.explore.refine import Explorer
 from ldm.memory import FormationOptions, Memory, build, extend
 from ldm.options import override
 from ldm.policy import Policy, PolicyOptions
